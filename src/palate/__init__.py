@@ -1,0 +1,1 @@
+"""palate measures whether a reward model knows whom it is judging for."""

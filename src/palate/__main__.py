@@ -1,0 +1,5 @@
+"""python -m palate."""
+
+from palate.cli import main
+
+main()

@@ -1,0 +1,18 @@
+"""What is evaluated: declared benchmarks, files, and their mirrored couples."""
+
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.benchmarks.files import file_benchmark, is_path
+from palate.benchmarks.mirrors import mirrors
+from palate.benchmarks.registry import find_benchmark, list_benchmarks, load_benchmark
+
+__all__ = [
+    "Benchmark",
+    "LoadOptions",
+    "PairSet",
+    "file_benchmark",
+    "find_benchmark",
+    "is_path",
+    "list_benchmarks",
+    "load_benchmark",
+    "mirrors",
+]

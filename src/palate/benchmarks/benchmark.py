@@ -1,0 +1,130 @@
+"""A benchmark is a declaration that loads pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from palate.data import MAX_LINE, content_hash
+from palate.errors import BenchmarkError, DataError
+from palate.records import Others, PreferencePair
+from palate.seeding import rng
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Where and how to load, as given on the command line."""
+
+    source: Path | None = None
+    """A local copy in the layout of the hub."""
+    revision: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
+    max_line: int = MAX_LINE
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """Loaded pairs, and what was left out on the way."""
+
+    name: str
+    pairs: tuple[PreferencePair, ...]
+    revision: str | None = None
+    """The commit a hub benchmark was loaded at."""
+    bad_rows: tuple[DataError, ...] = ()
+    unknown_columns: tuple[str, ...] = ()
+    ties: int = 0
+    """Rows the user called a tie: counted, left out of accuracy."""
+    mirrored: bool = False
+    """True where every pair stands in a couple with the pair it is a mirror of."""
+    split: str | None = None
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash of the rows, in their order."""
+        return content_hash(self.pairs)
+
+    @cached_property
+    def couples(self) -> tuple[tuple[int, int], ...]:
+        """Positions of the two pairs of each couple, each couple once."""
+        position = {pair.id: i for i, pair in enumerate(self.pairs)}
+        found = []
+        for i, pair in enumerate(self.pairs):
+            j = position.get(pair.mirror_of or "")
+            if j is not None and i < j and self.pairs[j].mirror_of == pair.id:
+                found.append((i, j))
+        return tuple(found)
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """Names of the subsets, in order of appearance."""
+        return tuple(dict.fromkeys(pair.subset for pair in self.pairs))
+
+    @property
+    def has_profiles(self) -> bool:
+        """True where any pair has a profile."""
+        return any(pair.profile for pair in self.pairs)
+
+    def others(self, seed: int = 0) -> dict[str, Others]:
+        """The users of each subset, gathered once."""
+        return {
+            name: Others.of((pair for pair in self.pairs if pair.subset == name), seed)
+            for name in self.subsets
+        }
+
+    def select(self, split: str | None = None) -> PairSet:
+        """Return the pairs of one split, undecided votes counted and left out.
+
+        Where rows have a split and none is named, `test`; `all` takes every row.
+        """
+        splits = {pair.split for pair in self.pairs} - {None}
+        wanted = split or ("test" if splits else "all")
+        if wanted != "all" and wanted not in splits:
+            known = ", ".join(sorted(str(s) for s in splits)) or "none: the rows have no split"
+            raise BenchmarkError(f"{self.name} has no split {wanted!r} (splits: {known})")
+        kept = [pair for pair in self.pairs if wanted in ("all", pair.split)]
+        decided = tuple(pair for pair in kept if not pair.tie)
+        if not decided:
+            raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
+        ties = len(kept) - len(decided)
+        return _as_mirrored(replace(self, pairs=decided, ties=ties, split=wanted))
+
+    def limit(self, n: int | None, seed: int = 0) -> PairSet:
+        """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""
+        units = self.couples if self.mirrored else tuple((i,) for i in range(len(self.pairs)))
+        if n is None or n >= len(units):
+            return self
+        drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
+        keep = sorted(i for unit in drawn for i in units[int(unit)])
+        return replace(self, pairs=tuple(self.pairs[i] for i in keep))
+
+
+def _as_mirrored(pairs: PairSet) -> PairSet:
+    return replace(pairs, mirrored=2 * len(pairs.couples) == len(pairs.pairs))
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Name, source, licence and citation of a set of pairs, and how to load it."""
+
+    name: str
+    description: str
+    loader: Callable[[LoadOptions], PairSet]
+    licence: str = "unknown"
+    citation: str = ""
+    homepage: str = ""
+    subsets: tuple[str, ...] = ()
+    needs_network: bool = False
+
+    def load(self, options: LoadOptions | None = None, *, subset: str | None = None) -> PairSet:
+        """Load the pairs; raises `BenchmarkError` for a subset that is not there."""
+        loaded = _as_mirrored(self.loader(options or LoadOptions()))
+        if subset is None:
+            return loaded
+        kept = tuple(pair for pair in loaded.pairs if pair.subset == subset)
+        if not kept:
+            known = ", ".join(loaded.subsets)
+            raise BenchmarkError(f"{self.name} has no subset {subset!r} (subsets: {known})")
+        return _as_mirrored(replace(loaded, name=f"{self.name}?subset={subset}", pairs=kept))

@@ -1,0 +1,46 @@
+"""Any file under the row contract is a benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.data import FORMATS, load_pairs
+from palate.errors import BenchmarkError
+
+
+def is_path(name: str) -> bool:
+    """Tell a path from a benchmark's name: it has a separator or one of the known endings."""
+    return "/" in name or name.endswith(FORMATS)
+
+
+def file_benchmark(path: str) -> Benchmark:
+    """Declare the benchmark that is this file, named after it.
+
+    >>> file_benchmark("data/wine.jsonl.gz").name
+    'wine'
+    """
+
+    def load(options: LoadOptions) -> PairSet:
+        if options.source is not None or options.revision is not None:
+            raise BenchmarkError(f"{path} is a file: it takes no --source or --revision")
+        loaded = load_pairs(
+            path,
+            columns=options.columns,
+            skip_bad_rows=options.skip_bad_rows,
+            max_line=options.max_line,
+        )
+        return PairSet(name, loaded.pairs, None, loaded.bad_rows, loaded.unknown_columns)
+
+    name = Path(path).name
+    for ending in FORMATS:
+        name = name.removesuffix(ending)
+    return replace(_TEMPLATE, name=name, description=f"rows of {Path(path).name}", loader=load)
+
+
+def _unloaded(options: LoadOptions) -> PairSet:
+    raise BenchmarkError("no file given")
+
+
+_TEMPLATE = Benchmark(name="", description="", loader=_unloaded, licence="as the file's")

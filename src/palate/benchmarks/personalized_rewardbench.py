@@ -1,0 +1,53 @@
+"""Personalized RewardBench (arXiv 2604.07343): three subsets on the hub."""
+
+from __future__ import annotations
+
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.data import Loaded, download, load_pairs
+from palate.errors import BenchmarkError
+
+REPOSITORY = "QiyaoMa/Personalized-RewardBench"
+SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
+FILES = tuple(f"{subset}/test-00000-of-00001.parquet" for subset in SUBSETS)
+
+
+def _load(options: LoadOptions) -> PairSet:
+    if options.source is not None:
+        paths, commit = tuple(options.source / name for name in FILES), None
+        absent = [str(path) for path in paths if not path.is_file()]
+        if absent:
+            raise BenchmarkError(f"--source {options.source}: no file {absent[0]}")
+    else:
+        paths, commit = download(REPOSITORY, FILES, options.revision or "main")
+    # A declared benchmark's bad rows are left out, counted and listed.
+    parts: list[Loaded] = [
+        load_pairs(path, subset=subset, columns=options.columns, skip_bad_rows=True)
+        for subset, path in zip(SUBSETS, paths, strict=True)
+    ]
+    return PairSet(
+        name=BENCHMARK.name,
+        pairs=tuple(
+            pair.model_copy(update={"id": f"{pair.subset}/{pair.id}", "user_id": user})
+            for part in parts for pair in part.pairs
+            for user in [f"{pair.subset}/{pair.user_id}"]
+        ),
+        revision=commit,
+        bad_rows=tuple(error for part in parts for error in part.bad_rows),
+        unknown_columns=tuple(sorted({name for part in parts for name in part.unknown_columns})),
+    )  # fmt: skip
+
+
+BENCHMARK = Benchmark(
+    name="personalized-rewardbench",
+    description="2,830 questions of LaMP-QA's users; chosen meets the rubric, rejected avoids it",
+    loader=_load,
+    licence="Apache-2.0 (dataset card)",
+    citation=(
+        "@misc{ma2026personalizedrewardbench, title={Personalized RewardBench}, "
+        "author={Ma, Qiyao and Gao, Dechen and Cai, Rui and Zhao, Boqi and Zhou, Hanchu and "
+        "Zhang, Junshan and Zhao, Zhe}, year={2026}, eprint={2604.07343}, archivePrefix={arXiv}}"
+    ),
+    homepage=f"https://huggingface.co/datasets/{REPOSITORY}",
+    subsets=SUBSETS,
+    needs_network=True,
+)

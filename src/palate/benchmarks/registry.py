@@ -1,0 +1,58 @@
+"""Benchmarks by name or path."""
+
+from __future__ import annotations
+
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.benchmarks.files import file_benchmark, is_path
+from palate.benchmarks.mirrors import mirrors
+from palate.errors import SpecError, UsageError
+from palate.specs import Spec, load, registered
+
+GROUP = "palate.benchmarks"
+
+
+def list_benchmarks() -> list[Benchmark]:
+    """Return every registered benchmark, palate's and those of installed packages."""
+    return [point.load() for point in registered(GROUP).values()]
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """Return the benchmark of this name, or the one that is the file at this path."""
+    if is_path(name):
+        return file_benchmark(name)
+    found = load(GROUP, name)
+    if not isinstance(found, Benchmark):
+        raise SpecError(f"{GROUP}: {name!r} is not a Benchmark")
+    return found
+
+
+def load_benchmark(
+    name: str,
+    *,
+    split: str | None = None,
+    mirrored: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    options: LoadOptions | None = None,
+) -> PairSet:
+    """Load what an evaluation reads: a benchmark's split, whole or its mirrored couples only.
+
+    >>> pairs = load_benchmark("tasting")
+    >>> len(pairs.pairs), pairs.mirrored, len(pairs.couples)
+    (96, True, 48)
+    """
+    if mirrored not in (None, "only"):
+        raise UsageError(f"--mirrors {mirrored}: the one choice is only")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: expected 1 or more")
+    if is_path(name):
+        benchmark, subset = find_benchmark(name), None
+    else:
+        spec = Spec.parse(name)
+        spec.refuse_reference()
+        spec.only({"subset"})
+        benchmark, subset = find_benchmark(spec.kind), spec.options.get("subset")
+    pairs = benchmark.load(options, subset=subset).select(split)
+    if mirrored == "only":
+        pairs = mirrors(pairs, seed)
+    return pairs.limit(limit, seed)

@@ -1,0 +1,5 @@
+"""The command line."""
+
+from palate.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,58 @@
+"""The command line: one file per command."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from palate.cli.comparing import compare_runs
+from palate.cli.console import err, notices
+from palate.cli.evaluate import evaluate
+from palate.cli.listing import list_things
+from palate.cli.showing import show_pair
+from palate.errors import PalateError
+
+app = typer.Typer(
+    name="palate",
+    help="Measure whether a reward model knows whom it is judging for.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("evaluate")(evaluate)
+app.command("compare")(compare_runs)
+app.command("show")(show_pair)
+app.command("list")(list_things)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"palate {version('palate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    del version
+    notices()
+
+
+def main() -> None:
+    """Run the command line; palate's own errors are one line and an exit code."""
+    try:
+        app()
+    except PalateError as error:
+        err.print(
+            f"palate: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True
+        )
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("palate: stopped; run the same command again to go on", style="bold")
+        sys.exit(130)

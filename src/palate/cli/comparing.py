@@ -1,0 +1,24 @@
+"""palate compare: runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.console import show
+from palate.comparison import compare
+from palate.reports import Form, comparison_tables
+from palate.runs import as_json, load_runs
+
+
+def compare_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that hold them.")],
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """Compare finished runs on their common pairs: paired, clustered by user, Holm-corrected."""
+    found = compare(load_runs(runs))
+    document = as_json([run.summary for run in found.runs], (), found.tests)
+    show(comparison_tables(found), form, document)

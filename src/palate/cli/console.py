@@ -1,0 +1,92 @@
+"""Results on stdout, progress and notices on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from palate.evaluation import Progress as Advance
+from palate.reports import Form, Table, render
+
+err = Console(stderr=True)
+
+
+def show(tables: Sequence[Table], form: Form, document: object, closing: str = "") -> None:
+    """Print tables, or the JSON document they are made of."""
+    if form is Form.JSON:
+        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        return
+    out = Console()
+    if form is Form.TABLE and out.is_terminal:
+        for table in tables:
+            out.print(table.rich())
+    else:
+        sys.stdout.write(render(tables, form))
+    if closing:
+        sys.stdout.write(f"\n{closing}\n")
+
+
+class Rate(ProgressColumn):
+    """Rows per second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the speed, once there is one."""
+        return Text(f"{task.speed:,.1f}/s" if task.speed else "")
+
+
+class Bars:
+    """One progress bar at a time; on a terminal it moves, in a log it prints now and then."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def start(self, label: str) -> Advance:
+        """Return the callback of a new bar."""
+        task = self._progress.add_task(label, total=None)
+
+        def advance(done: int, total: int) -> None:
+            self._progress.update(task, completed=done, total=total)
+
+        return advance
+
+
+@contextmanager
+def bars() -> Iterator[Bars]:
+    """Show progress bars on stderr."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, refresh_per_second=2) as progress:
+        yield Bars(progress)
+
+
+def notices() -> None:
+    """Send palate's own log lines to stderr."""
+    log = logging.getLogger("palate")
+    if not log.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("palate: %(message)s"))
+        log.addHandler(handler)
+    log.setLevel(logging.INFO)

@@ -1,0 +1,103 @@
+"""palate evaluate: scorers × contexts × benchmarks, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.cli import options as flags
+from palate.cli.console import bars, err, show
+from palate.cli.showing import first_prompt
+from palate.data import parse_columns
+from palate.evaluation import Cell, Grid, Options, plan_grid, run_grid
+from palate.records import Settings
+from palate.reports import Form, grid_tables, what_it_shows
+from palate.runs import as_json
+from palate.runs.results import Gain, Summary
+
+
+def evaluate(
+    benchmark: flags.Benchmarks,
+    scorer: flags.Scorers,
+    context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
+    output: flags.Root = Path("runs"),
+    split: flags.Split = None,
+    mirrors: flags.Mirrors = None,
+    limit: flags.Limit = None,
+    seed: flags.Seed = 0,
+    dtype: flags.Dtype = None,
+    device: flags.Device = None,
+    batch_tokens: flags.BatchTokens = 4096,
+    columns: flags.Map = None,
+    source: flags.Source = None,
+    revision: flags.Revision = None,
+    skip_bad_rows: flags.SkipBadRows = False,
+    max_line: flags.MaxLine = 32,
+    trust_remote_code: flags.Trust = False,
+    retry_unscored: flags.Retry = False,
+    strict: flags.Strict = False,
+    form: flags.Format = Form.TABLE,
+    dry_run: flags.DryRun = False,
+) -> None:
+    """Evaluate scorers, each shown what the contexts choose of the user.
+
+    Repeat -b, -s and -c for a grid. What is finished is not computed again.
+    """
+    mapped = parse_columns(columns or [])
+    settings = Settings(
+        seed=seed, dtype=dtype, device=device, batch_tokens=batch_tokens,
+        trust_remote_code=trust_remote_code,
+    )  # fmt: skip
+    how = Options(settings, mirrors, limit, mapped, retry_unscored)
+    loading = LoadOptions(source, revision, mapped, skip_bad_rows, int(max_line * 2**20))
+    pair_sets = [
+        load_benchmark(name, split=split, mirrored=mirrors, limit=limit, seed=seed, options=loading)
+        for name in dict.fromkeys(benchmark)
+    ]
+    for pairs in pair_sets:
+        _say_what_was_left_out(pairs)
+    cells = plan_grid(pair_sets, scorer, context, how)
+    if dry_run:
+        _print_plan(cells, output, how)
+        return
+    with bars() as shown:
+        grid = run_grid(
+            cells,
+            root=output,
+            options=how,
+            progress_for=lambda cell: shown.start(f"{cell.scorer} · {cell.context}"),
+        )
+    show(grid_tables(grid), form, grid_json(grid), what_it_shows(grid))
+    if strict and any(run.summary.unscored for run in grid.runs):
+        raise typer.Exit(1)
+
+
+def grid_json(grid: Grid) -> object:
+    """Return the JSON document of a grid."""
+    runs: list[Summary] = [run.summary for run in grid.runs]
+    gains: list[Gain] = list(grid.gains)
+    return as_json(runs, gains)
+
+
+def _say_what_was_left_out(pairs: PairSet) -> None:
+    for error in pairs.bad_rows[:5]:
+        err.print(f"left out: {error}", style="yellow", highlight=False, markup=False)
+    if len(pairs.bad_rows) > 5:
+        err.print(f"left out: {len(pairs.bad_rows) - 5} more bad rows", style="yellow")
+    if pairs.unknown_columns:
+        names = ", ".join(pairs.unknown_columns)
+        err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)
+
+
+def _print_plan(cells: Sequence[Cell], output: Path, how: Options) -> None:
+    for cell in cells:
+        rows = len(cell.benchmark.pairs)
+        fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows"
+        typer.echo(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
+    typer.echo(f"runs go under {output}/")
+    first = next(cell for cell in cells if not cell.meaningless)
+    typer.echo(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
+    typer.echo(first_prompt(first.benchmark, first.scorer, first.context, how.settings))

@@ -1,0 +1,47 @@
+"""palate list: what there is."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated
+
+import typer
+
+from palate.benchmarks import list_benchmarks
+from palate.cli import options as flags
+from palate.cli.console import show
+from palate.contexts import GROUP as CONTEXTS
+from palate.reports import Form, Table
+from palate.scorers import GROUP as SCORERS
+from palate.specs import registered
+
+KINDS = ("benchmarks", "scorers", "contexts")
+
+
+def list_things(
+    kind: Annotated[str | None, typer.Argument(help="benchmarks, scorers or contexts")] = None,
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """List benchmarks, scorers and contexts, palate's own and those of installed packages."""
+    if kind is not None and kind not in KINDS:
+        raise typer.BadParameter(f"expected one of {', '.join(KINDS)}", param_hint="KIND")
+    tables: list[Table] = []
+    if kind in (None, "benchmarks"):
+        rows = [[b.name, b.description, b.licence] for b in list_benchmarks()]
+        tables.append(Table("benchmarks", ["name", "what it is", "licence"], rows, (), 3))
+    for name, group in (("scorers", SCORERS), ("contexts", CONTEXTS)):
+        if kind in (None, name):
+            rows = [
+                [key, _first_sentence(point.load())] for key, point in registered(group).items()
+            ]
+            tables.append(Table(name, ["kind", "what it is"], rows, (), 2))
+    document = {
+        table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        for table in tables
+    }
+    show(tables, form, document)
+
+
+def _first_sentence(thing: object) -> str:
+    text = inspect.getdoc(thing) or ""
+    return text.split("\n\n", maxsplit=1)[0].replace("\n", " ")

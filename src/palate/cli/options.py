@@ -1,0 +1,42 @@
+"""Every flag, defined once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.reports import Form
+
+Benchmarks = Annotated[
+    list[str], typer.Option("-b", "--benchmark", help="Benchmark by name, or a file of pairs.")
+]
+Scorers = Annotated[list[str], typer.Option("-s", "--scorer", help="Scorer; may be repeated.")]
+Contexts = Annotated[
+    list[str], typer.Option("-c", "--context", help="What is shown of the user; may be repeated.")
+]
+Root = Annotated[Path, typer.Option("-o", "--output", help="Folder under which runs are kept.")]
+Split = Annotated[str | None, typer.Option(help="Split to read; default test, where there is one.")]
+Mirrors = Annotated[str | None, typer.Option(help="'only': the mirrored couples alone.")]
+Limit = Annotated[int | None, typer.Option(help="A seeded draw of N rows (couples, on mirrors).")]
+Seed = Annotated[int, typer.Option(help="Seed of every draw.")]
+Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16 or float16 for local models.")]
+Device = Annotated[str | None, typer.Option(help="Device for local models, e.g. cpu or cuda:0.")]
+BatchTokens = Annotated[int, typer.Option(help="Padded tokens a local model computes at a time.")]
+Map = Annotated[
+    list[str] | None, typer.Option("--map", help="palate's column=your column; may be repeated.")
+]
+Source = Annotated[Path | None, typer.Option(help="Local copy of a hub benchmark.")]
+Revision = Annotated[str | None, typer.Option(help="Revision of a hub benchmark.")]
+SkipBadRows = Annotated[bool, typer.Option("--skip-bad-rows", help="Leave bad rows out.")]
+MaxLine = Annotated[float, typer.Option("--max-line", help="Longest line read, in MiB.")]
+Trust = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run code that a model's repository ships.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if anything is unscored.")]
+Retry = Annotated[bool, typer.Option("--retry-unscored", help="Ask again for unreadable replies.")]
+Format = Annotated[Form, typer.Option("--format", help="How results are printed.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print plan and first prompt, run nothing.")
+]

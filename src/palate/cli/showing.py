@@ -1,0 +1,62 @@
+"""palate show: exactly what a model would see of one pair."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.cli import options as flags
+from palate.contexts import build_context
+from palate.data import parse_columns
+from palate.errors import BenchmarkError
+from palate.evaluation import make_rows
+from palate.records import Settings, Slate, traits_of
+from palate.scorers import build_scorer
+
+
+def show_pair(
+    benchmark: flags.Benchmarks,
+    scorer: flags.Scorers,
+    pair: Annotated[str | None, typer.Option(help="Id of the pair; default the first.")] = None,
+    context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
+    split: flags.Split = None,
+    seed: flags.Seed = 0,
+    columns: flags.Map = None,
+    source: flags.Source = None,
+    revision: flags.Revision = None,
+) -> None:
+    """Print what a scorer would see of one pair, under each context."""
+    settings = Settings(seed=seed)
+    loading = LoadOptions(source, revision, parse_columns(columns or []))
+    for name in benchmark:
+        pairs = load_benchmark(name, split=split, seed=seed, options=loading)
+        for contestant in scorer:
+            for shown in context:
+                typer.echo(f"── {pairs.name} · {contestant} · {shown}")
+                typer.echo(first_prompt(pairs, contestant, shown, settings, pair))
+
+
+def first_prompt(
+    pairs: PairSet, scorer: str, context: str, settings: Settings, pair: str | None = None
+) -> str:
+    """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
+    contestant = build_scorer(scorer, settings)
+    built = build_context(context, settings)
+    needs_user = traits_of(contestant, scorer).needs_user
+    rows = make_rows(pairs, built, seed=settings.seed, needs_user=needs_user)
+    row = next((row for row in rows if pair is None or row.pair.id == pair), None)
+    if row is None:
+        raise BenchmarkError(f"{pairs.name} has no pair {pair!r}")
+    prompts = getattr(contestant, "prompts", None)
+    if prompts is None:
+        return _slate(row.slate)
+    return "\n\n".join(prompts(row.slate))
+
+
+def _slate(slate: Slate) -> str:
+    lines = [f"question: {message.content}" for message in slate.question]
+    lines += [f"shown {part.kind} {part.rank}: {part.text}" for part in slate.shown]
+    lines += [f"response {k}: {text}" for k, text in enumerate(slate.candidates)]
+    return "\n".join(lines)

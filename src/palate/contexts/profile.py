@@ -1,0 +1,106 @@
+"""What the user wrote before: their k most relevant posts, or as many words of a stranger's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from palate.contexts.leaks import forbidden_texts, leaks
+from palate.errors import SpecError
+from palate.records import Others, Part, Post, PreferencePair, Settings, Shown, User
+from palate.retrieval import build_ranking
+from palate.specs import Spec
+
+OWNERS = ("self", "stranger")
+
+
+class Profile:
+    """`profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger`.
+
+    A stranger's posts are all they wrote, less those that hold the question's first line or a
+    response; ranked for the question and taken until the number of words of the own shown posts is
+    reached, the last post cut there.
+    """
+
+    oracle = False
+    blind = False
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.only({"order", "of"})
+        self.k = _count(spec)
+        self.of = spec.choice("of", OWNERS, "self")
+        order = spec.options.get("order", "bm25")
+        self.rank = build_ranking(order, settings)
+        options = {"order": order} if order != "bm25" else {}
+        if self.of != "self":
+            options["of"] = self.of
+        self.spec = str(Spec(kind="profile", reference=str(self.k), options=options))
+
+    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+        """Return posts, the most relevant first."""
+        own = self.rank(pair.question, pair.profile)[: self.k]
+        words = sum(count_words(post.text) for post in own)
+        if self.of == "self" or not own:
+            return Shown(parts=_parts(own), own_words=words)
+        stranger = others.strangers.get(user.id)
+        posts = others.users[stranger].posts if stranger is not None else ()
+        forbidden = forbidden_texts(pair)
+        clean = [post for post in posts if not leaks(post.text, forbidden)]
+        taken = take_words(self.rank(pair.question, clean), words)
+        return Shown(
+            parts=_parts(taken),
+            own_words=words,
+            leaks_dropped=len(posts) - len(clean),
+            shortfall_words=words - sum(count_words(post.text) for post in taken),
+        )
+
+
+def stranger(spec: Spec, settings: Settings) -> Profile:
+    """`stranger:k`, short for `profile:k?of=stranger`."""
+    if "of" in spec.options:
+        raise SpecError(f"{spec}: stranger is profile:{spec.reference}?of=stranger already")
+    options = {**spec.options, "of": "stranger"}
+    if spec.reference is None:
+        raise SpecError("spec 'stranger' needs a number of posts, as in stranger:5")
+    return Profile(Spec(kind="profile", reference=spec.reference, options=options), settings)
+
+
+def take_words(posts: Iterable[Post], words: int) -> list[Post]:
+    """Take posts until this many words are reached; the last one is cut there.
+
+    >>> posts = [Post(id="1", text="one two"), Post(id="2", text="three  four five")]
+    >>> [post.text for post in take_words(posts, 4)]
+    ['one two', 'three  four']
+    """
+    taken = []
+    for post in posts:
+        if words <= 0:
+            break
+        kept = _first_words(post.text, words)
+        words -= count_words(kept)
+        taken.append(post if kept == post.text else post.model_copy(update={"text": kept}))
+    return taken
+
+
+def count_words(text: str) -> int:
+    """Return the number of white-space-separated words."""
+    return len(text.split())
+
+
+def _first_words(text: str, words: int) -> str:
+    ends = [match.end() for match in re.finditer(r"\S+", text)]
+    return text if len(ends) <= words else text[: ends[words - 1]]
+
+
+def _parts(posts: Iterable[Post]) -> tuple[Part, ...]:
+    return tuple(
+        Part(kind="post", text=post.text, category=post.category, rank=rank)
+        for rank, post in enumerate(posts)
+    )
+
+
+def _count(spec: Spec) -> int:
+    text = spec.need_reference("profile:5")
+    if not text.isdigit() or int(text) < 1:
+        raise SpecError(f"{spec}: {text!r} is no number of posts of 1 or more")
+    return int(text)

@@ -1,0 +1,27 @@
+"""Rows on disk or on the hub, checked against the row contract."""
+
+from palate.data.hub import download
+from palate.data.jsonl import MAX_LINE, read_jsonl
+from palate.data.pairs import (
+    FORMATS,
+    Loaded,
+    collect,
+    content_hash,
+    load_pairs,
+    parse_columns,
+)
+from palate.data.rows import asked_title, read_pair
+
+__all__ = [
+    "FORMATS",
+    "MAX_LINE",
+    "Loaded",
+    "asked_title",
+    "collect",
+    "content_hash",
+    "download",
+    "load_pairs",
+    "parse_columns",
+    "read_jsonl",
+    "read_pair",
+]

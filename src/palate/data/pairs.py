@@ -1,0 +1,128 @@
+"""A file of preference pairs: format by its ending, columns mapped, bad rows named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palate.data.jsonl import MAX_LINE, read_jsonl
+from palate.data.parquet import read_parquet
+from palate.data.rows import KNOWN, REQUIRED, read_pair
+from palate.errors import DataError, UsageError
+from palate.records import PreferencePair
+from palate.seeding import canonical_json
+
+FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
+
+
+class Loaded(NamedTuple):
+    """What a file gave: pairs, the rows left out, and the columns palate does not know."""
+
+    pairs: tuple[PreferencePair, ...]
+    bad_rows: tuple[DataError, ...]
+    unknown_columns: tuple[str, ...]
+
+
+def load_pairs(
+    path: Path | str,
+    *,
+    subset: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    skip_bad_rows: bool = False,
+    max_line: int = MAX_LINE,
+) -> Loaded:
+    """Read a JSONL(.gz) or Parquet file under the row contract.
+
+    `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
+    bad row raises its `DataError` unless `skip_bad_rows`; then bad rows are left out and returned.
+    """
+    path = Path(path)
+    rows = _read(path, max_line)
+    default = subset or path.name.split(".")[0]
+    return collect(rows, str(path), default, columns or {}, skip_bad_rows=skip_bad_rows)
+
+
+def collect(
+    rows: Iterable[tuple[int, Any]],
+    source: str,
+    subset: str,
+    columns: Mapping[str, str],
+    *,
+    skip_bad_rows: bool,
+) -> Loaded:
+    """Check numbered rows one by one; duplicate ids are bad rows too."""
+    pairs: list[PreferencePair] = []
+    bad: list[DataError] = []
+    first_line: dict[str, int] = {}
+    unknown: set[str] = set()
+    for line, row in rows:
+        try:
+            pair = read_pair(_mapped(row, columns), subset=subset)
+            if pair.id in first_line:
+                raise DataError(f"{pair.id!r} was used in row {first_line[pair.id]}", field="id")
+        except DataError as error:
+            named = DataError(error.problem, file=source, line=line, field=error.field)
+            if not skip_bad_rows:
+                raise named from None
+            bad.append(named)
+            continue
+        first_line[pair.id] = line
+        unknown.update(pair.extra)
+        pairs.append(pair)
+    if not pairs:
+        raise DataError("holds no usable row", file=source)
+    return Loaded(tuple(pairs), tuple(bad), tuple(sorted(unknown)))
+
+
+def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
+    """Read `--map chosen=better` flags.
+
+    >>> parse_columns(["chosen=better", "question=prompt"])
+    {'chosen': 'better', 'question': 'prompt'}
+    """
+    columns: dict[str, str] = {}
+    for text in pairs:
+        ours, equals, theirs = text.partition("=")
+        if not equals or not theirs or ours not in KNOWN:
+            known = ", ".join(sorted(KNOWN))
+            raise UsageError(f"--map {text}: write palate's column=your column (one of {known})")
+        columns[ours] = theirs
+    return columns
+
+
+def content_hash(pairs: Iterable[PreferencePair]) -> str:
+    """Return the hash of the rows' content, in their order."""
+    running = hashlib.sha256()
+    for pair in pairs:
+        running.update(canonical_json(pair.model_dump(mode="json")).encode("utf-8"))
+        running.update(b"\n")
+    return running.hexdigest()
+
+
+def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
+    if isinstance(row, DataError):
+        raise row
+    if not isinstance(row, Mapping):
+        raise DataError(f"expected an object, got {type(row).__name__}")
+    mapped = dict(row)
+    for ours, theirs in columns.items():
+        if theirs not in row:
+            if ours in REQUIRED:
+                raise DataError(f"no column {theirs!r} (from --map {ours}={theirs})", field=ours)
+            continue
+        mapped[ours] = row[theirs]
+        if theirs not in columns and theirs not in KNOWN:
+            mapped.pop(theirs, None)
+    return mapped
+
+
+def _read(path: Path, max_line: int) -> Iterator[tuple[int, Any]]:
+    if not path.is_file():
+        raise DataError("no such file", file=str(path))
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        return read_jsonl(path, max_line=max_line)
+    if path.suffix == ".parquet":
+        return read_parquet(path)
+    raise DataError(f"unknown format; expected one of {', '.join(FORMATS)}", file=str(path))

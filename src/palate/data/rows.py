@@ -1,0 +1,190 @@
+"""The row contract: one mapping in, one `PreferencePair` out, or an error that names the field."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from palate.errors import DataError
+from palate.records import Post, PreferencePair, RubricAspect
+
+REQUIRED = ("id", "question", "chosen", "rejected")
+KNOWN = frozenset(REQUIRED) | {
+    "attribution", "category", "chosen_rating", "mirror_of", "narrative", "profile",
+    "rating_scale", "reference", "rejected_rating", "rubric_aspects", "source_url", "split",
+    "subset", "tie", "traits", "user_id",
+}  # fmt: skip
+SPACE = re.compile(r"\s+")
+
+
+def read_pair(row: Mapping[str, Any], *, subset: str) -> PreferencePair:
+    """Check one row and make it a pair; raises `DataError` with the field and what was expected.
+
+    >>> row = {"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}
+    >>> read_pair(row, subset="all").user_id
+    '7'
+    """
+    missing = [name for name in REQUIRED if row.get(name) is None]
+    if missing:
+        have = ", ".join(sorted(row)) or "none"
+        raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
+    identifier = _identifier(row, "id")
+    assert identifier is not None
+    question = _text(row, "question")
+    pair = PreferencePair(
+        id=identifier,
+        user_id=_identifier(row, "user_id") or identifier,
+        question=question,
+        profile=_profile(row.get("profile"), question),
+        chosen=_text(row, "chosen"),
+        rejected=_text(row, "rejected"),
+        subset=_optional_text(row, "subset") or subset,
+        category=_optional_text(row, "category") or "",
+        split=_optional_text(row, "split"),
+        tie=_flag(row, "tie"),
+        traits=_traits(row.get("traits")),
+        rubric_aspects=_aspects(row.get("rubric_aspects")),
+        narrative=_optional_text(row, "narrative"),
+        reference=_optional_text(row, "reference"),
+        chosen_rating=_number(row, "chosen_rating"),
+        rejected_rating=_number(row, "rejected_rating"),
+        rating_scale=_scale(row.get("rating_scale")),
+        mirror_of=_identifier(row, "mirror_of"),
+        attribution=_optional_text(row, "attribution"),
+        source_url=_optional_text(row, "source_url"),
+        extra={name: row[name] for name in row if name not in KNOWN},
+    )
+    if pair.chosen == pair.rejected:
+        raise DataError("equals `rejected`; a pair needs two different responses", field="chosen")
+    return pair
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row[name]
+    if not isinstance(value, str):
+        raise DataError(f"expected text, got {_kind(value)}", field=name)
+    if not value.strip():
+        raise DataError("expected text, got an empty string", field=name)
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError("holds half a surrogate pair; not Unicode text", field=name)
+    return value
+
+
+def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    return _text(row, name)
+
+
+def _identifier(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DataError(f"expected text or a whole number, got {_kind(value)}", field=name)
+    if isinstance(value, str) and not value.strip():
+        raise DataError("expected text or a whole number, got an empty string", field=name)
+    return str(value)
+
+
+def _flag(row: Mapping[str, Any], name: str) -> bool:
+    value = row.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise DataError(f"expected true or false, got {_kind(value)}", field=name)
+    return value
+
+
+def _number(row: Mapping[str, Any], name: str) -> float | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DataError(f"expected a finite number, got {value!r}", field=name)
+    return float(value)
+
+
+def _scale(value: object) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    ends = list(value) if isinstance(value, list | tuple) else []
+    if len(ends) != 2 or not all(isinstance(end, int | float) for end in ends):
+        raise DataError("expected [lowest, highest]", field="rating_scale")
+    if not ends[0] < ends[1]:
+        raise DataError("expected lowest < highest", field="rating_scale")
+    return float(ends[0]), float(ends[1])
+
+
+def _traits(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DataError(f"expected {{name: value}}, got {_kind(value)}", field="traits")
+    return {str(name): str(trait) for name, trait in value.items() if trait is not None}
+
+
+def _profile(value: object, question: str) -> tuple[Post, ...]:
+    posts = []
+    asked = SPACE.sub(" ", question).strip()
+    title = asked_title(question)
+    for k, entry in enumerate(_entries(value, "profile")):
+        where = f"profile[{k}]"
+        name, text = entry.get("id", k), entry.get("text")
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise DataError(
+                f"expected text or a whole number, got {_kind(name)}", field=f"{where}.id"
+            )
+        if not isinstance(text, str) or not text.strip():
+            raise DataError("expected text", field=f"{where}.text")
+        if asked in SPACE.sub(" ", text) or asked_title(text) == title:
+            raise DataError("the post is the question itself: a leak", field=f"{where}.text")
+        category, date = entry.get("category") or "", entry.get("date")
+        if not isinstance(category, str):
+            raise DataError(f"expected text, got {_kind(category)}", field=f"{where}.category")
+        posts.append(
+            Post(
+                id=str(name), category=category, text=text, date=None if date is None else str(date)
+            )
+        )
+    if len({post.id for post in posts}) < len(posts):
+        raise DataError("two posts have one id", field="profile")
+    if posts and all(post.date for post in posts):
+        posts.sort(key=lambda post: post.date or "")
+    return tuple(posts)
+
+
+def asked_title(text: str) -> str:
+    """Return a text's first line, lower case, white space collapsed.
+
+    >>> asked_title("  Why  tea?\\nBecause.")
+    'why tea?'
+    """
+    lines = text.strip().splitlines()
+    return SPACE.sub(" ", lines[0]).strip().lower() if lines else ""
+
+
+def _aspects(value: object) -> tuple[RubricAspect, ...]:
+    aspects = []
+    for k, entry in enumerate(_entries(value, "rubric_aspects")):
+        texts = {name: entry.get(name) or "" for name in ("aspect", "reason", "evidence")}
+        for name, text in texts.items():
+            if not isinstance(text, str) or (name == "aspect" and not text.strip()):
+                raise DataError("expected text", field=f"rubric_aspects[{k}].{name}")
+        aspects.append(RubricAspect(**texts))
+    return tuple(aspects)
+
+
+def _entries(value: object, name: str) -> Sequence[Mapping[str, Any]]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple) or not all(isinstance(e, Mapping) for e in value):
+        raise DataError("expected a list of objects", field=name)
+    return value
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

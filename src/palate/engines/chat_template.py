@@ -1,0 +1,84 @@
+"""From messages to token ids: through the model's own template, in one step, with one BOS."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from palate.errors import ModelError
+from palate.records import Message
+
+
+class Encoded(NamedTuple):
+    """Token ids of prompt and response together; the response starts at `start`."""
+
+    ids: tuple[int, ...]
+    start: int
+
+
+class ChatTemplate:
+    """A tokenizer and its chat template, for texts that are data.
+
+    A text that spells one of the tokenizer's special tokens is broken by a zero-width space, so
+    that no post and no response can open or close a turn.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not tokenizer.chat_template:
+            raise ModelError(f"{tokenizer.name_or_path}: the tokenizer has no chat template")
+        if not tokenizer.is_fast:
+            raise ModelError(f"{tokenizer.name_or_path}: needs a fast tokenizer (tokenizer.json)")
+        self.tokenizer = tokenizer
+        self._specials = sorted({t for t in tokenizer.all_special_tokens if len(t) > 1})
+
+    def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
+        """Return the conversation as the template writes it."""
+        turns = [{"role": m.role, "content": self.safe(m.content)} for m in messages]
+        return str(
+            self.tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=generation
+            )
+        )
+
+    def safe(self, text: str) -> str:
+        """Break what spells a special token."""
+        for special in self._specials:
+            if special in text:
+                text = text.replace(special, f"{special[0]}\u200b{special[1:]}")
+        return text
+
+    def closed_text(self, messages: tuple[Message, ...], response: str) -> str:
+        """Return the conversation closed by this response, as the template writes it."""
+        closed = (*messages, Message(role="assistant", content=response))
+        return self.text(closed, generation=False)
+
+    def prompt(self, messages: tuple[Message, ...], opening: str = "") -> tuple[int, ...]:
+        """Return the ids of a conversation that the model is to continue after `opening`."""
+        return self._ids(self.text(messages, generation=True) + opening)
+
+    def conversation(self, messages: tuple[Message, ...], response: str) -> tuple[int, ...]:
+        """Return the ids of a conversation closed by this response, end of turn included."""
+        return self._ids(self.closed_text(messages, response))
+
+    def continuation(self, messages: tuple[Message, ...], response: str) -> Encoded:
+        """Return prompt and response ids; a token across the seam belongs to the response.
+
+        The end of turn is left out.
+        """
+        prompt = self.text(messages, generation=True)
+        encoded = self.tokenizer(
+            prompt + self.safe(response), add_special_tokens=False, return_offsets_mapping=True
+        )
+        ends = (end for _, end in encoded["offset_mapping"])
+        start = next(
+            (k for k, end in enumerate(ends) if end > len(prompt)), len(encoded["input_ids"])
+        )
+        return Encoded(self._one_bos(encoded["input_ids"]), start)
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return self._one_bos(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _one_bos(self, ids: list[int]) -> tuple[int, ...]:
+        bos = self.tokenizer.bos_token_id
+        if bos is not None and len(ids) > 1 and ids[0] == ids[1] == bos:
+            raise ModelError(f"{self.tokenizer.name_or_path}: the chat template writes BOS twice")
+        return tuple(ids)

@@ -1,0 +1,86 @@
+"""Every error palate raises on purpose, named by the boundary that was crossed.
+
+PalateError
+├── UsageError            exit 2: the caller can mend it
+│   ├── SpecError         a kind:reference?option=value that cannot be read or resolved
+│   ├── DataError         a row, file or column that breaks the row contract
+│   ├── BenchmarkError    a benchmark, split or subset that is not there
+│   ├── ModelError        a model folder, wheel or head that cannot be used as asked
+│   ├── RunError          a run folder that is locked, foreign or not writable
+│   └── ComparisonError   runs that cannot be compared
+└── OutsideError          exit 3: the outside world failed after retries
+    ├── EndpointError     an HTTP endpoint
+    ├── HubError          a model or data hub
+    └── ResourceError     disk or memory
+
+Each message says what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PalateError(Exception):
+    """Base of all errors palate raises on purpose."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class UsageError(PalateError):
+    """The caller's mistake; the message says how to mend it."""
+
+
+class SpecError(UsageError):
+    """A spec that cannot be read, or names something unknown."""
+
+
+class DataError(UsageError):
+    """A row, file or column that breaks the row contract."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+    ) -> None:
+        self.problem, self.file, self.line, self.field = problem, file, line, field
+        where = ":".join(str(part) for part in (file, line) if part is not None)
+        named = f"`{field}`: " if field else ""
+        super().__init__(f"{where}: {named}{problem}" if where else f"{named}{problem}")
+
+
+class BenchmarkError(UsageError):
+    """A benchmark, split or subset that is not there."""
+
+
+class ModelError(UsageError):
+    """A model folder, wheel or head that cannot be used as asked."""
+
+
+class RunError(UsageError):
+    """A run folder that is locked, foreign or not writable."""
+
+
+class ComparisonError(UsageError):
+    """Runs that cannot be compared."""
+
+
+class OutsideError(PalateError):
+    """The outside world failed after retries."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class EndpointError(OutsideError):
+    """An HTTP endpoint that did not answer as it must."""
+
+
+class HubError(OutsideError):
+    """A model or data hub that could not be reached or lacks what was asked."""
+
+
+class ResourceError(OutsideError):
+    """Disk or memory ran out."""

@@ -1,0 +1,247 @@
+"""evaluate(scorer, benchmark, context) → Run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from palate.benchmarks import PairSet, load_benchmark
+from palate.contexts import build_context
+from palate.errors import UsageError
+from palate.evaluation.execute import Known, execute
+from palate.evaluation.judging import verdict_row
+from palate.evaluation.plan import Plan, make_plan
+from palate.evaluation.rows import Row, make_rows
+from palate.evaluation.scale import user_scales
+from palate.evaluation.summarise import summarise
+from palate.records import (
+    Context,
+    Judge,
+    Scorer,
+    Settings,
+    Slate,
+    Term,
+    Traits,
+    terms_of,
+    traits_of,
+)
+from palate.runs import (
+    Identity,
+    Journal,
+    Line,
+    Manifest,
+    Run,
+    Summary,
+    Verdicts,
+    read_journal,
+    read_manifest,
+    run_folders,
+    versions,
+)
+from palate.scorers import build_scorer
+from palate.specs import Spec
+
+Progress = Callable[[int, int], None]
+"""Called with (rows done, rows in all); a pass of a scorer that needs two counts each row twice."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is part of a run's identity beside scorer, benchmark and context, and how to run it."""
+
+    settings: Settings = field(default_factory=Settings)
+    mirrors: str | None = None
+    limit: int | None = None
+    columns: Mapping[str, str] | None = None
+    retry_unscored: bool = False
+
+
+def evaluate(
+    scorer: str | Scorer | Judge,
+    benchmark: str | PairSet = "tasting",
+    context: str | Context = "none",
+    *,
+    root: Path | str | None = "runs",
+    name: str | None = None,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Evaluate one scorer under one context on one benchmark.
+
+    `root` is where runs live; None keeps the run in memory. A scorer object needs a `name`, which
+    stands for its spec. What is finished is not computed again.
+
+    >>> run = evaluate("longest", "tasting", "none", root=None)
+    >>> run.summary.accuracy.value, run.summary.mirrored_accuracy.n
+    (0.5, 48)
+    """
+    options = options or Options()
+    started = time.monotonic()
+    contestant = build_scorer(scorer, options.settings) if isinstance(scorer, str) else scorer
+    spec = str(Spec.parse(scorer)) if isinstance(scorer, str) else name or type(scorer).__name__
+    shown = build_context(context, options.settings) if isinstance(context, str) else context
+    pairs = benchmark if isinstance(benchmark, PairSet) else load_benchmark(
+        benchmark, mirrored=options.mirrors, limit=options.limit, seed=options.settings.seed
+    )  # fmt: skip
+    traits = traits_of(contestant, spec)
+    refuse(traits, shown, spec)
+    rows = make_rows(pairs, shown, seed=options.settings.seed, needs_user=traits.needs_user)
+    job = _Job(contestant, traits, spec, shown, pairs, rows, options)
+    run = job.run(Path(root) if root is not None else None, progress or (lambda done, total: None))
+    return Run(run.summary, run.verdicts, run.folder, time.monotonic() - started)
+
+
+def meaningless(traits: Traits, context: Context) -> bool:
+    """Tell whether a cell has no meaning: a scorer that needs text under a context without any."""
+    return traits.needs_shown and context.blind
+
+
+def refuse(traits: Traits, context: Context, spec: str) -> None:
+    """Raise `UsageError` for a scorer under a context that makes no sense for it."""
+    if meaningless(traits, context):
+        raise UsageError(f"{spec} has no meaning under {context.spec}: nothing is shown")
+    if traits.protocol == "paper" and not context.blind:
+        raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
+
+
+class _Job:
+    """One evaluation, ready to run."""
+
+    def __init__(
+        self,
+        contestant: Scorer | Judge,
+        traits: Traits,
+        spec: str,
+        context: Context,
+        pairs: PairSet,
+        rows: Sequence[Row],
+        options: Options,
+    ) -> None:
+        self.contestant, self.traits, self.spec = contestant, traits, spec
+        self.context, self.pairs, self.rows, self.options = context, pairs, rows, options
+        self.terms = terms_of(contestant)
+        self.plans = [self._plan(term) for term in self.terms]
+
+    def _term_traits(self, term: Term) -> Traits:
+        own = term.contestant is self.contestant
+        return self.traits if own else traits_of(term.contestant, self.spec)
+
+    def _plan(self, term: Term) -> Plan:
+        slates: list[Slate] = [row.slate for row in self.rows]
+        if term.blind:
+            slates = [slate.without_context() for slate in slates]
+        return make_plan(term.contestant, self._term_traits(term), slates)
+
+    def identity(self) -> Identity:
+        """Return what names this run."""
+        options, settings = self.options, self.options.settings
+        return Identity(
+            benchmark=self.pairs.name,
+            scorer=self.spec,
+            context=self.context.spec,
+            rows=self.pairs.content_hash,
+            revision=self.pairs.revision,
+            fingerprints=tuple(self._term_traits(term).fingerprint for term in self.terms),
+            protocol=self.traits.protocol,
+            split=self.pairs.split,
+            mirrors=options.mirrors,
+            limit=options.limit,
+            columns=dict(options.columns or {}),
+            seed=settings.seed,
+            dtype=settings.dtype,
+            device=settings.device,
+            batch_tokens=settings.batch_tokens,
+        )
+
+    def run(self, root: Path | None, progress: Progress) -> Run:
+        """Compute what is missing, then judge and summarise."""
+        folder = None
+        passes: list[dict[int, Line]] = []
+        done, total = 0, len(self.rows) * len(self.terms)
+
+        def advance(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, total)
+
+        with ExitStack() as stack:
+            journal = None
+            if root is not None:
+                folder = self.identity().folder(root)
+                journal = stack.enter_context(Journal(folder / "journal.jsonl"))
+                self._manifest().write(folder)
+            for term, plan in zip(self.terms, self.plans, strict=True):
+                traits = self._term_traits(term)
+                known, own = self._known(root, folder, plan, traits)
+                passes.append(
+                    execute(
+                        term.contestant, traits, plan, [row.pair.id for row in self.rows],
+                        known, journal, own,
+                        retry_unscored=self.options.retry_unscored, advance=advance,
+                    )
+                )  # fmt: skip
+            verdicts = Verdicts(
+                verdict_row(self.contestant, self.traits, row, [found[k] for found in passes])
+                for k, row in enumerate(self.rows)
+            )
+            run = Run(self._summary(verdicts, passes), verdicts, folder)
+            if folder is not None:
+                run.save()
+        return run
+
+    def _manifest(self) -> Manifest:
+        return Manifest(
+            identity=self.identity(),
+            passes=tuple(plan.id for plan in self.plans),
+            details=tuple(self._term_traits(term).details for term in self.terms),
+            versions=versions(),
+        )
+
+    def _known(
+        self, root: Path | None, folder: Path | None, plan: Plan, traits: Traits
+    ) -> tuple[Known, set[tuple[str, tuple[str, ...]]]]:
+        known = Known()
+        own: set[tuple[str, tuple[str, ...]]] = set()
+        if root is None or folder is None:
+            return known, own
+        for other in run_folders(root):
+            if other != folder and plan.id in read_manifest(other).passes:
+                for line in read_journal(other / "journal.jsonl"):
+                    if line.in_pass == plan.id and not line.outage:
+                        known.add(line)
+        for line in read_journal(folder / "journal.jsonl"):  # last, so that its own lines win
+            if line.in_pass == plan.id:
+                known.add(line)
+                own.add((line.id, line.keys))
+        return known, own
+
+    def _summary(self, verdicts: Verdicts, passes: Sequence[Mapping[int, Line]]) -> Summary:
+        notes = [*self.traits.notes, *getattr(self.contestant, "notes", tuple)()]
+        scale = None
+        if self.traits.needs_user and verdicts.mirrored and isinstance(self.contestant, Scorer):
+            scale = user_scales(self.contestant, self.rows, self.options.settings.seed)
+        cuts, first = self._term_traits(self.terms[0]).cuts, passes[0]
+        dropped = sum(
+            len(row.slate.shown) - first[k].parts for k, row in enumerate(self.rows) if cuts
+        )
+        return summarise(
+            verdicts,
+            benchmark=self.pairs.name,
+            scorer=self.spec,
+            context=self.context.spec,
+            log_odds=self.traits.log_odds,
+            seed=self.options.settings.seed,
+            user_scale=scale,
+            oracle=self.context.oracle,
+            protocol=self.traits.protocol,
+            undecided_rows=self.pairs.ties,
+            bad_rows=len(self.pairs.bad_rows),
+            parts_dropped=dropped,
+            leaks_dropped=sum(row.shown.leaks_dropped for row in self.rows),
+            shortfall_words=sum(row.shown.shortfall_words for row in self.rows),
+            split_texts=sum(any(first[k].split) for k in range(len(self.rows))),
+            notes=tuple(notes),
+        )

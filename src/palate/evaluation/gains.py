@@ -1,0 +1,99 @@
+"""Does the context help, and does it have to be this user's? Paired, over the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import metrics
+from palate.errors import ComparisonError
+from palate.metrics import Estimate
+from palate.runs import Gain, Run
+from palate.specs import Spec
+
+Rows = NDArray[np.int64]
+
+
+def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) -> list[Gain]:
+    """Return gain and identity gain of every run that shows something.
+
+    gain = acc(context) − acc(none); identity gain = acc(context) − acc(the same of a stranger).
+    A gain that needs a run that is not there has no value. `missing` lists cells without meaning,
+    (benchmark, scorer, context). p-values are Holm-corrected over all but oracle rows.
+    """
+    by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
+    found = []
+    for (benchmark, scorer, context), run in by_cell.items():
+        if context == "none":
+            continue
+        for kind, against in _partners(context, run.summary.oracle):
+            other = by_cell.get((benchmark, scorer, against))
+            cell = (benchmark, scorer, against)
+            if other is None and cell not in missing:
+                continue  # nobody asked for it
+            base = Gain(
+                benchmark=benchmark, scorer=scorer, context=context, kind=kind, against=against,
+                oracle=run.summary.oracle,
+            )  # fmt: skip
+            found.append(base if other is None else gain(run, other, base))
+    contestants = [k for k, one in enumerate(found) if not one.oracle]
+    corrected = metrics.holm([found[k].p for k in contestants])
+    for k, p in zip(contestants, corrected, strict=True):
+        found[k] = found[k].model_copy(update={"p_holm": p})
+    return found
+
+
+def gain(run: Run, other: Run, base: Gain) -> Gain:
+    """Fill in one gain over the rows (couples) with an own part that both runs scored."""
+    ours, theirs = run.verdicts, other.verdicts
+    if [row.id for row in ours.rows] != [row.id for row in theirs.rows]:
+        raise ComparisonError(
+            f"{base.scorer}: the runs of {base.context} and {base.against} differ"
+        )
+    usable = (ours.own_words > 0) & ~np.isnan(ours.values) & ~np.isnan(theirs.values)
+    if ours.mirrored:
+        estimate, n_all, kept = _on_couples(run, other, usable)
+        p = estimate.p
+    else:
+        kept = np.flatnonzero(usable)
+        n_all = len(ours)
+        x, y, users = ours.values[kept], theirs.values[kept], ours.users[kept]
+        estimate = metrics.paired_difference(x, y, users)
+        p = metrics.sign_flip_test(x - y, users) if kept.size else None
+    return base.model_copy(
+        update={
+            "value": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "n": estimate.n,
+            "n_users": len(set(ours.users[kept].tolist())),
+            "n_left_out": n_all - estimate.n,
+            "p": p,
+        }
+    )
+
+
+def _on_couples(run: Run, other: Run, usable: NDArray[np.bool_]) -> tuple[Estimate, int, Rows]:
+    ours, theirs = run.verdicts, other.verdicts
+    a, b = ours.couples.T
+    kept = usable[a] & usable[b]
+    a, b = a[kept], b[kept]
+    estimate = metrics.paired_couple_difference(
+        metrics.mirrored_values(ours.values[a], ours.values[b]),
+        metrics.mirrored_values(theirs.values[a], theirs.values[b]),
+        ours.users[a],
+        ours.users[b],
+    )
+    return estimate, len(ours.couples), np.concatenate([a, b])
+
+
+def _partners(context: str, oracle: bool) -> list[tuple[Literal["gain", "identity"], str]]:
+    partners: list[tuple[Literal["gain", "identity"], str]] = [("gain", "none")]
+    spec = Spec.parse(context)
+    if not oracle and spec.options.get("of") != "stranger":
+        options = {**spec.options, "of": "stranger"}
+        partners.append(("identity", str(spec.model_copy(update={"options": options}))))
+    return partners

@@ -1,0 +1,96 @@
+"""Several scorers under several contexts on several benchmarks: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from palate.benchmarks import PairSet
+from palate.contexts import build_context
+from palate.errors import UsageError
+from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
+from palate.evaluation.gains import gains_of
+from palate.records import traits_of
+from palate.runs import Gain, Run
+from palate.scorers import build_scorer
+from palate.specs import Spec
+
+CONTROLS = ("random", "longest", "shortest")
+
+
+class Cell(NamedTuple):
+    """One place in the grid: canonical specs, and whether it has a meaning."""
+
+    benchmark: PairSet
+    scorer: str
+    context: str
+    meaningless: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The runs of a grid, the cells without meaning, and what the contexts gained."""
+
+    runs: tuple[Run, ...]
+    missing: tuple[tuple[str, str, str], ...]
+    gains: tuple[Gain, ...]
+
+
+def plan_grid(
+    benchmarks: Sequence[PairSet],
+    scorers: Iterable[str],
+    contexts: Iterable[str],
+    options: Options,
+) -> list[Cell]:
+    """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
+
+    Every spec is built, and so checked, before anything is computed.
+    """
+    shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
+    shown = list({context.spec: context for context in shown}.values())
+    cells = []
+    for text in dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers):
+        traits = traits_of(build_scorer(text, options.settings), text)
+        for pairs in benchmarks:
+            for context in shown:
+                void = meaningless(traits, context)
+                if not void:
+                    refuse(traits, context, text)
+                cells.append(Cell(pairs, text, context.spec, void))
+    if not any(not cell.meaningless for cell in cells):
+        raise UsageError("nothing to run: no scorer here has a meaning without a context shown")
+    return cells
+
+
+def run_grid(
+    cells: Sequence[Cell],
+    *,
+    root: Path | str | None,
+    options: Options,
+    progress_for: Callable[[Cell], Progress] | None = None,
+) -> Grid:
+    """Run every cell that has a meaning."""
+    runs = list(_runs(cells, root, options, progress_for))
+    missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.meaningless)
+    return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))
+
+
+def _runs(
+    cells: Sequence[Cell],
+    root: Path | str | None,
+    options: Options,
+    progress_for: Callable[[Cell], Progress] | None,
+) -> Iterator[Run]:
+    for cell in cells:
+        if not cell.meaningless:
+            progress = progress_for(cell) if progress_for is not None else None
+            yield evaluate(
+                cell.scorer,
+                cell.benchmark,
+                cell.context,
+                root=root,
+                options=options,
+                progress=progress,
+            )

@@ -1,0 +1,79 @@
+"""The arithmetic of palate: accuracies, couples, intervals, tests; numbers in, numbers out."""
+
+from palate.metrics.accuracy import (
+    OutcomeCounts,
+    accuracy,
+    accuracy_bounds,
+    mirrored_values,
+    outcome_counts,
+    shift_values,
+    strict_accuracy,
+)
+from palate.metrics.agreement import PositionConsistency, position_consistency, wilson
+from palate.metrics.calibration import (
+    Calibration,
+    CalibrationScores,
+    brier,
+    calibration,
+    expected_calibration_error,
+    fit_temperature,
+    log_loss,
+)
+from palate.metrics.clustered import effective_units, macro_mean, user_mean
+from palate.metrics.dyadic import couple_mean, plain_dyadic_variance
+from palate.metrics.estimates import Estimate
+from palate.metrics.length import LengthControlled, length_controlled
+from palate.metrics.matching import match_opposite
+from palate.metrics.paired import (
+    holm,
+    paired_couple_difference,
+    paired_difference,
+    sign_flip_test,
+)
+from palate.metrics.power import minimum_detectable_effect
+from palate.metrics.users import (
+    UserAccuracies,
+    WorstUsers,
+    share_below,
+    user_accuracies,
+    worst_decile,
+)
+
+__all__ = [
+    "Calibration",
+    "CalibrationScores",
+    "Estimate",
+    "LengthControlled",
+    "OutcomeCounts",
+    "PositionConsistency",
+    "UserAccuracies",
+    "WorstUsers",
+    "accuracy",
+    "accuracy_bounds",
+    "brier",
+    "calibration",
+    "couple_mean",
+    "effective_units",
+    "expected_calibration_error",
+    "fit_temperature",
+    "holm",
+    "length_controlled",
+    "log_loss",
+    "macro_mean",
+    "match_opposite",
+    "minimum_detectable_effect",
+    "mirrored_values",
+    "outcome_counts",
+    "paired_couple_difference",
+    "paired_difference",
+    "plain_dyadic_variance",
+    "position_consistency",
+    "share_below",
+    "shift_values",
+    "sign_flip_test",
+    "strict_accuracy",
+    "user_accuracies",
+    "user_mean",
+    "wilson",
+    "worst_decile",
+]

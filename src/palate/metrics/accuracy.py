@@ -1,0 +1,169 @@
+"""Verdicts as numbers, and what share of them is right.
+
+An outcome is 1 (chosen), 1/2 (tie), 0 (rejected) or NaN (unscored). Unscored rows never count
+as wrong in ``accuracy``; ``accuracy_bounds`` says how much they could matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palate.metrics.arrays import FloatArray, Ids, same_length, vector
+from palate.metrics.clustered import user_mean
+from palate.metrics.estimates import UNIT, Estimate
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCounts:
+    """How many rows ended in each of the four ways.
+
+    Example:
+        >>> OutcomeCounts(chosen=3, rejected=1, ties=0, unscored=2).scored
+        4
+    """
+
+    chosen: int
+    rejected: int
+    ties: int
+    unscored: int
+
+    @property
+    def scored(self) -> int:
+        """Rows with a verdict."""
+        return self.chosen + self.rejected + self.ties
+
+    @property
+    def total(self) -> int:
+        """All rows."""
+        return self.scored + self.unscored
+
+
+def outcome_counts(values: ArrayLike) -> OutcomeCounts:
+    """Count the four ends of a judgement.
+
+    Raises:
+        ValueError: for a value that is not 1, 1/2, 0 or NaN.
+
+    Example:
+        >>> outcome_counts([1, 1, 0.5, 0, float("nan")])
+        OutcomeCounts(chosen=2, rejected=1, ties=1, unscored=1)
+    """
+    x = vector(values)
+    counted = OutcomeCounts(
+        chosen=int(np.count_nonzero(x == 1)),
+        rejected=int(np.count_nonzero(x == 0)),
+        ties=int(np.count_nonzero(x == 0.5)),
+        unscored=int(np.count_nonzero(np.isnan(x))),
+    )
+    if counted.total != x.size:
+        raise ValueError("outcomes must be 1 (chosen), 0.5 (tie), 0 (rejected) or NaN (unscored)")
+    return counted
+
+
+def accuracy(values: ArrayLike, users: Ids) -> Estimate:
+    """Share of scored rows that are right, ties half: ``(chosen + ½ ties) / scored``.
+
+    Micro (every row weighs the same), with the user jackknife interval of ``user_mean``.
+
+    Args:
+        values: outcomes, shape (rows,).
+        users: the user id of each row.
+
+    Raises:
+        ValueError: for a value that is no outcome, or as ``user_mean``.
+
+    Example:
+        >>> e = accuracy([1, 0.5, 0, 1, float("nan")], ["a", "a", "b", "c", "c"])
+        >>> e.value, e.n, e.n_units
+        (0.625, 4, 3)
+    """
+    outcome_counts(values)
+    return user_mean(values, users)
+
+
+def strict_accuracy(values: ArrayLike) -> float | None:
+    """Share of all rows in which the chosen response won outright: ``chosen / all``.
+
+    None without rows.
+
+    Raises:
+        ValueError: for a value that is no outcome.
+
+    Example:
+        >>> strict_accuracy([1, 0.5, 0, 1, float("nan")])
+        0.4
+    """
+    counted = outcome_counts(values)
+    return counted.chosen / counted.total if counted.total else None
+
+
+def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
+    """Accuracy if every unscored row were wrong, and if every one were right.
+
+    ``((chosen + ½ ties) / all, (chosen + ½ ties + unscored) / all)``; None without rows.
+
+    Raises:
+        ValueError: for a value that is no outcome.
+
+    Example:
+        >>> accuracy_bounds([1, 0.5, 0, 1, float("nan")])
+        (0.5, 0.7)
+    """
+    counted = outcome_counts(values)
+    if not counted.total:
+        return None
+    right = counted.chosen + counted.ties / 2
+    return right / counted.total, (right + counted.unscored) / counted.total
+
+
+def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
+    """Value of each couple, ``x_c = (v_A + v_B) / 2``; NaN where either slate is unscored.
+
+    Args:
+        v_a: outcome of each couple's first slate, shape (couples,).
+        v_b: outcome of its second slate.
+
+    Raises:
+        ValueError: for unequal lengths or a value that is no outcome.
+
+    Example:
+        >>> mirrored_values([1, 1, 0.5], [0, 1, float("nan")]).tolist()
+        [0.5, 1.0, nan]
+    """
+    first, second = vector(v_a, bounds=UNIT), vector(v_b, bounds=UNIT)
+    same_length(v_a=first, v_b=second)
+    outcome_counts(np.concatenate([first, second]))
+    return (first + second) / 2
+
+
+def shift_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e-6) -> FloatArray:
+    """Whether A's choice stands higher under A than under B: 1, 1/2 (tied) or 0 per couple.
+
+    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > tol, within ± tol, < -tol``, where both margins are of
+    A's choice over B's choice; NaN where either is.
+
+    Args:
+        margin_a: the margin under user A, shape (couples,).
+        margin_b: the margin of the same response under user B.
+        tol: differences up to this size are ties.
+
+    Raises:
+        ValueError: for unequal lengths or an infinite margin.
+
+    Example:
+        >>> shift_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
+        [1.0, 0.5, 0.0, nan]
+    """
+    first, second = vector(margin_a), vector(margin_b)
+    same_length(margin_a=first, margin_b=second)
+    if bool(np.isinf(first).any() or np.isinf(second).any()):
+        raise ValueError("margins must be finite, or NaN where unscored")
+    moved = first - second
+    sign = np.where(np.abs(moved) <= tol, 0.0, np.sign(moved))
+    return 0.5 + sign / 2

@@ -1,0 +1,103 @@
+"""Does a judge keep its mind when the two responses change places?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import bdtr, ndtri
+
+from palate.metrics.accuracy import outcome_counts
+from palate.metrics.arrays import same_length, vector
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, slots=True)
+class PositionConsistency:
+    """A judge's votes in both orders; shares are None without pairs read in both."""
+
+    consistent: float | None
+    """Share of pairs with the same verdict in both orders."""
+    low: float | None
+    """Lower end of its 95 % Wilson interval."""
+    high: float | None
+    """Upper end of its 95 % Wilson interval."""
+    bias: float | None
+    """P(the response shown first wins) - 1/2, ties half; in [-1/2, 1/2]."""
+    bias_p: float | None
+    """Exact binomial p-value of as many "first, first" as "second, second" pairs."""
+    first_twice: int
+    """Pairs in which the position shown first won both times."""
+    second_twice: int
+    """Pairs in which the position shown second won both times."""
+    n: int
+    """Pairs read in both orders."""
+
+
+def position_consistency(
+    first_order_votes: ArrayLike, second_order_votes: ArrayLike
+) -> PositionConsistency:
+    """Share of pairs judged alike in both orders, and the pull of the first position.
+
+    With votes v₁, v₂ for the response that is shown first in the first order and second in the
+    second order: consistent where ``v₁ = v₂``; ``bias = mean(v₁ - v₂) / 2``.
+
+    Args:
+        first_order_votes: 1, 1/2 (tie), 0 or NaN (unread), shape (pairs,).
+        second_order_votes: the vote for the *same* response with the places changed.
+
+    Raises:
+        ValueError: for unequal lengths or another vote.
+
+    Example:
+        >>> c = position_consistency([1, 1, 1, 0], [1, 0, 1, 0])
+        >>> c.consistent, round(c.low, 3), round(c.high, 3), c.bias
+        (0.75, 0.301, 0.954, 0.125)
+    """
+    first, second = vector(first_order_votes), vector(second_order_votes)
+    same_length(first_order_votes=first, second_order_votes=second)
+    outcome_counts(np.concatenate([first, second]))
+    both = ~np.isnan(first + second)
+    moved = (first - second)[both]
+    n = int(moved.size)
+    if not n:
+        return PositionConsistency(None, None, None, None, None, 0, 0, 0)
+    same = int(np.count_nonzero(moved == 0))
+    ones, others = int(np.count_nonzero(moved == 1)), int(np.count_nonzero(moved == -1))
+    bias = float(moved.mean()) / 2
+    return PositionConsistency(
+        same / n, *wilson(same, n), bias, _even_split_p(ones, others), ones, others, n
+    )
+
+
+def wilson(successes: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson score interval of a share of independent trials.
+
+    ``(k + z²/2 ± z √(k (n - k)/n + z²/4)) / (n + z²)`` with ``z = z_{(1 + confidence)/2}``.
+
+    Raises:
+        ValueError: unless ``0 ≤ successes ≤ n``, ``n ≥ 1`` and confidence is in (0, 1).
+
+    Example:
+        >>> low, high = wilson(8, 10)
+        >>> round(low, 3), round(high, 3)
+        (0.49, 0.943)
+    """
+    if not (n >= 1 and 0 <= successes <= n and 0 < confidence < 1):
+        raise ValueError("expected 0 <= successes <= n, n >= 1 and confidence in (0, 1)")
+    z = float(ndtri((1 + confidence) / 2))
+    half = z * math.sqrt(successes * (n - successes) / n + z * z / 4)
+    centre = successes + z * z / 2
+    # At 0 and n the formula gives the bound only up to rounding.
+    low = 0.0 if successes == 0 else (centre - half) / (n + z * z)
+    high = 1.0 if successes == n else (centre + half) / (n + z * z)
+    return low, high
+
+
+def _even_split_p(ones: int, others: int) -> float:
+    n = ones + others
+    return min(1.0, 2 * float(bdtr(min(ones, others), n, 0.5))) if n else 1.0

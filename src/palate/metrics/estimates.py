@@ -1,0 +1,132 @@
+"""A figure with its 95 % interval and p-value, and the rules for when there is none.
+
+The rules, for values in ``[lo, hi]`` and a null value ``x0`` (first that applies):
+
+1. no rows: all fields null.
+2. every residual 0 and ``xbar = x0``: the point interval, p = 1 (a blind scorer on couples).
+3. every residual 0 and ``xbar`` at a bound: the far end holds the mean of any variable in
+   ``[lo, hi]`` that is at the bound ``U_eff`` times out of ``U_eff``. On the unit scale
+   ``y = (x - lo)/(hi - lo)``: ``xbar = hi`` gives low ``y = 0.025^(1/U_eff)``, ``xbar = lo`` gives
+   high ``y = 1 - 0.025^(1/U_eff)``, and p is the p-value of that same bound, so that p < 0.05
+   exactly where the interval leaves ``x0`` out. For gains (bounds -1 and 1) this is the rule
+   for ``(x + 1)/2``.
+4. the variance cannot be estimated: one unit holds all rows, ``U_eff ≤ 2``, or the estimate of
+   the variance is 0 although 2 and 3 do not apply (all users alike in the middle of the range;
+   residuals that cancel within every user). A zero there is no evidence of precision, so low,
+   high and p are null.
+5. otherwise t with ``U_eff - 1`` degrees of freedom, clipped to ``[lo, hi]``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from scipy.special import stdtr, stdtrit
+
+TAIL = 0.025
+ROUNDING = 1e-12
+UNIT = (0.0, 1.0)
+GAIN = (-1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One figure; None means not defined, and no field is ever NaN.
+
+    Example:
+        >>> Estimate(0.75, 0.5, 1.0, 8, 4)
+        Estimate(value=0.75, low=0.5, high=1.0, n=8, n_units=4, se=None, df=None, p=None)
+    """
+
+    value: float | None
+    """The point estimate; None without rows."""
+    low: float | None
+    """Lower end of the 95 % interval."""
+    high: float | None
+    """Upper end of the 95 % interval."""
+    n: int
+    """Scored rows, or couples."""
+    n_units: int
+    """Distinct users among them."""
+    se: float | None = None
+    """Standard error; 0 for a point interval."""
+    df: float | None = None
+    """Degrees of freedom, U_eff - 1; None where no t was used."""
+    p: float | None = None
+    """Two-sided p-value against the null value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What the jackknife has to say about a mean."""
+
+    variance: float | None
+    """None where one unit holds everything, so that leaving it out leaves nothing."""
+    u_eff: float
+    """Effective number of units."""
+    constant: bool
+    """True where every residual is 0."""
+
+
+def interval(
+    value: float,
+    spread: Spread,
+    *,
+    n: int,
+    n_units: int,
+    null: float = 0.5,
+    bounds: tuple[float, float] = UNIT,
+) -> Estimate:
+    """Put the 95 % interval and the p-value to a mean, by the rules of this module.
+
+    ``value ± t_{0.975, U_eff - 1} √V``, clipped; ``p = 2 P(t_{U_eff - 1} > |value - null| / √V)``.
+
+    Raises:
+        ValueError: if ``null`` is outside of ``bounds``.
+
+    Example:
+        >>> e = interval(0.6, Spread(0.01, 11.0, False), n=40, n_units=12)
+        >>> round(e.low, 3), round(e.high, 3), e.df, round(e.p, 3)
+        (0.377, 0.823, 10.0, 0.341)
+    """
+    lo, hi = bounds
+    if not lo <= null <= hi:
+        raise ValueError(f"the null value {null:g} is outside of [{lo:g}, {hi:g}]")
+    tiny = ROUNDING * (hi - lo)
+    if spread.constant:
+        bare = Estimate(value, None, None, n, n_units)
+        return _without_spread(bare, value, spread.u_eff, null, bounds)
+    # U_eff is a ratio of integers: 2 is exact, so no tolerance is needed there.
+    if spread.variance is None or spread.u_eff <= 2 or spread.variance <= tiny**2:
+        return Estimate(value, None, None, n, n_units)
+    se, df = math.sqrt(spread.variance), spread.u_eff - 1
+    half = float(stdtrit(df, 1 - TAIL)) * se
+    p = min(1.0, 2 * float(stdtr(df, -abs(value - null) / se)))
+    return Estimate(value, max(lo, value - half), min(hi, value + half), n, n_units, se, df, p)
+
+
+def _without_spread(
+    bare: Estimate, value: float, u_eff: float, null: float, bounds: tuple[float, float]
+) -> Estimate:
+    lo, hi = bounds
+    width = hi - lo
+    tiny = ROUNDING * width
+    if abs(value - null) <= tiny:
+        return replace(bare, low=value, high=value, se=0.0, p=1.0)
+    share, y0 = TAIL ** (1 / u_eff), (null - lo) / width
+    if hi - value <= tiny:
+        return replace(bare, low=lo + width * share, high=hi, p=min(1.0, 2 * y0**u_eff))
+    if value - lo <= tiny:
+        return replace(bare, low=lo, high=hi - width * share, p=min(1.0, 2 * (1 - y0) ** u_eff))
+    return bare
+
+
+def nothing() -> Estimate:
+    """Return the estimate of no rows.
+
+    Example:
+        >>> nothing()
+        Estimate(value=None, low=None, high=None, n=0, n_units=0, se=None, df=None, p=None)
+    """
+    return Estimate(None, None, None, 0, 0)

@@ -1,0 +1,144 @@
+"""How accuracy is spread over users: per user, worst decile, share below chance.
+
+With ten rows a user, the worst decile of the raw means is mostly bad luck. So each mean is also
+given shrunken toward the overall mean, by how much users differ beyond that luck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
+from palate.metrics.estimates import UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserAccuracies:
+    """Accuracy of each user, raw and shrunken, in order of first appearance."""
+
+    users: tuple[Hashable, ...]
+    """The users with at least one scored row."""
+    counts: IntArray
+    """Scored rows of each user."""
+    raw: FloatArray
+    """Mean outcome of each user."""
+    shrunken: FloatArray
+    """Empirical-Bayes mean of each user."""
+    between_variance: float | None
+    """τ², the variance of users' true accuracies; None without rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstUsers:
+    """Mean accuracy of the worst-served users; None without rows."""
+
+    raw: float | None
+    shrunken: float | None
+    n_users: int
+
+
+def user_accuracies(values: ArrayLike, users: Ids) -> UserAccuracies:
+    """Accuracy of each user, raw and by normal-normal empirical Bayes (method of moments).
+
+    ```
+    m_u user mean, n_u rows, μ = Σ n_u m_u / N
+    σ² = Σ_i (x_i - m_u(i))² / (N - U)                                within users, pooled
+    τ² = max(0, (Σ_u n_u (m_u - μ)² - (U - 1) σ²) / (N - Σ_u n_u²/N))  between users
+    shrunken_u = μ + w_u (m_u - μ),   w_u = τ² / (τ² + σ² / n_u)
+    ```
+
+    Where no user has two rows, nothing tells users from luck and every w_u is 0.
+
+    Args:
+        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
+        users: the user id of each row.
+
+    Raises:
+        ValueError: for unequal lengths, a value outside of [0, 1], or a NaN user id.
+
+    Example:
+        >>> one = user_accuracies([1, 1, 1, 0, 0, 0, 0, 1], ["a"] * 4 + ["b"] * 4)
+        >>> one.raw.tolist(), one.shrunken.tolist(), one.between_variance
+        ([0.75, 0.25], [0.625, 0.375], 0.0625)
+    """
+    x, (codes,), names = scored_rows(vector(values, bounds=UNIT), users)
+    if not x.size:
+        empty = np.empty(0)
+        return UserAccuracies((), np.empty(0, dtype=np.int64), empty, empty, None)
+    counts = np.bincount(codes, minlength=len(names)).astype(np.int64)
+    raw = sums(codes, x, len(names)) / counts
+    within, between = _variances(x, raw, codes, counts)
+    overall = float(x.mean())
+    luck = within / counts
+    weight = between / (between + luck) if between else np.zeros_like(raw)
+    shrunken = overall + weight * (raw - overall)
+    return UserAccuracies(tuple(names), counts, raw, shrunken, between)
+
+
+def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstUsers:
+    """Mean accuracy of the lowest tenth of users (CVaR), raw and shrunken.
+
+    With ``k = max(1, share · U)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
+    for j = 0, 1, …: the user at the border counts in part.
+
+    Raises:
+        ValueError: for a share outside of (0, 1], or as ``user_accuracies``.
+
+    Example:
+        >>> users = list(range(15))
+        >>> worst_decile([0, 1] + [1] * 13, users).raw
+        0.3333333333333333
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be in (0, 1], got {share:g}")
+    found = user_accuracies(values, users)
+    return WorstUsers(_tail(found.raw, share), _tail(found.shrunken, share), len(found.users))
+
+
+def share_below(accuracies: ArrayLike, threshold: float = 0.5) -> float | None:
+    """Share of users whose accuracy (raw or shrunken) lies strictly below the threshold.
+
+    Args:
+        accuracies: one per user, shape (users,).
+        threshold: where "below" starts.
+
+    Raises:
+        ValueError: for a NaN accuracy or another shape.
+
+    Example:
+        >>> share_below([0.4, 0.5, 0.7, 0.9])
+        0.25
+    """
+    means = vector(accuracies)
+    if bool(np.isnan(means).any()):
+        raise ValueError("accuracies must not be NaN")
+    return float(np.mean(means < threshold)) if means.size else None
+
+
+def _variances(
+    x: FloatArray, raw: FloatArray, codes: IntArray, counts: IntArray
+) -> tuple[float, float]:
+    n, units = x.size, raw.size
+    spare = n - float(counts @ counts) / n
+    if n == units or spare <= 0:
+        return 0.0, 0.0
+    around = x - raw[codes]
+    within = float(around @ around) / (n - units)
+    between = float(counts @ (raw - x.mean()) ** 2) - (units - 1) * within
+    return within, max(0.0, between / spare)
+
+
+def _tail(means: FloatArray, share: float) -> float | None:
+    if not means.size:
+        return None
+    k = max(1.0, share * means.size)
+    weights = np.clip(k - np.arange(means.size), 0.0, 1.0)
+    return float(weights @ np.sort(means)) / k

@@ -1,0 +1,16 @@
+"""From references to weights on disk, and the set-up of torch."""
+
+from palate.models.gguf import cache_folder
+from palate.models.resolve import ModelFolder, content_hash, resolve
+from palate.models.runtime import choose_device, choose_dtype, import_torch, import_transformers
+
+__all__ = [
+    "ModelFolder",
+    "cache_folder",
+    "choose_device",
+    "choose_dtype",
+    "content_hash",
+    "import_torch",
+    "import_transformers",
+    "resolve",
+]

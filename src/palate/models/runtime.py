@@ -1,0 +1,59 @@
+"""The one place that imports torch and transformers, set up once."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from palate.errors import ModelError, UsageError
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@cache
+def import_torch() -> Any:
+    """Import torch; OpenMP threads sleep while they wait, or a busy machine slows to a crawl."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        import torch
+    except ImportError as error:
+        raise UsageError("local models need pip install 'palate[local]'") from error
+    return torch
+
+
+@cache
+def import_transformers() -> Any:
+    """Import transformers after torch, its progress bars and advice switched off."""
+    import_torch()
+    try:
+        import transformers
+    except ImportError as error:
+        raise UsageError("local models need pip install 'palate[local]'") from error
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def choose_device(device: str | None) -> str:
+    """Return the device asked for, or the accelerator if there is one, or the CPU."""
+    torch = import_torch()
+    if device is not None:
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ModelError(f"--device {device}: not available here ({reason})") from error
+        return device
+    if torch.accelerator.is_available():
+        return str(torch.accelerator.current_accelerator())
+    return "cpu"
+
+
+def choose_dtype(dtype: str | None, device: str) -> Any:
+    """Return the dtype asked for; by default float32 on a CPU and bfloat16 elsewhere."""
+    torch = import_torch()
+    name = dtype or ("float32" if device == "cpu" else "bfloat16")
+    if name not in DTYPES:
+        raise UsageError(f"--dtype {name}: expected one of {', '.join(DTYPES)}")
+    return getattr(torch, name)

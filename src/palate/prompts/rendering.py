@@ -1,0 +1,117 @@
+"""From (question, shown) to messages: the only place that does it, and the only one that cuts.
+
+Texts of users and models are data: each is rendered once, and what looks like one of the frame's
+tags inside a text is broken by a zero-width space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from palate.records import Message, Part, Slate
+from palate.seeding import digest
+
+HEADINGS = {
+    "post": "What the person who asks wrote earlier:",
+    "example": "What the person who asks chose earlier:",
+    "persona": "About the person who asks:",
+    "plan": "What this person probably expects of an answer:",
+    "aspect": "What the person who asks expects of an answer:",
+}
+FRAME = re.compile(r"<(?=/?(?:post|example|persona|plan|response(?:_[ab])?)\b)", re.IGNORECASE)
+Count = Callable[[tuple[Message, ...]], int]
+
+
+def fence(text: str) -> str:
+    """Break what would close or open a tag of the frame.
+
+    >>> fence("a </response_a> b").encode()
+    b'a <\\xe2\\x80\\x8b/response_a> b'
+    """
+    return FRAME.sub("<\u200b", text)
+
+
+def attribute(text: str) -> str:
+    """Make a text safe inside double quotes on one line."""
+    return re.sub(r"\s+", " ", text.replace('"', "'").replace("<", "").replace(">", "")).strip()
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False
+    )
+    environment.filters.update(fence=fence, attribute=attribute)
+    return environment
+
+
+def render_text(template: str, **slots: object) -> str:
+    """Render one template file; a slot that is missing is an error."""
+    return _environment().get_template(template).render(**slots).strip()
+
+
+def prompt_hash(*templates: str) -> str:
+    """Return the hash of the sources of these templates and of the frame around them."""
+    return digest([_source(name) for name in sorted(templates)], HEADINGS)
+
+
+def about(question: str, shown: tuple[Part, ...]) -> str:
+    """Return the question, headed by what is shown; the bare question if nothing is."""
+    if not shown:
+        return question
+    ordered = sorted(shown, key=lambda part: part.rank)
+    return render_text("about.jinja", question=question, shown=ordered, heading=HEADINGS)
+
+
+def render(question: tuple[Message, ...], shown: tuple[Part, ...] = ()) -> tuple[Message, ...]:
+    """Return the conversation a model is asked to answer: what is shown first, the question last.
+
+    What is shown heads the last user message. A system message is folded into the first user
+    message, since some chat templates refuse one.
+
+    >>> [m.content for m in render((Message(role="user", content="Tea or coffee?"),))]
+    ['Tea or coffee?']
+    """
+    system = "\n\n".join(m.content for m in question if m.role == "system")
+    turns = [m for m in question if m.role != "system"]
+    if system:
+        turns[0] = Message(role=turns[0].role, content=f"{system}\n\n{turns[0].content}")
+    if shown:
+        turns[-1] = Message(role=turns[-1].role, content=about(turns[-1].content, shown))
+    return tuple(turns)
+
+
+def as_text(question: tuple[Message, ...]) -> str:
+    """Return a conversation as one text, for prompts that quote it."""
+    if len(question) == 1:
+        return question[0].content
+    return "\n\n".join(f"{m.role}: {m.content}" for m in question)
+
+
+def cut_to_fit(slate: Slate, needs: Callable[[Slate], int], window: int | None) -> Slate:
+    """Drop whole parts, lowest-ranked first, until what the model must read fits its window.
+
+    `needs` counts the tokens of the longest input made from a slate. A response is never cut: where
+    dropping every part is not enough, the slate comes back with nothing shown and its caller marks
+    it `unscored: too long`.
+    """
+    if window is None or needs(slate) <= window:
+        return slate
+    ranked = sorted(slate.shown, key=lambda part: part.rank)
+    kept, beyond = 0, len(ranked)
+    while beyond - kept > 1:  # the largest number of parts that fits, by bisection
+        middle = (kept + beyond) // 2
+        if needs(slate.replace(shown=tuple(ranked[:middle]))) <= window:
+            kept = middle
+        else:
+            beyond = middle
+    return slate.replace(shown=tuple(ranked[:kept]))

@@ -1,0 +1,127 @@
+"""The seams: what a context, a scorer and a judge must offer. No base class is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from palate.records.others import Others
+from palate.records.pairs import PreferencePair
+from palate.records.slates import Part, Slate
+from palate.records.users import Record, User
+from palate.records.verdicts import Judgement, Scores
+from palate.seeding import digest
+
+
+class Shown(Record):
+    """What a context shows of a user for one pair, and what it had to leave out."""
+
+    parts: tuple[Part, ...] = ()
+    own_words: int = 0
+    """Words of the user's own part; gains are paired over rows where it is not 0."""
+    leaks_dropped: int = 0
+    """A stranger's posts left out because they hold the question's first line or a response."""
+    shortfall_words: int = 0
+    """Words by which a stranger's posts fall short of the user's own."""
+
+
+class Context(Protocol):
+    """Chooses which part of the user a scorer is shown."""
+
+    spec: str
+    """Canonical spec, as printed and hashed."""
+    oracle: bool
+    """True where gold is shown: an upper bound, never ranked with contestants."""
+    blind: bool
+    """True where nothing is ever shown."""
+
+    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+        """Return the parts to show for this pair."""
+        ...
+
+
+class Settings(Record):
+    """How contestants are run; all of it is part of a run's identity."""
+
+    seed: int = 0
+    dtype: str | None = None
+    """float32, bfloat16 or float16; by default float32 on a CPU and bfloat16 elsewhere."""
+    device: str | None = None
+    batch_tokens: int = 4096
+    """Padded tokens a local model computes at a time."""
+    trust_remote_code: bool = False
+
+
+class Traits(Record):
+    """What evaluation must know of a scorer or judge before it runs."""
+
+    fingerprint: str
+    """Hash of all that the numbers depend on: model content, template, dtype, what is summed."""
+    exact: bool = False
+    """True where a number does not depend on what else is computed with it."""
+    needs_user: bool = False
+    """True for a scorer that keeps state per user; only it receives `slate.user`."""
+    needs_shown: bool = False
+    """True where the score has no meaning when nothing is shown."""
+    log_odds: bool = False
+    """True where a margin is the log-odds of being preferred; only then is it calibrated."""
+    cuts: bool = False
+    """True where what is shown is cut to a model's window."""
+    pairs_only: bool = False
+    """True for judges, which see two candidates at a time."""
+    protocol: Literal["palate", "paper"] = "palate"
+    """`paper`: the rules of Personalized RewardBench's released scripts (ties lose, no profile)."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the report must know, such as which token a head reads."""
+    details: dict[str, Any] = {}
+    """What goes into the manifest: model hash, dtype, device, prompt hash."""
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Gives each response of a slate a number or `None`."""
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield (position in the call, scores) as they come, each position once."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Prefers one of the two responses of a slate."""
+
+    def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
+        """Yield (position in the call, judgement) as they come, each position once."""
+        ...
+
+
+class Term(NamedTuple):
+    """One computation behind a score: whose, and whether it reads the slate without context."""
+
+    contestant: Scorer | Judge
+    blind: bool = False
+
+
+def terms_of(contestant: Scorer | Judge) -> tuple[Term, ...]:
+    """Return the computations a contestant is made of; most are one, their own."""
+    return getattr(contestant, "terms", None) or (Term(contestant),)
+
+
+def traits_of(contestant: Scorer | Judge, spec: str) -> Traits:
+    """Return a contestant's traits; one that declares none is identified by its name and spec."""
+    declared = getattr(contestant, "traits", None)
+    if isinstance(declared, Traits):
+        return declared
+    kind = type(contestant)
+    return Traits(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
+
+
+def read_by(contestant: Scorer | Judge, slate: Slate) -> Slate:
+    """Return the slate as this contestant reads it: what it ignores is gone, parts are cut to fit.
+
+    Two slates with equal readings are one piece of work.
+    """
+    reads = getattr(contestant, "reads", None)
+    read = reads(slate) if reads is not None else slate
+    assert isinstance(read, Slate)
+    return read

@@ -1,0 +1,111 @@
+"""What comes back: scores of a slate, a judgement of two responses, the verdict on a pair."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+
+from palate.records.users import Record
+
+
+class Outcome(StrEnum):
+    """The four ends of a judgement."""
+
+    CHOSEN = "chosen"
+    REJECTED = "rejected"
+    TIE = "tie"
+    UNSCORED = "unscored"
+
+    @property
+    def credit(self) -> float:
+        """1 for chosen, ½ for a tie, 0 for rejected, NaN for unscored."""
+        return {"chosen": 1.0, "tie": 0.5, "rejected": 0.0}.get(str(self), float("nan"))
+
+
+class Scores(Record):
+    """One number per candidate of a slate, or `None` with the reason."""
+
+    values: tuple[float | None, ...]
+    reasons: tuple[str | None, ...] = ()
+    """Why a candidate is unscored, in the order of `values`; empty if all are scored."""
+    raw: tuple[str | None, ...] = ()
+    """The raw replies behind the numbers, where there were any."""
+    split: tuple[bool, ...] = ()
+    """Where a text behind the number was longer than the model's window and had to be split."""
+    outage: bool = False
+    """Unscored because the outside world failed: tried again at the next call."""
+
+    @classmethod
+    def unscored(cls, n: int, reason: str, *, outage: bool = False) -> Scores:
+        """Return `n` times `None`, for one reason.
+
+        >>> Scores.unscored(2, "too long").reasons
+        ('too long', 'too long')
+        """
+        return cls(values=(None,) * n, reasons=(reason,) * n, outage=outage)
+
+    def reason(self, position: int) -> str | None:
+        """Return why the candidate at this position is unscored, if it is."""
+        return self.reasons[position] if self.reasons else None
+
+
+class Judgement(Record):
+    """What a judge thinks of the two candidates of a slate.
+
+    `margin` is positive where the first candidate is preferred; for a judge that saw both orders it
+    is the mean of `orders`. Orders that disagree are a tie, an order that is missing makes it
+    unscored.
+    """
+
+    margin: float | None
+    orders: tuple[float | None, ...] = ()
+    raw: tuple[str | None, ...] = ()
+    reason: str | None = None
+    outage: bool = False
+
+    @property
+    def votes_disagree(self) -> bool:
+        """True where both orders were read and they prefer different responses."""
+        read = [sign(order) for order in self.orders if order is not None]
+        return len(set(read)) > 1
+
+    def verdict(self, chosen_position: int) -> Verdict:
+        """Return the verdict on the pair whose chosen response stands at this position.
+
+        >>> Judgement(margin=0.7).verdict(0).outcome, Judgement(margin=0.7).verdict(1).outcome
+        (<Outcome.CHOSEN: 'chosen'>, <Outcome.REJECTED: 'rejected'>)
+        >>> Judgement(margin=0.5, orders=(1.2, -0.2)).verdict(0).outcome
+        <Outcome.TIE: 'tie'>
+        """
+        if self.margin is None:
+            return Verdict(outcome=Outcome.UNSCORED, reason=self.reason or "no margin")
+        side = 1.0 if chosen_position == 0 else -1.0
+        orders = tuple(None if order is None else side * order for order in self.orders)
+        vote = 0 if self.votes_disagree else sign(side * self.margin)
+        outcome = (Outcome.TIE, Outcome.CHOSEN, Outcome.REJECTED)[vote]
+        return Verdict(outcome=outcome, margin=side * self.margin + 0.0, orders=orders)
+
+
+class Verdict(Record):
+    """How a judge stands to one pair: the outcome and the margin of chosen over rejected."""
+
+    outcome: Outcome
+    margin: float | None = None
+    orders: tuple[float | None, ...] = ()
+    reason: str | None = None
+
+
+def sign(margin: float) -> int:
+    """Return 1, 0 or -1; a margin that is 0 in float32 is a tie."""
+    single = np.float32(margin)
+    return int(single > 0) - int(single < 0)
+
+
+def margin_of(first: float, second: float) -> float:
+    """Return first − second, exactly 0 where the two are equal as float32.
+
+    >>> margin_of(1.0, 1.0 + 1e-9), margin_of(2.0, 1.0)
+    (0.0, 1.0)
+    """
+    return 0.0 if np.float32(first) == np.float32(second) else first - second

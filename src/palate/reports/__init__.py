@@ -1,0 +1,15 @@
+"""Runs and comparisons as tables."""
+
+from palate.reports.comparison import comparison_tables
+from palate.reports.grid import grid_tables
+from palate.reports.sentence import what_it_shows
+from palate.reports.table import Form, Table, render
+
+__all__ = [
+    "Form",
+    "Table",
+    "comparison_tables",
+    "grid_tables",
+    "render",
+    "what_it_shows",
+]

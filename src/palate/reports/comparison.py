@@ -1,0 +1,46 @@
+"""A comparison as tables: ranks with what the tests leave open, and the tests."""
+
+from __future__ import annotations
+
+from palate.comparison import Comparison
+from palate.reports.numbers import context_name, figure, p_value, with_interval
+from palate.reports.table import Table
+
+
+def comparison_tables(found: Comparison) -> list[Table]:
+    """Return, per benchmark, the ranking and the paired tests."""
+    tables = []
+    for benchmark, n_common in found.n_common.items():
+        ranked = [one for one in found.ranking if one.run.summary.benchmark == benchmark]
+        tests = [test for test in found.tests if test.benchmark == benchmark]
+        rows = [
+            [
+                one.run.summary.scorer,
+                context_name(one.run.summary.context),
+                figure(one.run.summary.accuracy),
+                str(one.best) if one.best == one.worst else f"{one.best} to {one.worst}",
+            ]
+            for one in ranked
+        ]
+        note = "rank: what the corrected tests leave open at the 5 % level."
+        columns = ["scorer", "context", "accuracy [95 %]", "rank"]
+        title = f"{benchmark}: {len(ranked)} runs, {n_common:,} common rows"
+        tables.append(Table(title, columns, rows, [note], 2))
+        paired = [
+            [
+                f"{t.a.scorer} ({context_name(t.a.context)})",
+                f"{t.b.scorer} ({context_name(t.b.context)})",
+                with_interval(t.value, t.low, t.high, signed=True),
+                f"{t.n:,}",
+                p_value(t.p),
+                p_value(t.p_holm),
+            ]
+            for t in tests
+        ]
+        unit = "couples" if ranked[0].run.summary.mirrored_accuracy is not None else "pairs"
+        columns = ["a", "b", "a − b [95 %]", unit, "p", "p (Holm)"]
+        notes = [f"Test: {tests[0].method}."] if tests else []
+        tables.append(
+            Table(f"{benchmark}: paired differences in accuracy", columns, paired, notes, 2)
+        )
+    return tables

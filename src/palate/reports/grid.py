@@ -1,0 +1,185 @@
+"""A grid as tables: accuracy, shift, gain and identity gain; what was left out below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.evaluation import Grid
+from palate.reports.numbers import (
+    NONE,
+    context_name,
+    figure,
+    p_value,
+    plain,
+    seconds,
+    with_interval,
+)
+from palate.reports.table import Table
+from palate.runs import Gain, Run, Summary
+
+
+def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
+    """Return one table per benchmark, and one by subset where there are several."""
+    tables = []
+    for benchmark in dict.fromkeys(run.summary.benchmark for run in grid.runs):
+        runs = [run for run in grid.runs if run.summary.benchmark == benchmark]
+        tables.append(_main(benchmark, runs, grid, times=times))
+        if any(run.summary.subsets for run in runs):
+            tables.append(_by_subset(benchmark, runs))
+    return tables
+
+
+def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Table:
+    mirrored = any(run.summary.mirrored_accuracy is not None for run in runs)
+    columns = ["scorer", "context", "accuracy [95 %]"]
+    columns += ["shift [95 %]"] if mirrored else ["by user", "length-controlled"]
+    gains = bool(grid.gains)
+    columns += ["gain [95 %]", "identity gain [95 %]", "p (Holm)"] if gains else []
+    columns += ["ties", "unscored"] + (["time"] if times else [])
+    rows, breaks = [], set()
+    cells = _cells(benchmark, runs, grid)
+    for k, (scorer, context, run) in enumerate(cells):
+        width = len(columns)
+        rows.append(_row(scorer, context, run, grid, width, mirrored=mirrored, times=times))
+        if k + 1 < len(cells) and cells[k + 1][0] != scorer:
+            breaks.add(k)
+    return Table(
+        title=_title(benchmark, runs[0].summary),
+        columns=columns,
+        rows=rows,
+        notes=list(_notes([run.summary for run in runs], gains)),
+        left=2,
+        breaks=frozenset(breaks),
+    )
+
+
+def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
+    found: list[tuple[str, str, Run | None]] = [
+        (run.summary.scorer, run.summary.context, run) for run in runs
+    ]
+    void: list[tuple[str, str, Run | None]] = [
+        (scorer, context, None) for name, scorer, context in grid.missing if name == benchmark
+    ]
+    order = list(dict.fromkeys(scorer for scorer, _, _ in found))
+    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in found]))
+    contexts.sort(key=lambda context: context != "none")
+    return sorted(found + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
+
+
+def _row(
+    scorer: str,
+    context: str,
+    run: Run | None,
+    grid: Grid,
+    width: int,
+    *,
+    mirrored: bool,
+    times: bool,
+) -> list[str]:
+    if run is None:
+        return [scorer, context_name(context), *[NONE] * (width - 2)]
+    summary = run.summary
+    name = context_name(context, oracle=summary.oracle)
+    cells = [scorer, name, figure(summary.accuracy)]
+    cells += (
+        [figure(summary.shift)]
+        if mirrored
+        else [_value(summary.macro_accuracy), _value(summary.length_controlled)]
+    )
+    if grid.gains:
+        mine = [g for g in grid.gains if _cell(g) == (summary.benchmark, scorer, context)]
+        gain = next((g for g in mine if g.kind == "gain"), None)
+        identity = next((g for g in mine if g.kind == "identity"), None)
+        cells += [_gain(gain), _gain(identity), _p(gain, identity)]
+    cells += [str(summary.ties), str(summary.unscored)]
+    return cells + ([seconds(run.seconds)] if times else [])
+
+
+def _value(found: object) -> str:
+    return plain(getattr(found, "value", None))
+
+
+def _cell(gain: Gain) -> tuple[str, str, str]:
+    return gain.benchmark, gain.scorer, gain.context
+
+
+def _gain(gain: Gain | None) -> str:
+    if gain is None or gain.value is None:
+        return NONE
+    return with_interval(gain.value, gain.low, gain.high, signed=True)
+
+
+def _p(gain: Gain | None, identity: Gain | None) -> str:
+    texts = [p_value(g.p_holm) if g is not None else NONE for g in (gain, identity)]
+    return NONE if texts == [NONE, NONE] else " / ".join(texts)
+
+
+def _title(benchmark: str, summary: Summary) -> str:
+    if summary.mirrored_accuracy is None:
+        return f"{benchmark}: {summary.n_pairs:,} pairs of {summary.n_users:,} users"
+    couples = summary.mirrored_accuracy.n
+    return (
+        f"{benchmark}: {summary.n_pairs // 2:,} mirrored couples "
+        f"({summary.n_pairs:,} pairs) of {summary.n_users:,} users"
+        + (f", {couples:,} scored" if couples != summary.n_pairs // 2 else "")
+    )
+
+
+def _notes(summaries: Sequence[Summary], gains: bool) -> Iterator[str]:
+    if any(s.mirrored_accuracy is not None for s in summaries):
+        yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
+        yield "Intervals: dyadic user jackknife over couples."
+    else:
+        yield (
+            "Intervals: jackknife by user. by user: mean of users' accuracies; length-controlled: "
+            "mean of the accuracies where chosen is longer and where it is shorter."
+        )
+    if gains:
+        yield (
+            "gain: over the same scorer shown nothing; identity gain: over the same scorer shown a "
+            "stranger's; p: Holm over all gains of the table, oracles apart."
+        )
+    if any(s.oracle for s in summaries):
+        yield "†oracle: shown the gold rubric; an upper bound, not a contestant."
+    effects = [s.detectable_effect for s in summaries if s.detectable_effect is not None]
+    if effects:
+        yield (
+            f"Smallest difference from ½ found with 80 % power: {min(effects):.3f} to "
+            f"{max(effects):.3f}, by scorer."
+        )
+    yield from _left_out(summaries)
+
+
+def _left_out(summaries: Sequence[Summary]) -> Iterator[str]:
+    first = summaries[0]
+    if first.undecided_rows:
+        yield f"{first.undecided_rows:,} undecided rows left out."
+    if first.bad_rows:
+        yield f"{first.bad_rows:,} bad rows left out."
+    for s in summaries:
+        where = f"{s.scorer}, {context_name(s.context)}"
+        if s.unscored:
+            reasons = "; ".join(f"{n} {reason}" for reason, n in s.unscored_reasons.items())
+            low, high = s.bounds or (None, None)
+            yield f"{where}: {s.unscored} unscored ({reasons}); bounds {plain(low)} to {plain(high)}."
+        if s.parts_dropped:
+            yield f"{where}: {s.parts_dropped} shown parts did not fit the window."
+        if s.split_texts:
+            yield f"{where}: in {s.split_texts} rows a long text was split for the embedder."
+        if s.leaks_dropped:
+            yield f"{where}: {s.leaks_dropped} stranger's posts held the question or a response: dropped."
+        if s.shortfall_words:
+            yield f"{where}: strangers' posts fall {s.shortfall_words:,} words short."
+        if s.protocol != "palate":
+            yield f"{where}: protocol {s.protocol}."
+        yield from s.notes
+
+
+def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
+    names = list(dict.fromkeys(name for run in runs for name in run.summary.subsets))
+    rows = [
+        [run.summary.scorer, context_name(run.summary.context, oracle=run.summary.oracle)]
+        + [figure(run.summary.subsets.get(name)) for name in names]
+        for run in runs
+    ]
+    return Table(f"{benchmark}: accuracy by subset", ["scorer", "context", *names], rows, (), 2)

@@ -1,0 +1,77 @@
+"""Figures as text: three decimals, a true minus, a dash where there is none."""
+
+from __future__ import annotations
+
+from palate.runs import Figure
+from palate.specs import Spec
+
+NONE = "–"
+
+
+def context_name(spec: str, *, oracle: bool = False) -> str:
+    """Return a context as it is usually asked for.
+
+    >>> context_name("profile:5?of=stranger"), context_name("rubric", oracle=True)
+    ('stranger:5', 'rubric †oracle')
+    """
+    parsed = Spec.parse(spec)
+    if parsed.kind == "profile" and parsed.options.get("of") == "stranger":
+        options = {name: value for name, value in parsed.options.items() if name != "of"}
+        spec = str(parsed.model_copy(update={"kind": "stranger", "options": options}))
+    return f"{spec} †oracle" if oracle else spec
+
+
+def plain(value: float | None, *, signed: bool = False) -> str:
+    """Return a figure.
+
+    >>> plain(0.5), plain(-0.25, signed=True), plain(None)
+    ('0.500', '−0.250', '–')
+    """
+    if value is None:
+        return NONE
+    text = f"{value + 0.0:{'+' if signed else ''}.3f}"
+    return text.replace("-", "−")
+
+
+def with_interval(
+    value: float | None, low: float | None, high: float | None, *, signed: bool = False
+) -> str:
+    """Return a figure with its interval.
+
+    >>> with_interval(0.77, 0.7, 0.84)
+    '0.770 [0.700, 0.840]'
+    """
+    if value is None:
+        return NONE
+    if low is None or high is None:
+        return f"{plain(value, signed=signed)} [{NONE}]"
+    return (
+        f"{plain(value, signed=signed)} [{plain(low, signed=signed)}, {plain(high, signed=signed)}]"
+    )
+
+
+def figure(found: Figure | None) -> str:
+    """Return a figure of a summary."""
+    return NONE if found is None else with_interval(found.value, found.low, found.high)
+
+
+def p_value(p: float | None) -> str:
+    """Return a p-value.
+
+    >>> p_value(0.00001), p_value(0.0421)
+    ('<0.001', '0.042')
+    """
+    if p is None:
+        return NONE
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def seconds(time: float) -> str:
+    """Return a time.
+
+    >>> seconds(0.04), seconds(42.3), seconds(312)
+    ('0.0 s', '42 s', '5:12')
+    """
+    if time < 10:
+        return f"{time:.1f} s"
+    return f"{time:.0f} s" if time < 90 else f"{int(time) // 60}:{int(time) % 60:02d}"

@@ -1,0 +1,110 @@
+"""One table, four ways to print it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+
+class Form(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    JSON = "json"
+
+
+LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
+         "–": "--", "−": "$-$", "±": r"$\pm$", "½": r"$\frac{1}{2}$", "≥": r"$\geq$", "×": r"$\times$",
+         "†": r"$\dagger$"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; `notes` stand below."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    left: int = 1
+    """How many leading columns are words rather than numbers."""
+    breaks: frozenset[int] = field(default_factory=frozenset)
+    """Rows after which a line is drawn."""
+
+    def rich(self) -> RenderableType:
+        """Return it for a terminal."""
+        table = RichTable(
+            title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for k, name in enumerate(self.columns):
+            justify: Literal["left", "right"] = "left" if k < self.left else "right"
+            table.add_column(Text(name), justify=justify, no_wrap=k >= self.left, overflow="fold")
+        for k, row in enumerate(self.rows):
+            table.add_row(*(Text(cell) for cell in row), end_section=k in self.breaks)
+        return Group(table, *(Text(note, style="dim") for note in self.notes))
+
+    def markdown(self) -> str:
+        """Return it as GitHub's Markdown."""
+        align = ["---" if k < self.left else "---:" for k in range(len(self.columns))]
+        lines = [self.columns, align, *self.rows]
+        body = "\n".join(f"| {' | '.join(map(_pipe, line))} |" for line in lines)
+        notes = "".join(f"\n\n{note}" for note in self.notes)
+        return f"**{self.title}**\n\n{body}{notes}\n"
+
+    def latex(self) -> str:
+        """Return it as a booktabs table."""
+        align = "".join("l" if k < self.left else "r" for k in range(len(self.columns)))
+        rows = []
+        for k, row in enumerate(self.rows):
+            rows.append(" & ".join(map(_latex, row)) + r" \\")
+            if k in self.breaks:
+                rows.append(r"\midrule")
+        notes = " ".join([self.title + ".", *self.notes])
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{{align}}}",
+                r"\toprule",
+                " & ".join(map(_latex, self.columns)) + r" \\",
+                r"\midrule",
+                *rows,
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{_latex(notes)}}}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+
+def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> str:
+    """Return tables as text in one form; for `table`, `width` None is as wide as it needs."""
+    if form is Form.MARKDOWN:
+        return "\n".join(table.markdown() for table in tables)
+    if form is Form.LATEX:
+        return "\n".join(table.latex() for table in tables)
+    console = Console(width=width or 220, color_system=None)
+    with console.capture() as captured:
+        for table in tables:
+            console.print(table.rich())
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def _pipe(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+def _latex(text: str) -> str:
+    return re.sub(r"[&%_#${}~^\\–−±½≥×†]", lambda match: LATEX[match.group()], text)

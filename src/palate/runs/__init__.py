@@ -1,0 +1,29 @@
+"""Runs on disk: manifest, append-only journal, verdicts, summary."""
+
+from palate.runs.folder import Identity, Manifest, read_manifest, run_folders, versions
+from palate.runs.journal import Journal, Line, read_journal
+from palate.runs.results import Figure, Gain, Side, Summary, Test, as_json
+from palate.runs.run import Run, load_run, load_runs
+from palate.runs.verdicts import VerdictRow, Verdicts
+
+__all__ = [
+    "Figure",
+    "Gain",
+    "Identity",
+    "Journal",
+    "Line",
+    "Manifest",
+    "Run",
+    "Side",
+    "Summary",
+    "Test",
+    "VerdictRow",
+    "Verdicts",
+    "as_json",
+    "load_run",
+    "load_runs",
+    "read_journal",
+    "read_manifest",
+    "run_folders",
+    "versions",
+]

@@ -1,0 +1,127 @@
+"""The append-only journal of a run: what was computed, line by line, in whole batches.
+
+A line holds the row's id, the pass and keys of the computation, and what came of it. A batch is
+written in one go and its last line says so; on opening, the file is cut back to its last whole
+batch, so a run killed at any byte goes on as if it had been killed between two batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from palate.errors import ResourceError, RunError
+from palate.records import Record
+
+try:
+    import fcntl
+except ImportError:  # no flock on this system: the folder is trusted to one writer
+    fcntl = None  # type: ignore[assignment]
+
+
+class Line(Record):
+    """What one computation gave for one row."""
+
+    id: str
+    in_pass: str
+    keys: tuple[str, ...]
+    values: tuple[float | None, ...]
+    """Scores of the slate's candidates; a judgement's margins in each order."""
+    reasons: tuple[str | None, ...] = ()
+    raw: tuple[str | None, ...] = ()
+    split: tuple[bool, ...] = ()
+    outage: bool = False
+    parts: int = 0
+    """Parts the computation read, after the cut to the model's window."""
+    last: bool = False
+    """True on the last line of a batch."""
+
+
+class Journal:
+    """Opened for appending by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Journal:
+        """Lock, cut back to the last whole batch."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
+        except OSError as error:
+            raise RunError(f"{self.path.parent}: cannot be written ({error.strerror})") from error
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                self._file.close()
+                raise RunError(
+                    f"{self.path.parent}: another process is writing this run; wait for it"
+                ) from error
+        self._file.truncate(whole_bytes(self.path))
+        self._file.seek(0, os.SEEK_END)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """Write one batch and flush it."""
+        assert self._file is not None, "the journal is not open"
+        if not lines:
+            return
+        *others, end = lines
+        batch = [*others, end.model_copy(update={"last": True})]
+        text = "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in batch)
+        try:
+            self._file.write(text.encode("utf-8"))
+            self._file.flush()
+        except OSError as error:
+            raise ResourceError(f"{self.path}: cannot be written ({error.strerror})") from error
+
+
+def read_journal(path: Path) -> Iterator[Line]:
+    """Yield the lines of every whole batch; what follows the last one is left out."""
+    if not path.is_file():
+        return
+    end = whole_bytes(path)
+    with path.open("rb") as file:
+        while file.tell() < end:
+            yield Line.model_validate_json(file.readline())
+
+
+def whole_bytes(path: Path) -> int:
+    """Return the length of the journal up to the end of its last whole batch."""
+    whole = position = 0
+    with path.open("rb") as file:
+        for raw in file:
+            position += len(raw)
+            parsed = _parse(raw)
+            if parsed is None:
+                break
+            if parsed.get("last") is True:
+                whole = position
+    return whole
+
+
+def _parse(raw: bytes) -> dict[str, Any] | None:
+    if not raw.endswith(b"\n"):
+        return None
+    try:
+        parsed = json.loads(raw)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None

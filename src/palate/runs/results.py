@@ -1,0 +1,128 @@
+"""What is printed, compared and put into JSON: runs, gains and tests. No NaN, null where none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from palate.metrics import Estimate
+from palate.records import Record
+
+SCHEMA = 1
+
+
+class Figure(Record):
+    """A figure with its 95 % interval and the number of units behind it."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Figure:
+        """Take over what tables and JSON need of an estimate."""
+        return cls(value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n)
+
+
+class Summary(Record):
+    """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    oracle: bool = False
+    """True under a context that shows gold: an upper bound, not a contestant."""
+    protocol: str = "palate"
+    n_pairs: int
+    n_users: int
+    accuracy: Figure
+    """(chosen + ½ ties) / scored; on mirrors over couples, the unit there."""
+    strict_accuracy: float | None
+    bounds: tuple[float, float] | None
+    """Accuracy with every unscored row wrong, and with every one right."""
+    ties: int
+    unscored: int
+    unscored_reasons: dict[str, int] = {}
+    mirrored_accuracy: Figure | None = None
+    shift: Figure | None = None
+    subsets: dict[str, Figure] = {}
+    macro_accuracy: Figure | None = None
+    """Mean of users' accuracies; not on mirrors."""
+    worst_decile: dict[str, float | None] | None = None
+    """Mean of the lowest tenth of users, raw and shrunk; not on mirrors."""
+    length_controlled: Figure | None = None
+    """Mean of the accuracies where chosen is longer and where it is shorter."""
+    calibration: dict[str, Any] | None = None
+    """Brier score, log loss and ECE of scorers whose margins are log-odds."""
+    position_consistency: dict[str, Any] | None = None
+    """Of judges: how often both orders prefer the same response."""
+    detectable_effect: float | None = None
+    """Smallest difference from ½ found with 80 % power at the 5 % level."""
+    undecided_rows: int = 0
+    """Rows the user called a tie, left out."""
+    bad_rows: int = 0
+    parts_dropped: int = 0
+    """Shown parts cut because the model's window was too short."""
+    leaks_dropped: int = 0
+    shortfall_words: int = 0
+    split_texts: int = 0
+    """Rows in which an embedder had to split a text."""
+    notes: tuple[str, ...] = ()
+
+
+class Gain(Record):
+    """What a context adds over showing nothing (gain) or over a stranger's (identity)."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    kind: Literal["gain", "identity"]
+    against: str
+    oracle: bool = False
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    n_users: int = 0
+    n_left_out: int = 0
+    p: float | None = None
+    p_holm: float | None = None
+
+
+class Side(Record):
+    """One run of a test."""
+
+    scorer: str
+    context: str
+
+
+class Test(Record):
+    """A paired difference between two runs on their common pairs."""
+
+    __test__ = False  # no test class of pytest's
+
+    benchmark: str
+    a: Side
+    b: Side
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    n_users: int
+    method: str
+    p: float | None
+    p_holm: float | None = None
+
+
+def as_json(
+    runs: Sequence[Summary] = (), gains: Sequence[Gain] = (), tests: Sequence[Test] = ()
+) -> dict[str, Any]:
+    """Return the one JSON document of palate."""
+    return {
+        "schema": SCHEMA,
+        "runs": [run.model_dump(mode="json") for run in runs],
+        "gains": [gain.model_dump(mode="json") for gain in gains],
+        "tests": [test.model_dump(mode="json") for test in tests],
+    }

@@ -1,0 +1,5 @@
+"""Contestants, one file each."""
+
+from palate.scorers.build import GROUP, build_scorer
+
+__all__ = ["GROUP", "build_scorer"]

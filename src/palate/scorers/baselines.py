@@ -1,0 +1,57 @@
+"""What any scorer must beat: chance, and the length of the response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.records import Scores, Settings, Slate, Traits
+from palate.seeding import digest, unit
+from palate.specs import Spec
+
+
+class Random:
+    """A number drawn from hash(seed, question, response): blind to the user, and repeatable."""
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.refuse_reference()
+        spec.only(())
+        self.seed = settings.seed
+        self.traits = Traits(fingerprint=digest("random", self.seed), exact=True)
+
+    def reads(self, slate: Slate) -> Slate:
+        """Read the question and the responses only."""
+        return slate.without_context()
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield a uniform draw per response."""
+        for k, slate in enumerate(slates):
+            question = [(m.role, m.content) for m in slate.question]
+            drawn = (unit("random", self.seed, question, text) for text in slate.candidates)
+            yield k, Scores(values=tuple(drawn))
+
+
+class Longest:
+    """The number of Unicode characters of the response."""
+
+    sign = 1.0
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        del settings
+        spec.refuse_reference()
+        spec.only(())
+        self.traits = Traits(fingerprint=digest("length", self.sign), exact=True)
+
+    def reads(self, slate: Slate) -> Slate:
+        """Read the responses only."""
+        return slate.replace(shown=(), question=())
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield lengths."""
+        for k, slate in enumerate(slates):
+            yield k, Scores(values=tuple(self.sign * len(text) for text in slate.candidates))
+
+
+class Shortest(Longest):
+    """Minus the number of Unicode characters of the response."""
+
+    sign = -1.0

@@ -1,0 +1,24 @@
+"""From a spec to a scorer or judge."""
+
+from __future__ import annotations
+
+from palate.errors import SpecError
+from palate.records import Judge, Scorer, Settings
+from palate.specs import Spec, load
+
+GROUP = "palate.scorers"
+
+
+def build_scorer(spec: str, settings: Settings | None = None) -> Scorer | Judge:
+    """Build what a spec names: palate's own or an installed package's.
+
+    What is registered under `palate.scorers` is called with (spec, settings).
+
+    >>> type(build_scorer("longest")).__name__
+    'Longest'
+    """
+    parsed = Spec.parse(spec)
+    made = load(GROUP, parsed.kind)(parsed, settings or Settings())
+    if not isinstance(made, Scorer | Judge):
+        raise SpecError(f"{spec}: {type(made).__name__} has neither score() nor judge()")
+    return made

