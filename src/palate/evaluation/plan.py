@@ -52,8 +52,9 @@ def make_plan(contestant: Scorer | Judge, traits: Traits, slates: Sequence[Slate
     """Plan one pass over these slates.
 
     Slates that a scorer reads alike but for the candidates become one wide slate, so each
-    (question, shown, response) is scored once; a judge's pairs stay pairs. For an exact contestant one batch
-    holds everything: its results do not depend on what they are computed with.
+    (question, shown, response) is scored once; a judge's pairs stay pairs. For
+    an exact contestant one batch holds everything: its results do not depend on what they are
+    computed with.
     """
     works = _judgements(contestant, traits, slates) if isinstance(contestant, Judge) else (
         _scores(contestant, traits, slates)

@@ -161,13 +161,14 @@ def _left_out(summaries: Sequence[Summary]) -> Iterator[str]:
         if s.unscored:
             reasons = "; ".join(f"{n} {reason}" for reason, n in s.unscored_reasons.items())
             low, high = s.bounds or (None, None)
-            yield f"{where}: {s.unscored} unscored ({reasons}); bounds {plain(low)} to {plain(high)}."
+            bounds = f"{plain(low)} to {plain(high)}"
+            yield f"{where}: {s.unscored} unscored ({reasons}); bounds {bounds}."
         if s.parts_dropped:
             yield f"{where}: {s.parts_dropped} shown parts did not fit the window."
         if s.split_texts:
             yield f"{where}: in {s.split_texts} rows a long text was split for the embedder."
         if s.leaks_dropped:
-            yield f"{where}: {s.leaks_dropped} stranger's posts held the question or a response: dropped."
+            yield f"{where}: {s.leaks_dropped} strangers' posts dropped: they held the answer."
         if s.shortfall_words:
             yield f"{where}: strangers' posts fall {s.shortfall_words:,} words short."
         if s.protocol != "palate":

@@ -38,8 +38,12 @@ def what_it_shows(grid: Grid) -> str:
 
 def _limit(grid: Grid) -> str:
     sizes = {run.summary.benchmark: run.summary for run in grid.runs}
-    half = [(g.high - g.low) / 2 for g in grid.gains
-            if g.kind == "identity" and g.high is not None and g.low is not None and g.high > g.low]  # fmt: skip
+    identity = [g for g in grid.gains if g.kind == "identity"]
+    half = [
+        (g.high - g.low) / 2
+        for g in identity
+        if g.high is not None and g.low is not None and g.high > g.low
+    ]
     if not half:
         return ""
     pairs = ", ".join(f"{s.n_pairs:,} pairs of {s.n_users:,} users" for s in sizes.values())

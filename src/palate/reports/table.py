@@ -25,8 +25,8 @@ class Form(StrEnum):
 
 LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-         "–": "--", "−": "$-$", "±": r"$\pm$", "½": r"$\frac{1}{2}$", "≥": r"$\geq$", "×": r"$\times$",
-         "†": r"$\dagger$"}  # fmt: skip
+         "–": "--", "−": "$-$", "±": r"$\pm$", "½": r"$\frac{1}{2}$", "≥": r"$\geq$",
+         "×": r"$\times$",         "†": r"$\dagger$"}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,10 @@ class Classifier:
     def _head(self) -> int:
         outputs = self.local.model.model.config.num_labels
         if self.output is None and outputs > 1:
-            names = self.local.model.model.config.id2label
+            names = ", ".join(map(str, self.local.model.model.config.id2label.values()))
             raise ModelError(
-                f"{self.spec}: the head has {outputs} outputs ({', '.join(map(str, names.values()))}); "
-                "say which one is the reward with ?head=0 … "
+                f"{self.spec}: the head has {outputs} outputs ({names}); "
+                "say which one is the reward, as in ?head=0"
             )
         if (self.output or 0) >= outputs:
             raise ModelError(f"{self.spec}: the head has {outputs} outputs, numbered from 0")
