@@ -1,1 +1,61 @@
-"""palate measures whether a reward model knows whom it is judging for."""
+"""palate measures whether a reward model knows whom it is judging for.
+
+>>> import palate
+>>> run = palate.evaluate("longest", "tasting", "none", root=None)
+>>> run.accuracy
+0.5
+"""
+
+from palate.benchmarks import Benchmark, LoadOptions, PairSet, load_benchmark, mirrors
+from palate.comparison import Comparison, compare
+from palate.errors import PalateError
+from palate.evaluation import Grid, Options, evaluate, plan_grid, run_grid
+from palate.records import (
+    Context,
+    Judge,
+    Judgement,
+    Part,
+    PreferencePair,
+    Scorer,
+    Scores,
+    Settings,
+    Shown,
+    Slate,
+    Traits,
+    User,
+    Verdict,
+)
+from palate.runs import Run, load_runs
+from palate.training import train_classifier
+
+__all__ = [
+    "Benchmark",
+    "Comparison",
+    "Context",
+    "Grid",
+    "Judge",
+    "Judgement",
+    "LoadOptions",
+    "Options",
+    "PairSet",
+    "PalateError",
+    "Part",
+    "PreferencePair",
+    "Run",
+    "Scorer",
+    "Scores",
+    "Settings",
+    "Shown",
+    "Slate",
+    "Traits",
+    "User",
+    "Verdict",
+    "compare",
+    "evaluate",
+    "load_benchmark",
+    "load_runs",
+    "mirrors",
+    "plan_grid",
+    "run_grid",
+    "train_classifier",
+]

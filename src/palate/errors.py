@@ -49,7 +49,8 @@ class DataError(UsageError):
         self.problem, self.file, self.line, self.field = problem, file, line, field
         where = ":".join(str(part) for part in (file, line) if part is not None)
         named = f"`{field}`: " if field else ""
-        super().__init__(f"{where}: {named}{problem}" if where else f"{named}{problem}")
+        message = f"{where}: {named}{problem}" if where else f"{named}{problem}"
+        super().__init__(" ".join(message.splitlines()))
 
 
 class BenchmarkError(UsageError):

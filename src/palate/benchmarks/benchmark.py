@@ -48,12 +48,16 @@ class PairSet:
 
     @cached_property
     def couples(self) -> tuple[tuple[int, int], ...]:
-        """Positions of the two pairs of each couple, each couple once."""
+        """Positions of the two pairs of each couple, each couple once.
+
+        Two pairs are a couple where each names the other in `mirror_of` and they are mirrors: two
+        users, one question, opposite choices between the same two responses.
+        """
         position = {pair.id: i for i, pair in enumerate(self.pairs)}
         found = []
         for i, pair in enumerate(self.pairs):
             j = position.get(pair.mirror_of or "")
-            if j is not None and i < j and self.pairs[j].mirror_of == pair.id:
+            if j is not None and i < j and _are_mirrors(pair, self.pairs[j]):
                 found.append((i, j))
         return tuple(found)
 
@@ -99,6 +103,15 @@ class PairSet:
         drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
         keep = sorted(i for unit in drawn for i in units[int(unit)])
         return replace(self, pairs=tuple(self.pairs[i] for i in keep))
+
+
+def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
+    return (
+        (ours.mirror_of, theirs.mirror_of) == (theirs.id, ours.id)
+        and ours.user_id != theirs.user_id
+        and (ours.question, ours.chosen, ours.rejected)
+        == (theirs.question, theirs.rejected, theirs.chosen)
+    )
 
 
 def _as_mirrored(pairs: PairSet) -> PairSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
 from palate.data import Loaded, download, load_pairs
 from palate.errors import BenchmarkError
+from palate.records import PreferencePair
 
 REPOSITORY = "QiyaoMa/Personalized-RewardBench"
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
@@ -27,14 +28,19 @@ def _load(options: LoadOptions) -> PairSet:
     return PairSet(
         name=BENCHMARK.name,
         pairs=tuple(
-            pair.model_copy(update={"id": f"{pair.subset}/{pair.id}", "user_id": user})
-            for part in parts for pair in part.pairs
-            for user in [f"{pair.subset}/{pair.user_id}"]
+            _within(pair.subset, pair) for part in parts for pair in part.pairs
         ),
         revision=commit,
         bad_rows=tuple(error for part in parts for error in part.bad_rows),
         unknown_columns=tuple(sorted({name for part in parts for name in part.unknown_columns})),
     )  # fmt: skip
+
+
+def _within(subset: str, pair: PreferencePair) -> PreferencePair:
+    names = {"id": pair.id, "user_id": pair.user_id, "mirror_of": pair.mirror_of}
+    return pair.model_copy(
+        update={field: name and f"{subset}/{name}" for field, name in names.items()}
+    )
 
 
 BENCHMARK = Benchmark(

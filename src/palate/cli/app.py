@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from palate.cli.benching import bench
 from palate.cli.comparing import compare_runs
 from palate.cli.console import err, notices
 from palate.cli.evaluate import evaluate
 from palate.cli.listing import list_things
+from palate.cli.selfchecking import check_self
 from palate.cli.showing import show_pair
+from palate.cli.training import train
 from palate.errors import PalateError
 
 app = typer.Typer(
@@ -26,6 +29,9 @@ app.command("evaluate")(evaluate)
 app.command("compare")(compare_runs)
 app.command("show")(show_pair)
 app.command("list")(list_things)
+app.command("selfcheck")(check_self)
+app.command("bench")(bench)
+app.add_typer(train, name="train")
 
 
 def _version(asked: bool) -> None:

@@ -34,8 +34,8 @@ def show_pair(
         pairs = load_benchmark(name, split=split, seed=seed, options=loading)
         for contestant in scorer:
             for shown in context:
-                typer.echo(f"── {pairs.name} · {contestant} · {shown}")
-                typer.echo(first_prompt(pairs, contestant, shown, settings, pair))
+                text = first_prompt(pairs, contestant, shown, settings, pair)
+                typer.echo(f"── {pairs.name} · {contestant} · {shown}\n{text}")
 
 
 def first_prompt(

@@ -101,6 +101,6 @@ def _parts(posts: Iterable[Post]) -> tuple[Part, ...]:
 
 def _count(spec: Spec) -> int:
     text = spec.need_reference("profile:5")
-    if not text.isdigit() or int(text) < 1:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise SpecError(f"{spec}: {text!r} is no number of posts of 1 or more")
     return int(text)

@@ -23,7 +23,7 @@ def download(repository: str, files: Sequence[str], revision: str = "main") -> D
     """
     try:
         from huggingface_hub import HfApi, hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+        from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
         raise UsageError(f"{repository}: the hub needs pip install 'palate[hub]'") from error
     try:
@@ -32,8 +32,10 @@ def download(repository: str, files: Sequence[str], revision: str = "main") -> D
             Path(hf_hub_download(repository, name, repo_type="dataset", revision=commit))
             for name in files
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+    # Its bases are OSError and the base error of the HTTP library that the hub's client uses;
+    # ValueError: what answered speaks no JSON, or the name or revision is malformed.
+    except (*HfHubHTTPError.__bases__, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise HubError(
             f"data set {repository}@{revision}: {reason}; without a network use --source DIR"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import zlib
@@ -31,6 +32,8 @@ def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
                         f"the line is over {limit}; raise --max-line or split the row",
                         file=str(path), line=line,
                     )  # fmt: skip
+                if line == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
                 if raw.strip():
                     yield line, _parse(raw, path, line)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -47,8 +50,8 @@ def _open(path: Path) -> gzip.GzipFile | Any:
 
 def _parse(raw: bytes, path: Path, line: int) -> Any:
     try:
-        return json.loads(raw.decode("utf-8-sig" if line == 1 else "utf-8"))
+        return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         return DataError(f"not UTF-8 (byte {error.start + 1})", file=str(path), line=line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: a number of over 4,300 digits too
         return DataError(f"not JSON ({error})", file=str(path), line=line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,7 +58,10 @@ def collect(
     bad: list[DataError] = []
     first_line: dict[str, int] = {}
     unknown: set[str] = set()
+    unmet = dict(columns)
     for line, row in rows:
+        if unmet and isinstance(row, Mapping):
+            unmet = {ours: theirs for ours, theirs in unmet.items() if theirs not in row}
         try:
             pair = read_pair(_mapped(row, columns), subset=subset)
             if pair.id in first_line:
@@ -72,7 +76,13 @@ def collect(
         unknown.update(pair.extra)
         pairs.append(pair)
     if not pairs:
-        raise DataError("holds no usable row", file=source)
+        first = f": {len(bad)} bad, the first in row {bad[0].line}" if bad else ""
+        why = f" ({bad[0].problem})" if bad else ""
+        field = bad[0].field if bad else None
+        raise DataError(f"holds no usable row{first}{why}", file=source, field=field)
+    for ours, theirs in unmet.items():
+        raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
+                        field=ours)  # fmt: skip
     return Loaded(tuple(pairs), tuple(bad), tuple(sorted(unknown)))
 
 
@@ -96,8 +106,10 @@ def content_hash(pairs: Iterable[PreferencePair]) -> str:
     """Return the hash of the rows' content, in their order."""
     running = hashlib.sha256()
     for pair in pairs:
-        running.update(canonical_json(pair.model_dump(mode="json")).encode("utf-8"))
-        running.update(b"\n")
+        known = canonical_json(pair.model_dump(mode="json", exclude={"extra"}))
+        # Columns palate does not know may hold anything: bytes, dates, NaN.
+        extra = json.dumps(dict(pair.extra), sort_keys=True, default=repr)
+        running.update(f"{known}\n{extra}\n".encode())
     return running.hexdigest()
 
 
@@ -111,6 +123,7 @@ def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
         if theirs not in row:
             if ours in REQUIRED:
                 raise DataError(f"no column {theirs!r} (from --map {ours}={theirs})", field=ours)
+            mapped.pop(ours, None)
             continue
         mapped[ours] = row[theirs]
         if theirs not in columns and theirs not in KNOWN:
@@ -120,7 +133,8 @@ def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
 
 def _read(path: Path, max_line: int) -> Iterator[tuple[int, Any]]:
     if not path.is_file():
-        raise DataError("no such file", file=str(path))
+        what = "is a directory; expected a file" if path.is_dir() else "no such file"
+        raise DataError(what, file=str(path))
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return read_jsonl(path, max_line=max_line)
     if path.suffix == ".parquet":

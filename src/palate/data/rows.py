@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from palate.errors import DataError
 from palate.records import Post, PreferencePair, RubricAspect
+from palate.seeding import digest
 
 REQUIRED = ("id", "question", "chosen", "rejected")
 KNOWN = frozenset(REQUIRED) | {
@@ -17,6 +20,7 @@ KNOWN = frozenset(REQUIRED) | {
     "subset", "tie", "traits", "user_id",
 }  # fmt: skip
 SPACE = re.compile(r"\s+")
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_pair(row: Mapping[str, Any], *, subset: str) -> PreferencePair:
@@ -28,7 +32,7 @@ def read_pair(row: Mapping[str, Any], *, subset: str) -> PreferencePair:
     """
     missing = [name for name in REQUIRED if row.get(name) is None]
     if missing:
-        have = ", ".join(sorted(row)) or "none"
+        have = ", ".join(sorted(map(str, row))) or "none"
         raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
     identifier = _identifier(row, "id")
     assert identifier is not None
@@ -54,40 +58,46 @@ def read_pair(row: Mapping[str, Any], *, subset: str) -> PreferencePair:
         mirror_of=_identifier(row, "mirror_of"),
         attribution=_optional_text(row, "attribution"),
         source_url=_optional_text(row, "source_url"),
-        extra={name: row[name] for name in row if name not in KNOWN},
+        extra={
+            name: value for name, value in row.items() if name not in KNOWN and value is not None
+        },
     )
     if pair.chosen == pair.rejected:
         raise DataError("equals `rejected`; a pair needs two different responses", field="chosen")
     return pair
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row[name]
+def _text(row: Mapping[str, Any], name: str, within: str = "") -> str:
+    value = row.get(name)
     if not isinstance(value, str):
-        raise DataError(f"expected text, got {_kind(value)}", field=name)
+        raise DataError(f"expected text, got {_kind(value)}", field=within + name)
     if not value.strip():
-        raise DataError("expected text, got an empty string", field=name)
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise DataError("holds half a surrogate pair; not Unicode text", field=name)
+        raise DataError("expected text, got an empty string", field=within + name)
+    return _unicode(value, within + name)
+
+
+def _unicode(value: str, field: str) -> str:
+    if SURROGATE.search(value):
+        raise DataError("holds half a surrogate pair; not Unicode text", field=field)
     return value
 
 
-def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
+def _optional_text(row: Mapping[str, Any], name: str, within: str = "") -> str | None:
     value = row.get(name)
     if value is None or value == "":
         return None
-    return _text(row, name)
+    return _text(row, name, within)
 
 
-def _identifier(row: Mapping[str, Any], name: str) -> str | None:
+def _identifier(row: Mapping[str, Any], name: str, within: str = "") -> str | None:
     value = row.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError(f"expected text or a whole number, got {_kind(value)}", field=name)
+        raise DataError(f"expected text or a whole number, got {_kind(value)}", field=within + name)
     if isinstance(value, str) and not value.strip():
-        raise DataError("expected text or a whole number, got an empty string", field=name)
-    return str(value)
+        raise DataError("expected text or a whole number, got an empty string", field=within + name)
+    return _unicode(str(value), within + name)
 
 
 def _flag(row: Mapping[str, Any], name: str) -> bool:
@@ -103,16 +113,25 @@ def _number(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DataError(f"expected a finite number, got {value!r}", field=name)
+    if not _is_finite(value):
+        raise DataError(f"expected a finite number, got {_short(value)}", field=name)
     return float(value)
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond a float's range
+        return False
 
 
 def _scale(value: object) -> tuple[float, float] | None:
     if value is None:
         return None
     ends = list(value) if isinstance(value, list | tuple) else []
-    if len(ends) != 2 or not all(isinstance(end, int | float) for end in ends):
+    if len(ends) != 2 or not all(map(_is_finite, ends)):
         raise DataError("expected [lowest, highest]", field="rating_scale")
     if not ends[0] < ends[1]:
         raise DataError("expected lowest < highest", field="rating_scale")
@@ -124,30 +143,39 @@ def _traits(value: object) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping):
         raise DataError(f"expected {{name: value}}, got {_kind(value)}", field="traits")
-    return {str(name): str(trait) for name, trait in value.items() if trait is not None}
+    traits = {}
+    for name, trait in value.items():
+        if trait is None:
+            continue
+        if not isinstance(trait, str | int | float):
+            raise DataError(f"expected text or a number, got {_kind(trait)}", field="traits")
+        traits[_unicode(str(name), "traits")] = _unicode(str(trait), "traits")
+    return traits
 
 
 def _profile(value: object, question: str) -> tuple[Post, ...]:
-    posts = []
+    posts: list[Post] = []
     asked = SPACE.sub(" ", question).strip()
     title = asked_title(question)
+    unnamed: Counter[str] = Counter()
     for k, entry in enumerate(_entries(value, "profile")):
-        where = f"profile[{k}]"
-        name, text = entry.get("id", k), entry.get("text")
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise DataError(
-                f"expected text or a whole number, got {_kind(name)}", field=f"{where}.id"
-            )
-        if not isinstance(text, str) or not text.strip():
-            raise DataError("expected text", field=f"{where}.text")
+        within = f"profile[{k}]."
+        text = _text(entry, "text", within)
         if asked in SPACE.sub(" ", text) or asked_title(text) == title:
-            raise DataError("the post is the question itself: a leak", field=f"{where}.text")
-        category, date = entry.get("category") or "", entry.get("date")
-        if not isinstance(category, str):
-            raise DataError(f"expected text, got {_kind(category)}", field=f"{where}.category")
+            raise DataError("the post is the question itself: a leak", field=f"{within}text")
+        name = _identifier(entry, "id", within)
+        if name is None:
+            # Named by its content: a user's rows may hold different posts at one position.
+            name = digest("post", text)[:16]
+            unnamed[name] += 1
+            if unnamed[name] > 1:
+                name = f"{name}-{unnamed[name]}"
         posts.append(
             Post(
-                id=str(name), category=category, text=text, date=None if date is None else str(date)
+                id=name,
+                category=_optional_text(entry, "category", within) or "",
+                text=text,
+                date=_date(entry, within),
             )
         )
     if len({post.id for post in posts}) < len(posts):
@@ -155,6 +183,15 @@ def _profile(value: object, question: str) -> tuple[Post, ...]:
     if posts and all(post.date for post in posts):
         posts.sort(key=lambda post: post.date or "")
     return tuple(posts)
+
+
+def _date(entry: Mapping[str, Any], within: str) -> str | None:
+    value = entry.get("date")
+    if isinstance(value, date):  # a Parquet column of dates or timestamps
+        return value.isoformat()
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"expected an ISO date as text, got {_kind(value)}", field=f"{within}date")
+    return _optional_text(entry, "date", within)
 
 
 def asked_title(text: str) -> str:
@@ -168,14 +205,15 @@ def asked_title(text: str) -> str:
 
 
 def _aspects(value: object) -> tuple[RubricAspect, ...]:
-    aspects = []
-    for k, entry in enumerate(_entries(value, "rubric_aspects")):
-        texts = {name: entry.get(name) or "" for name in ("aspect", "reason", "evidence")}
-        for name, text in texts.items():
-            if not isinstance(text, str) or (name == "aspect" and not text.strip()):
-                raise DataError("expected text", field=f"rubric_aspects[{k}].{name}")
-        aspects.append(RubricAspect(**texts))
-    return tuple(aspects)
+    return tuple(
+        RubricAspect(
+            aspect=_text(entry, "aspect", within),
+            reason=_optional_text(entry, "reason", within) or "",
+            evidence=_optional_text(entry, "evidence", within) or "",
+        )
+        for k, entry in enumerate(_entries(value, "rubric_aspects"))
+        for within in [f"rubric_aspects[{k}]."]
+    )
 
 
 def _entries(value: object, name: str) -> Sequence[Mapping[str, Any]]:
@@ -188,3 +226,8 @@ def _entries(value: object, name: str) -> Sequence[Mapping[str, Any]]:
 
 def _kind(value: object) -> str:
     return type(value).__name__
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

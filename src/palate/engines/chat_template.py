@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from jinja2 import TemplateError
+
 from palate.errors import ModelError
 from palate.records import Message
 
@@ -28,16 +30,23 @@ class ChatTemplate:
         if not tokenizer.is_fast:
             raise ModelError(f"{tokenizer.name_or_path}: needs a fast tokenizer (tokenizer.json)")
         self.tokenizer = tokenizer
-        self._specials = sorted({t for t in tokenizer.all_special_tokens if len(t) > 1})
+        added = tokenizer.added_tokens_decoder.values()
+        special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
+        self._specials = sorted(t for t in special if len(t) > 1)
 
     def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
         """Return the conversation as the template writes it."""
         turns = [{"role": m.role, "content": self.safe(m.content)} for m in messages]
-        return str(
-            self.tokenizer.apply_chat_template(
+        try:
+            written = self.tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=generation
             )
-        )
+        except TemplateError as error:
+            raise ModelError(
+                f"{self.tokenizer.name_or_path}: the chat template refuses this conversation "
+                f"({error})"
+            ) from error
+        return str(written)
 
     def safe(self, text: str) -> str:
         """Break what spells a special token."""

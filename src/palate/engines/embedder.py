@@ -42,15 +42,22 @@ class Embedder:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise UsageError("embedders need pip install 'palate[local]'") from error
+        for pickle in sorted(self.folder.path.glob("*/pytorch_model.bin")):
+            if not any(pickle.parent.glob("*.safetensors")):
+                name = pickle.relative_to(self.folder.path)
+                raise ModelError(
+                    f"{self.reference}: {name} is a pickle, which palate does not load"
+                )
         try:
             return SentenceTransformer(
                 str(self.folder.path),
                 device=choose_device(self.settings.device),
                 trust_remote_code=self.settings.trust_remote_code,
                 local_files_only=True,
+                model_kwargs={"use_safetensors": True},
             ).float()
-        except (ValueError, OSError, KeyError) as error:
-            reason = str(error).strip().splitlines()[0]
+        except Exception as error:  # what a broken folder raises is anybody's guess
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ModelError(f"{self.reference}: cannot be loaded ({reason})") from error
 
     def embed(self, text: str) -> Embedding:
@@ -78,8 +85,20 @@ class Embedder:
             return [text], [max(1, len(spans))]
         count = -(-len(spans) // room)
         cuts = np.linspace(0, len(spans), count + 1).round().astype(int)
-        pieces = [spans[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
-        return [text[p[0][0] : p[-1][1]] for p in pieces], [len(p) for p in pieces]
+        windows: list[str] = []
+        sizes: list[int] = []
+        for i, j in zip(cuts[:-1], cuts[1:], strict=True):
+            piece, size = text[spans[i][0] : spans[j - 1][1]], int(j - i)
+            if size > 1 and self._length(piece) > room:  # a word cut in two can take more tokens
+                inner, inner_sizes = self._windows(piece)
+                windows, sizes = windows + inner, sizes + inner_sizes
+            else:
+                windows, sizes = [*windows, piece], [*sizes, size]
+        return windows, sizes
+
+    def _length(self, text: str) -> int:
+        encoded = self._model.tokenizer(text, add_special_tokens=False, verbose=False)
+        return len(encoded["input_ids"])
 
 
 def unit_length(vector: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -88,9 +107,10 @@ def unit_length(vector: NDArray[np.float64]) -> NDArray[np.float32]:
     return (vector / length if length else vector).astype(np.float32)
 
 
-_loaded: dict[tuple[str, Settings], Embedder] = {}
+_loaded: dict[tuple[str, str, Settings], Embedder] = {}
 
 
 def load_embedder(reference: Reference, settings: Settings) -> Embedder:
     """Return the embedder, loaded once."""
-    return _loaded.setdefault((str(reference), settings), Embedder(reference, settings))
+    key = (str(reference), resolve(reference).content, settings)
+    return _loaded.setdefault(key, Embedder(reference, settings))

@@ -19,6 +19,7 @@ from palate.specs import Reference
 if TYPE_CHECKING:
     import torch
 
+NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 HEADS = {"causal": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassification"}
 
 
@@ -36,17 +37,21 @@ class LocalModel:
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder.path, **options)
             loader = getattr(transformers, HEADS[head])
             self.model, info = loader.from_pretrained(
-                self.folder.path, dtype=self.dtype, output_loading_info=True, **options
+                self.folder.path,
+                dtype=self.dtype,
+                output_loading_info=True,
+                use_safetensors=True,
+                **options,
             )
-        except (ValueError, OSError, KeyError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ModelError(f"{reference}: cannot be loaded ({reason})") from error
+        except Exception as error:  # what a broken folder raises is anybody's guess
+            raise ModelError(f"{reference}: cannot be loaded ({first_line(error)})") from error
         missing = sorted(info["missing_keys"])
-        if missing and head == "classifier":
-            raise ModelError(
-                f"{reference}: the weights lack {missing[0]}; this is no trained classifier "
-                "(see: palate train classifier)"
-            )
+        if missing:
+            what = {
+                "classifier": "no trained classifier (see: palate train classifier)",
+                "causal": "no language model that can write or read off probabilities",
+            }
+            raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {what[head]}")
         self.model.to(self.device).eval()
         self.caches = _caches_prefixes(self)
 
@@ -82,10 +87,23 @@ class LocalModel:
         shared = min(common_prefix(sequences), *starts) if self.caches else 0
         if len(sequences) == 1:
             shared = 0
-        with self.torch.inference_mode():
+        with self.torch.inference_mode(), self._memory():
             cache = self._prefix(sequences[0][:shared]) if shared else None
             for batch in batches(sequences, shared, self.settings.batch_tokens):
                 yield from self._suffixes(sequences, starts, shared, cache, batch, hidden)
+
+    @contextlib.contextmanager
+    def _memory(self) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            said = str(error).lower()
+            if not isinstance(error, MemoryError) and not any(sign in said for sign in NO_MEMORY):
+                raise
+            raise ResourceError(
+                f"{self.reference}: out of memory at {self.settings.batch_tokens} tokens a batch; "
+                "lower --batch-tokens"
+            ) from error
 
     def _prefix(self, ids: Sequence[int]) -> Any:
         tokens = self.torch.tensor([list(ids)], device=self.device)
@@ -119,27 +137,24 @@ class LocalModel:
             spread = copy.deepcopy(cache)
             spread.batch_repeat_interleave(len(batch))
             inputs["past_key_values"] = spread
-        try:
-            model = self.model.base_model if hidden else self.model
-            output = model(**inputs, use_cache=cache is not None)
-        except RuntimeError as error:
-            if "out of memory" not in str(error).lower():
-                raise
-            raise ResourceError(
-                f"{self.reference}: out of memory at {tokens.numel()} tokens a batch; "
-                "lower --batch-tokens"
-            ) from error
+        model = self.model.base_model if hidden else self.model
+        output = model(**inputs, use_cache=cache is not None)
         wanted = output.last_hidden_state if hidden else output.logits
         for row, k in enumerate(batch):
             yield k, wanted[row, starts[k] - shared : len(sequences[k]) - shared].float()
 
     def pooled(self, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, Any]]:
-        """Yield (position, the logits of the model's own head), for models that pool themselves."""
+        """Yield (position, the logits of the model's own head), for models that pool themselves.
+
+        Where a model's configuration names no pad token, its head may need batches of one.
+        """
         torch = self.torch
-        with torch.inference_mode():
-            for batch in batches(sequences, 0, self.settings.batch_tokens):
+        pad = self.model.config.get_text_config().pad_token_id
+        budget = self.settings.batch_tokens if pad is not None else 0
+        with torch.inference_mode(), self._memory():
+            for batch in batches(sequences, 0, budget):
                 longest = max(len(sequences[k]) for k in batch)
-                tokens = torch.full((len(batch), longest), self.tokenizer.pad_token_id or 0)
+                tokens = torch.full((len(batch), longest), pad or 0)
                 mask = torch.zeros_like(tokens)
                 for row, k in enumerate(batch):
                     tokens[row, : len(sequences[k])] = torch.tensor(list(sequences[k]))
@@ -174,10 +189,13 @@ class LocalModel:
         ids = self.torch.tensor(list(labels), device=self.device)
         weight = head.weight[ids].float()
         bias = head.bias[ids].float() if getattr(head, "bias", None) is not None else 0.0
-        cap = getattr(self.model.config.get_text_config(), "final_logit_softcapping", None)
+        config = self.model.config.get_text_config()
+        cap = getattr(config, "final_logit_softcapping", None)
+        scale = getattr(config, "logit_scale", None) or 1.0  # Cohere
+        scale /= getattr(config, "logits_scaling", None) or 1.0  # Granite
         found: list[Any] = [None] * len(sequences)
         for k, hidden in self.tail(sequences, [len(ids) - 1 for ids in sequences], hidden=True):
-            logits = weight @ hidden[-1] + bias
+            logits = scale * (weight @ hidden[-1] + bias)
             logits = cap * self.torch.tanh(logits / cap) if cap else logits
             found[k] = tuple(float(logit) for logit in logits)
         return found
@@ -192,7 +210,7 @@ class LocalModel:
         ends = self.model.generation_config.eos_token_id
         ends = set(ends) if isinstance(ends, list) else {ends}
         pad = self.tokenizer.pad_token_id
-        with torch.inference_mode(), one_thread(torch, self.device):
+        with torch.inference_mode(), self._memory(), one_thread(torch, self.device):
             cache = self._prefix(sequences[0][:shared]) if shared else None
             for k, ids in enumerate(sequences):
                 tokens = torch.tensor([list(ids)], device=self.device)
@@ -208,6 +226,11 @@ class LocalModel:
                 yield k, reply, not ends & set(made)
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 @contextlib.contextmanager
 def one_thread(torch: Any, device: str) -> Iterator[None]:
     """Decode on one CPU thread: a token at a time leaves a second one nothing to do."""
@@ -220,7 +243,7 @@ def one_thread(torch: Any, device: str) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-_loaded: dict[tuple[str, str, Settings], LocalModel] = {}
+_loaded: dict[tuple[str, str, str, Settings], LocalModel] = {}
 
 
 def load_local(reference: Reference, head: str, settings: Settings) -> LocalModel:
@@ -228,7 +251,7 @@ def load_local(reference: Reference, head: str, settings: Settings) -> LocalMode
 
     One model is held at a time: a grid goes scorer by scorer.
     """
-    key = (str(reference), head, settings)
+    key = (str(reference), resolve(reference).content, head, settings)
     if key not in _loaded:
         _loaded.clear()
         _loaded[key] = LocalModel(reference, head, settings)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from palate.benchmarks import PairSet
 from palate.contexts import build_context
-from palate.errors import UsageError
 from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
 from palate.evaluation.gains import gains_of
 from palate.records import traits_of
@@ -59,8 +58,6 @@ def plan_grid(
                 if not void:
                     refuse(traits, context, text)
                 cells.append(Cell(pairs, text, context.spec, void))
-    if not any(not cell.meaningless for cell in cells):
-        raise UsageError("nothing to run: no scorer here has a meaning without a context shown")
     return cells
 
 

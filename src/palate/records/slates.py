@@ -49,7 +49,7 @@ class Slate(Record):
         """Return the hash of all that the candidates share: question, shown, user."""
         return digest(
             [(m.role, m.content) for m in self.question],
-            [(p.kind, p.category, p.text) for p in self.shown],
+            [(p.kind, p.category, p.text, p.rank) for p in self.shown],
             self.user,
         )
 

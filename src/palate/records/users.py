@@ -54,6 +54,6 @@ def user_key(user_id: str) -> str:
     """Return the opaque key under which a personal scorer keeps this user's state.
 
     >>> user_key("turker0047")[:8]
-    'fe8c26d1'
+    'a0431eb0'
     """
     return digest("user", user_id)[:32]

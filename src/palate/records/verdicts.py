@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 import numpy as np
@@ -78,8 +79,10 @@ class Judgement(Record):
         >>> Judgement(margin=0.5, orders=(1.2, -0.2)).verdict(0).outcome
         <Outcome.TIE: 'tie'>
         """
-        if self.margin is None:
+        if self.margin is None or None in self.orders:
             return Verdict(outcome=Outcome.UNSCORED, reason=self.reason or "no margin")
+        if math.isnan(self.margin):
+            return Verdict(outcome=Outcome.UNSCORED, reason="not a number")
         side = 1.0 if chosen_position == 0 else -1.0
         orders = tuple(None if order is None else side * order for order in self.orders)
         vote = 0 if self.votes_disagree else sign(side * self.margin)
@@ -98,7 +101,8 @@ class Verdict(Record):
 
 def sign(margin: float) -> int:
     """Return 1, 0 or -1; a margin that is 0 in float32 is a tie."""
-    single = np.float32(margin)
+    with np.errstate(over="ignore"):
+        single = np.float32(margin)
     return int(single > 0) - int(single < 0)
 
 
@@ -108,4 +112,5 @@ def margin_of(first: float, second: float) -> float:
     >>> margin_of(1.0, 1.0 + 1e-9), margin_of(2.0, 1.0)
     (0.0, 1.0)
     """
-    return 0.0 if np.float32(first) == np.float32(second) else first - second
+    with np.errstate(over="ignore"):
+        return 0.0 if np.float32(first) == np.float32(second) else first - second

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from palate.comparison import Comparison
-from palate.reports.numbers import context_name, figure, p_value, with_interval
+from palate.reports.names import context_name, legend, short_names
+from palate.reports.numbers import figure, p_value, with_interval
 from palate.reports.table import Table
 
 
@@ -13,23 +14,25 @@ def comparison_tables(found: Comparison) -> list[Table]:
     for benchmark, n_common in found.n_common.items():
         ranked = [one for one in found.ranking if one.run.summary.benchmark == benchmark]
         tests = [test for test in found.tests if test.benchmark == benchmark]
+        short = short_names(one.run.summary.scorer for one in ranked)
         rows = [
             [
-                one.run.summary.scorer,
+                short[one.run.summary.scorer],
                 context_name(one.run.summary.context),
                 figure(one.run.summary.accuracy),
                 str(one.best) if one.best == one.worst else f"{one.best} to {one.worst}",
             ]
             for one in ranked
         ]
-        note = "rank: what the corrected tests leave open at the 5 % level."
+        notes = ["rank: what the corrected tests leave open at the 5 % level."]
+        notes += [f"{legend(short)}."] if legend(short) else []
         columns = ["scorer", "context", "accuracy [95 %]", "rank"]
         title = f"{benchmark}: {len(ranked)} runs, {n_common:,} common rows"
-        tables.append(Table(title, columns, rows, [note], 2))
+        tables.append(Table(title, columns, rows, notes, 2))
         paired = [
             [
-                f"{t.a.scorer} ({context_name(t.a.context)})",
-                f"{t.b.scorer} ({context_name(t.b.context)})",
+                f"{short[t.a.scorer]} ({context_name(t.a.context)})",
+                f"{short[t.b.scorer]} ({context_name(t.b.context)})",
                 with_interval(t.value, t.low, t.high, signed=True),
                 f"{t.n:,}",
                 p_value(t.p),

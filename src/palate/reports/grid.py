@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from palate.evaluation import Grid
-from palate.reports.numbers import (
-    NONE,
-    context_name,
-    figure,
-    p_value,
-    plain,
-    seconds,
-    with_interval,
-)
+from palate.reports.names import context_name, legend, short_names
+from palate.reports.numbers import NONE, figure, p_value, plain, seconds, with_interval
 from palate.reports.table import Table
 from palate.runs import Gain, Run, Summary
 
@@ -21,7 +14,8 @@ from palate.runs import Gain, Run, Summary
 def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     """Return one table per benchmark, and one by subset where there are several."""
     tables = []
-    for benchmark in dict.fromkeys(run.summary.benchmark for run in grid.runs):
+    names = [run.summary.benchmark for run in grid.runs] + [name for name, _, _ in grid.missing]
+    for benchmark in dict.fromkeys(names):
         runs = [run for run in grid.runs if run.summary.benchmark == benchmark]
         tables.append(_main(benchmark, runs, grid, times=times))
         if any(run.summary.subsets for run in runs):
@@ -38,16 +32,18 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
     columns += ["ties", "unscored"] + (["time"] if times else [])
     rows, breaks = [], set()
     cells = _cells(benchmark, runs, grid)
+    names = short_names(scorer for scorer, _, _ in cells)
     for k, (scorer, context, run) in enumerate(cells):
         width = len(columns)
-        rows.append(_row(scorer, context, run, grid, width, mirrored=mirrored, times=times))
+        row = _row(scorer, context, run, grid, width, mirrored=mirrored, times=times)
+        rows.append([names[scorer], *row])
         if k + 1 < len(cells) and cells[k + 1][0] != scorer:
             breaks.add(k)
     return Table(
-        title=_title(benchmark, runs[0].summary),
+        title=_title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run",
         columns=columns,
         rows=rows,
-        notes=list(_notes([run.summary for run in runs], gains)),
+        notes=[*_notes([run.summary for run in runs], gains, names), *_legend(names)],
         left=2,
         breaks=frozenset(breaks),
     )
@@ -60,7 +56,7 @@ def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, s
     void: list[tuple[str, str, Run | None]] = [
         (scorer, context, None) for name, scorer, context in grid.missing if name == benchmark
     ]
-    order = list(dict.fromkeys(scorer for scorer, _, _ in found))
+    order = list(dict.fromkeys(scorer for scorer, _, _ in found + void))
     contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in found]))
     contexts.sort(key=lambda context: context != "none")
     return sorted(found + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
@@ -77,10 +73,9 @@ def _row(
     times: bool,
 ) -> list[str]:
     if run is None:
-        return [scorer, context_name(context), *[NONE] * (width - 2)]
+        return [context_name(context), *[NONE] * (width - 2)]
     summary = run.summary
-    name = context_name(context, oracle=summary.oracle)
-    cells = [scorer, name, figure(summary.accuracy)]
+    cells = [context_name(context, oracle=summary.oracle), figure(summary.accuracy)]
     cells += (
         [figure(summary.shift)]
         if mirrored
@@ -125,7 +120,15 @@ def _title(benchmark: str, summary: Summary) -> str:
     )
 
 
-def _notes(summaries: Sequence[Summary], gains: bool) -> Iterator[str]:
+def _legend(names: Mapping[str, str]) -> list[str]:
+    text = legend(names)
+    return [f"{text}."] if text else []
+
+
+def _notes(summaries: Sequence[Summary], gains: bool, names: Mapping[str, str]) -> Iterator[str]:
+    if not summaries:
+        yield "–: this scorer has no meaning where nothing is shown."
+        return
     if any(s.mirrored_accuracy is not None for s in summaries):
         yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
         yield "Intervals: dyadic user jackknife over couples."
@@ -147,17 +150,17 @@ def _notes(summaries: Sequence[Summary], gains: bool) -> Iterator[str]:
             f"Smallest difference from ½ found with 80 % power: {min(effects):.3f} to "
             f"{max(effects):.3f}, by scorer."
         )
-    yield from _left_out(summaries)
+    yield from _left_out(summaries, names)
 
 
-def _left_out(summaries: Sequence[Summary]) -> Iterator[str]:
+def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterator[str]:
     first = summaries[0]
     if first.undecided_rows:
         yield f"{first.undecided_rows:,} undecided rows left out."
     if first.bad_rows:
         yield f"{first.bad_rows:,} bad rows left out."
     for s in summaries:
-        where = f"{s.scorer}, {context_name(s.context)}"
+        where = f"{names[s.scorer]}, {context_name(s.context)}"
         if s.unscored:
             reasons = "; ".join(f"{n} {reason}" for reason, n in s.unscored_reasons.items())
             low, high = s.bounds or (None, None)
@@ -178,8 +181,9 @@ def _left_out(summaries: Sequence[Summary]) -> Iterator[str]:
 
 def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
     names = list(dict.fromkeys(name for run in runs for name in run.summary.subsets))
+    short = short_names(run.summary.scorer for run in runs)
     rows = [
-        [run.summary.scorer, context_name(run.summary.context, oracle=run.summary.oracle)]
+        [short[run.summary.scorer], context_name(run.summary.context, oracle=run.summary.oracle)]
         + [figure(run.summary.subsets.get(name)) for name in names]
         for run in runs
     ]

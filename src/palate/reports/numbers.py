@@ -3,22 +3,8 @@
 from __future__ import annotations
 
 from palate.runs import Figure
-from palate.specs import Spec
 
 NONE = "–"
-
-
-def context_name(spec: str, *, oracle: bool = False) -> str:
-    """Return a context as it is usually asked for.
-
-    >>> context_name("profile:5?of=stranger"), context_name("rubric", oracle=True)
-    ('stranger:5', 'rubric †oracle')
-    """
-    parsed = Spec.parse(spec)
-    if parsed.kind == "profile" and parsed.options.get("of") == "stranger":
-        options = {name: value for name, value in parsed.options.items() if name != "of"}
-        spec = str(parsed.model_copy(update={"kind": "stranger", "options": options}))
-    return f"{spec} †oracle" if oracle else spec
 
 
 def plain(value: float | None, *, signed: bool = False) -> str:
@@ -45,9 +31,7 @@ def with_interval(
         return NONE
     if low is None or high is None:
         return f"{plain(value, signed=signed)} [{NONE}]"
-    return (
-        f"{plain(value, signed=signed)} [{plain(low, signed=signed)}, {plain(high, signed=signed)}]"
-    )
+    return f"{plain(value, signed=signed)} [{plain(low)}, {plain(high)}]"
 
 
 def figure(found: Figure | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from palate.evaluation import Grid
-from palate.reports.numbers import context_name, plain, with_interval
+from palate.reports.names import context_name, short_names
+from palate.reports.numbers import plain, with_interval
 from palate.runs import Gain
 
 LEVEL = 0.05
@@ -16,29 +17,28 @@ def what_it_shows(grid: Grid) -> str:
     identity = [g for g in grid.gains if g.kind == "identity" and g.value is not None]
     if not identity:
         return ""
-    knows = [g for g in identity if _significant(g) and (g.value or 0) > 0]
-    worse = [g for g in identity if _significant(g) and (g.value or 0) < 0]
-    unclear = [g for g in identity if not _significant(g) and g.low != g.high]
+    names = short_names(run.summary.scorer for run in grid.runs)
+    sure = [g for g in identity if g.p_holm is not None and g.p_holm < LEVEL]
+    helps = sorted((g for g in sure if _value(g) > 0), key=_value, reverse=True)
+    harms = sorted((g for g in sure if _value(g) < 0), key=_value)
     blind = [g for g in identity if g.low == g.high == 0]
+    unclear = [g for g in identity if g not in sure and g not in blind]
     said = []
-    if knows:
-        best = "; ".join(f"{_name(g)} {_figure(g)}" for g in sorted(knows, key=_value))
-        said.append(f"What is shown of the right user helps more than a stranger's: {best}")
-    if worse:
-        said.append(
-            "a stranger's helps more: " + "; ".join(f"{_name(g)} {_figure(g)}" for g in worse)
-        )
+    if helps:
+        listed = "; ".join(_figure(g, names) for g in helps)
+        said.append(f"What is shown of the right user helps more than a stranger's for {listed}")
+    if harms:
+        said.append("a stranger's helps more for " + "; ".join(_figure(g, names) for g in harms))
     if unclear:
-        said.append(f"no identity gain is shown for {_names(unclear)}")
+        said.append(f"no identity gain is shown for {_and(names[g.scorer] for g in unclear)}")
     if blind:
-        said.append(f"{_names(blind)} cannot tell users apart")
-    limit = _limit(grid)
-    return f"{'; '.join(said)}. {limit}" if limit else f"{'; '.join(said)}."
+        said.append(f"{_and(names[g.scorer] for g in blind)} cannot tell users apart")
+    finding = "; ".join(said)
+    limit = _limit(grid, identity)
+    return f"{finding[0].upper()}{finding[1:]}. {limit}".rstrip()
 
 
-def _limit(grid: Grid) -> str:
-    sizes = {run.summary.benchmark: run.summary for run in grid.runs}
-    identity = [g for g in grid.gains if g.kind == "identity"]
+def _limit(grid: Grid, identity: Sequence[Gain]) -> str:
     half = [
         (g.high - g.low) / 2
         for g in identity
@@ -46,29 +46,23 @@ def _limit(grid: Grid) -> str:
     ]
     if not half:
         return ""
+    sizes = {run.summary.benchmark: run.summary for run in grid.runs}
     pairs = ", ".join(f"{s.n_pairs:,} pairs of {s.n_users:,} users" for s in sizes.values())
     return (
-        f"What it cannot show: with {pairs} an identity gain is known to about "
-        f"±{plain(max(half))} at worst, so smaller ones go unseen."
+        f"What it cannot show: on {pairs} an identity gain is known to ±{plain(max(half))} at "
+        "worst, so a smaller one would go unseen."
     )
 
 
-def _significant(gain: Gain) -> bool:
-    return gain.p_holm is not None and gain.p_holm < LEVEL
-
-
 def _value(gain: Gain) -> float:
-    return -(gain.value or 0.0)
+    return gain.value or 0.0
 
 
-def _figure(gain: Gain) -> str:
-    return with_interval(gain.value, gain.low, gain.high, signed=True)
+def _figure(gain: Gain, names: Mapping[str, str]) -> str:
+    figure = with_interval(gain.value, gain.low, gain.high, signed=True)
+    return f"{names[gain.scorer]} ({context_name(gain.context)}) {figure}"
 
 
-def _name(gain: Gain) -> str:
-    return f"{gain.scorer.split('?')[0].split(':')[0]} ({context_name(gain.context)})"
-
-
-def _names(gains: Sequence[Gain]) -> str:
-    kinds = list(dict.fromkeys(g.scorer.split("?")[0].split(":")[0] for g in gains))
-    return ", ".join(kinds[:-1]) + (" and " if len(kinds) > 1 else "") + kinds[-1]
+def _and(names: Iterable[str]) -> str:
+    listed = list(dict.fromkeys(names))
+    return ", ".join(listed[:-1]) + (" and " if len(listed) > 1 else "") + listed[-1]

@@ -49,9 +49,10 @@ class Table:
         )
         for k, name in enumerate(self.columns):
             justify: Literal["left", "right"] = "left" if k < self.left else "right"
-            table.add_column(Text(name), justify=justify, no_wrap=k >= self.left, overflow="fold")
+            words = k < self.left
+            table.add_column(Text(_whole(name)), justify=justify, no_wrap=words, overflow="fold")
         for k, row in enumerate(self.rows):
-            table.add_row(*(Text(cell) for cell in row), end_section=k in self.breaks)
+            table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
         return Group(table, *(Text(note, style="dim") for note in self.notes))
 
     def markdown(self) -> str:
@@ -99,7 +100,13 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
     with console.capture() as captured:
         for table in tables:
             console.print(table.rich())
-    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+    text = captured.get().replace("\u00a0", " ")
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _whole(cell: str) -> str:
+    # On a narrow terminal a cell breaks before its interval, never inside.
+    return re.sub(r"\[[^\]]*\]| [su]$", lambda match: match.group().replace(" ", "\u00a0"), cell)
 
 
 def _pipe(text: str) -> str:

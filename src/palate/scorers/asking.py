@@ -62,6 +62,8 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     """Return where this judge asks; refuses options that the place does not know."""
     reference = Reference.parse(spec.need_reference(example))
     max_tokens = spec.number("max_tokens", 512, least=1)
+    if spec.options.get("verdict") == "logits":  # one token is read, so room for one is kept
+        options, max_tokens = options - {"max_tokens"}, 1
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
@@ -169,18 +171,21 @@ class ChatAnswers:
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
         """Yield each group when its last answer has come."""
-        flat = [(k, j) for k, group in enumerate(groups) for j in range(len(group))]
+        places = [(k, j) for k, group in enumerate(groups) for j in range(len(group))]
         found: dict[int, dict[int, Answer]] = defaultdict(dict)
-        asks = [self._ask(groups[k][j], self.max_tokens) for k, j in flat]
-        for position, reply in self.chat.ask(asks):
-            k, j = flat[position]
-            question = groups[k][j]
-            if reply.cut_off and not question.labels:
-                ((_, reply),) = self.chat.ask([self._ask(question, LARGER * self.max_tokens)])  # noqa: PLW2901
-            found[k][j] = self._read(question, reply)
-            if len(found[k]) == len(groups[k]):
-                answers = found.pop(k)
-                yield k, [answers[j] for j in range(len(answers))]
+        for max_tokens in (self.max_tokens, LARGER * self.max_tokens):
+            cut_off: list[tuple[int, int]] = []
+            asks = [self._ask(groups[k][j], max_tokens) for k, j in places]
+            for position, reply in self.chat.ask(asks):
+                k, j = places[position]
+                if reply.cut_off and not groups[k][j].labels and max_tokens == self.max_tokens:
+                    cut_off.append((k, j))  # asked again when all have been asked once
+                    continue
+                found[k][j] = self._read(groups[k][j], reply)
+                if len(found[k]) == len(groups[k]):
+                    answers = found.pop(k)
+                    yield k, [answers[j] for j in range(len(answers))]
+            places = cut_off
 
     def _ask(self, question: Question, max_tokens: int) -> Ask:
         if question.labels:
@@ -189,7 +194,7 @@ class ChatAnswers:
 
     def _read(self, question: Question, reply: Reply) -> Answer:
         if reply.failure is not None:
-            return Answer(failure=reply.failure, outage=True)
+            return Answer(failure=reply.failure, outage=reply.outage)
         if question.labels:
             return self._read_labels(question.labels, reply)
         return Answer(text=reply.text, failure="cut off" if reply.cut_off else None)

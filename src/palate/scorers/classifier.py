@@ -67,17 +67,32 @@ class Classifier:
             yield k, Scores(values=tuple(values), reasons=tuple(reasons) if any(reasons) else ())
 
     def _rewards(self, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, float]]:
-        model, head = self.local.model, self._head
-        linear = getattr(model.model, "score", None)
-        if not isinstance(linear, model.torch.nn.Linear) or not model.caches:
-            for j, logits in model.pooled(sequences):  # an encoder reads with its own head
-                yield j, float(logits[head])
+        if not self._reads_one_token:
+            for j, logits in self.local.model.pooled(sequences):  # such as encoders
+                yield j, float(logits[self._head])
             return
+        yield from self._read_off(sequences)
+
+    def _read_off(self, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, float]]:
+        model, head = self.local.model, self._head
+        linear = model.model.score
         weight = linear.weight[head].float()
         bias = 0.0 if linear.bias is None else float(linear.bias[head])
         read = [self.read_position(ids) for ids in sequences]
         for j, hidden in model.tail(sequences, read, hidden=True):
             yield j, float(hidden[0] @ weight) + bias
+
+    @cached_property
+    def _reads_one_token(self) -> bool:
+        # Asked of the model itself: is its reward what a linear head makes of that one token?
+        model = self.local.model
+        if not isinstance(getattr(model.model, "score", None), model.torch.nn.Linear):
+            return False
+        ids = self._encoded(_HELLO)[0]
+        ((_, own),) = model.pooled([ids])
+        ((_, read),) = self._read_off([ids])
+        tolerance = 1e-3 if model.dtype == model.torch.float32 else 0.05
+        return abs(read - float(own[self._head])) <= tolerance * (1 + abs(read))
 
     def read_position(self, ids: Sequence[int]) -> int:
         """Return the position of the token the head reads."""

@@ -67,23 +67,21 @@ class PairwiseJudge:
             for (first, _), answer in zip(self.orders, answers, strict=True):
                 side = 1.0 if first == 0 else -1.0
                 try:
-                    margins.append(side * self._margin(answer.text, answer.labels, answer.failure))
+                    margins.append(side * self._margin(answer))
                 except Unreadable as error:
                     margins.append(None)
                     reasons.append(str(error))
             yield k, self._judgement(margins, reasons, answers)
 
-    def _margin(self, text: str, labels: Sequence[float] | None, failure: str | None) -> float:
-        if failure is not None:
-            if self.protocol == "paper":
-                return MARGIN["A"]
-            raise Unreadable(failure)
-        if labels is not None:
-            return labels[0] - labels[1]
+    def _margin(self, answer: Answer) -> float:
+        if answer.labels is not None:
+            return answer.labels[0] - answer.labels[1]
         try:
-            return MARGIN[parse_verdict(text)]
+            if answer.failure is not None:
+                raise Unreadable(answer.failure)
+            return MARGIN[parse_verdict(answer.text)]
         except Unreadable:
-            if self.protocol == "paper":
+            if self.protocol == "paper" and not answer.outage:  # no reply is not a reply
                 return MARGIN["A"]
             raise
 

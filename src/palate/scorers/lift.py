@@ -33,9 +33,9 @@ class Lift:
         return Scores(values=values, reasons=reasons if any(reasons) else ())
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
-        """Yield lifts; a slate with nothing shown is unscored."""
+        """Yield lifts; a slate with nothing shown, or no room to show it, is unscored."""
         for k, slate in enumerate(slates):
-            if not slate.shown:
+            if not self.likelihood.reads(slate).shown:
                 yield k, Scores.unscored(len(slate.candidates), "nothing shown")
                 continue
             pair = [slate, slate.without_context()]

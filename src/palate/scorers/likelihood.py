@@ -23,12 +23,12 @@ class Likelihood:
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the model's window."""
-        return self.local.fit(slate, lambda cut: [len(ids) for ids, _ in self._encoded(cut)])
+        return self.local.fit(slate, lambda cut: [len(ids) for ids, _ in self.encoded(cut)])
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield log-probabilities per token; a slate's candidates share their prompt's cache."""
         for k, slate in enumerate(slates):
-            encoded = self._encoded(self.reads(slate))
+            encoded = self.encoded(self.reads(slate))
             window = self.local.model.window or float("inf")
             fits = [j for j, (ids, _) in enumerate(encoded) if len(ids) <= window]
             values: list[float | None] = [None] * len(encoded)
@@ -45,6 +45,7 @@ class Likelihood:
         prompt = template.text(render(cut.question, cut.shown), generation=True)
         return [prompt + template.safe(text) for text in cut.candidates]
 
-    def _encoded(self, slate: Slate) -> list[tuple[tuple[int, ...], int]]:
+    def encoded(self, slate: Slate) -> list[tuple[tuple[int, ...], int]]:
+        """Return, per candidate, the token ids of prompt and response, and where it starts."""
         messages = render(slate.question, slate.shown)
         return [self.local.template.continuation(messages, text) for text in slate.candidates]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from math import exp
 
@@ -90,6 +91,7 @@ class Rating:
 def _scale(spec: Spec) -> tuple[int, int]:
     text = spec.options.get("scale", "1-9")
     low, _, high = text.partition("-")
-    if not (low.isdigit() and high.isdigit() and int(low) < int(high)):
-        raise SpecError(f"{spec}: scale={text!r} is not of the form 1-9")
+    written = re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}", text)
+    if written is None or int(low) >= int(high):
+        raise SpecError(f"{spec}: scale={text!r} is not of the form 1-9 (at most 0-999)")
     return int(low), int(high)

@@ -37,7 +37,7 @@ class Reference(Record):
             return cls(place="pypi", name=_match(PACKAGE, rest, text, "pypi:PACKAGE"))
         if colon and place == "api":
             return cls(place="api", name=_match(re.compile(r".+\Z"), rest, text, "api:MODEL"))
-        if Path(text).is_dir():
+        if text and _is_folder(text):
             return cls(place="folder", name=text)
         name, at, revision = (rest if colon and place == "hub" else text).partition("@")
         _match(HUB, name, text, "ORG/MODEL, ./folder, pypi:PACKAGE or api:MODEL")
@@ -51,6 +51,13 @@ class Reference(Record):
             return self.name
         revision = f"@{self.revision}" if self.revision else ""
         return f"{self.place}:{self.name}{revision}"
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except OSError:  # longer than a file name may be
+        return False
 
 
 def _match(pattern: re.Pattern[str], value: str, text: str, form: str) -> str:

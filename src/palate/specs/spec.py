@@ -10,6 +10,7 @@ from palate.errors import SpecError
 from palate.records import Record
 
 KIND = re.compile(r"[a-z][a-z0-9_-]*\Z")
+WHOLE = re.compile(r"[0-9]{1,18}\Z")
 SAFE = "/:@.,~-_"
 """Left as they are in canonical values; everything else outside letters and digits is encoded."""
 
@@ -38,7 +39,7 @@ class Spec(Record):
             raise SpecError(f"spec {text!r}: nothing follows the colon")
         return cls(
             kind=kind,
-            reference=unquote(reference) if colon else None,
+            reference=_decoded(text, reference) if colon else None,
             options=_options(text, query),
         )
 
@@ -83,7 +84,7 @@ class Spec(Record):
         value = self.options.get(name)
         if value is None:
             return default
-        if not re.fullmatch(r"\d+", value) or int(value) < least:
+        if not WHOLE.match(value) or int(value) < least:
             raise SpecError(
                 f"spec {str(self)!r}: {name}={value!r} is not a whole number of {least} or more"
             )
@@ -98,5 +99,14 @@ def _options(text: str, query: str) -> dict[str, str]:
             raise SpecError(f"spec {text!r}: {pair!r} is not option=value")
         if name in options:
             raise SpecError(f"spec {text!r}: option {name!r} is given twice")
-        options[name] = unquote(value)
+        options[name] = _decoded(text, value)
     return options
+
+
+def _decoded(text: str, value: str) -> str:
+    try:
+        decoded = unquote(value, errors="strict")
+        decoded.encode()
+    except UnicodeError as error:
+        raise SpecError(f"spec {text!r}: {value!r} is not percent-encoded UTF-8") from error
+    return decoded

@@ -23,6 +23,8 @@ class Base(NamedTuple):
 def load_base(folder: ModelFolder, name: str, seed: int) -> Base:
     """Load a causal model or a classifier; a head that is not there is drawn from the seed.
 
+    Seeds the global generators of Python, numpy and torch, as transformers does.
+
     Raises:
         ModelError: if it cannot be loaded with one output, or has no chat template.
     """
@@ -39,6 +41,7 @@ def load_base(folder: ModelFolder, name: str, seed: int) -> Base:
     if not tokenizer.chat_template:
         raise ModelError(f"{name}: the tokenizer has no chat template; use an instruct model")
     _set_pad(model, tokenizer)
+    _no_attention_dropout(model)
     return Base(model, tokenizer, ChatTemplate(tokenizer))
 
 
@@ -58,3 +61,10 @@ def _set_pad(model: Any, tokenizer: Any) -> None:
     tokenizer.pad_token = pad
     model.config.pad_token_id = tokenizer.pad_token_id
     model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+
+
+def _no_attention_dropout(model: Any) -> None:
+    # TRL switches off Dropout modules; attention holds its rate as a number.
+    for module in model.modules():
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0

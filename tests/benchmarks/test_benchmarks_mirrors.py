@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palate.benchmarks import PairSet, load_benchmark, mirrors
+from palate.errors import BenchmarkError
+from palate.records import PreferencePair
+
+RESPONSES = ("Green.", "Black.", "Red.")
+VOTES = st.lists(
+    st.tuples(
+        st.sampled_from(["ann", "bob", "cy"]),
+        st.sampled_from(["Tea?", "Wine?"]),
+        st.sampled_from([(a, b) for a in RESPONSES for b in RESPONSES if a != b]),
+    ),
+    min_size=2,
+    max_size=9,
+)
+SEEDS = st.integers(0, 1000)
+
+
+def made(votes: list[tuple[str, str, tuple[str, str]]]) -> PairSet:
+    return PairSet(
+        "votes",
+        tuple(
+            PreferencePair(
+                id=f"v{k}", user_id=user, question=question, chosen=chosen, rejected=rejected
+            )
+            for k, (user, question, (chosen, rejected)) in enumerate(votes)
+        ),
+    )
+
+
+def opposite(one: PreferencePair, other: PreferencePair) -> bool:
+    return (
+        one.user_id != other.user_id
+        and one.question == other.question
+        and (one.chosen, one.rejected) == (other.rejected, other.chosen)
+    )
+
+
+def most_couples(pairs: tuple[PreferencePair, ...]) -> int:
+    @cache
+    def best(free: frozenset[int]) -> int:
+        if not free:
+            return 0
+        first, rest = min(free), free - {min(free)}
+        found = [best(rest)]
+        found += [1 + best(rest - {j}) for j in rest if opposite(pairs[first], pairs[j])]
+        return max(found)
+
+    return best(frozenset(range(len(pairs))))
+
+
+def coupled(pairs: PairSet, seed: int) -> PairSet | None:
+    try:
+        return mirrors(pairs, seed)
+    except BenchmarkError:
+        return None
+
+
+@settings(max_examples=150)
+@given(VOTES, SEEDS)
+def test_no_coupling_holds_more(
+    votes: list[tuple[str, str, tuple[str, str]]], seed: int
+) -> None:
+    pairs = made(votes)
+    found = coupled(pairs, seed)
+    assert (len(found.couples) if found else 0) == most_couples(pairs.pairs)
+
+
+@given(VOTES, SEEDS)
+def test_every_couple_is_lawful_and_every_pair_in_one(
+    votes: list[tuple[str, str, tuple[str, str]]], seed: int
+) -> None:
+    pairs = made(votes)
+    found = coupled(pairs, seed)
+    if found is None:
+        return
+    assert found.mirrored
+    assert sorted(i for both in found.couples for i in both) == list(range(len(found.pairs)))
+    for i, j in found.couples:
+        assert opposite(found.pairs[i], found.pairs[j])
+        assert found.pairs[i].mirror_of == found.pairs[j].id
+        assert found.pairs[j].mirror_of == found.pairs[i].id
+    order = [pair.id for pair in pairs.pairs]
+    assert [order.index(pair.id) for pair in found.pairs] == sorted(
+        order.index(pair.id) for pair in found.pairs
+    )
+    assert mirrors(found, seed + 1) == found
+
+
+@given(VOTES, SEEDS, st.randoms())
+def test_the_couples_do_not_depend_on_the_order_of_rows(
+    votes: list[tuple[str, str, tuple[str, str]]], seed: int, random: object
+) -> None:
+    pairs = made(votes)
+    shuffled = list(pairs.pairs)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = coupled(pairs, seed), coupled(PairSet("votes", tuple(shuffled)), seed)
+    assert (one is None) == (other is None)
+    if one and other:
+        assert set(one.pairs) == set(other.pairs)
+
+
+def test_the_seed_draws_the_couples() -> None:
+    votes = [(f"u{k}", "Tea?", RESPONSES[:2] if k % 2 else RESPONSES[1::-1]) for k in range(12)]
+    drawn = {tuple(p.mirror_of for p in mirrors(made(votes), seed).pairs) for seed in range(20)}
+    assert len(drawn) > 10
+
+
+def named(one: PreferencePair, other: PreferencePair) -> tuple[PreferencePair, PreferencePair]:
+    return (
+        one.model_copy(update={"mirror_of": other.id}),
+        other.model_copy(update={"mirror_of": one.id}),
+    )
+
+
+def test_mirror_of_wins_where_it_is_set_both_ways() -> None:
+    green, black = RESPONSES[:2], RESPONSES[1::-1]
+    votes = [("ann", "Tea?", green), ("bob", "Tea?", black), ("cy", "Tea?", black)]
+    ann, bob, cy = made(votes).pairs
+    for partner in (bob, cy):
+        one, other = named(ann, partner)
+        rest = cy if partner is bob else bob
+        for seed in range(10):
+            found = mirrors(PairSet("votes", (one, other, rest)), seed)
+            assert {pair.id for pair in found.pairs} == {ann.id, partner.id}
+
+
+def test_mirror_of_wins_even_where_fewer_couples_are_left() -> None:
+    green, black = RESPONSES[:2], RESPONSES[1::-1]
+    users = [("ann", green), ("bob", green), ("ann", black), ("cy", black)]
+    a, b, a2, c = made([(user, "Tea?", way) for user, way in users]).pairs
+    assert len(mirrors(PairSet("votes", (a, b, a2, c))).couples) == 2
+    b, c = named(b, c)
+    found = mirrors(PairSet("votes", (a, b, a2, c)))
+    assert [pair.id for pair in found.pairs] == [b.id, c.id]
+
+
+def test_a_mirror_of_that_is_not_answered_is_drawn_anew() -> None:
+    ann, bob = made([("ann", "Tea?", RESPONSES[:2]), ("bob", "Tea?", RESPONSES[1::-1])]).pairs
+    found = mirrors(PairSet("votes", (ann.model_copy(update={"mirror_of": "gone"}), bob)))
+    assert [pair.mirror_of for pair in found.pairs] == [bob.id, ann.id]
+
+
+def test_where_nobody_disagrees_there_is_no_couple() -> None:
+    votes = [("ann", "Tea?", RESPONSES[:2]), ("bob", "Tea?", RESPONSES[:2]),
+             ("ann", "Tea?", RESPONSES[1::-1])]  # fmt: skip
+    assert len(mirrors(made(votes)).couples) == 1
+    with pytest.raises(BenchmarkError, match="votes: no two users chose oppositely"):
+        mirrors(made([votes[0], votes[2]]))
+
+
+def test_tasting_is_its_own_mirror() -> None:
+    pairs = load_benchmark("tasting")
+    assert mirrors(pairs, 7).pairs == pairs.pairs
+
+
+def test_real_votes_make_2874_couples_of_209_users(real_data: Path) -> None:
+    path = str(real_data / "convincing_arguments.jsonl.gz")
+    found = load_benchmark(path, mirrored="only")
+    assert (len(found.couples), len(found.pairs)) == (2874, 5748)
+    assert len({pair.user_id for pair in found.pairs}) == 209
+    assert all(opposite(found.pairs[i], found.pairs[j]) for i, j in found.couples)
+    assert {pair.split for pair in found.pairs} == {"test"}
+    assert len(found.limit(10).couples) == 10

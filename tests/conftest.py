@@ -1,0 +1,32 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# The machines that run the tests are shared: how long an example takes says nothing.
+settings.register_profile("palate", deadline=None)
+settings.load_profile("palate")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Tiny random models by architecture, each built once in a session."""
+    tiny_models = pytest.importorskip("tiny")
+    return tiny_models.Tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Return the folder of real preference data: $PALATE_DATA, or ../shared/data."""
+    named = os.environ.get("PALATE_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if not (folder / "convincing_arguments.jsonl.gz").is_file():
+        pytest.skip(f"no real preference data in {folder}; set PALATE_DATA to a folder of it")
+    return folder

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.data import asked_title, content_hash, read_pair
+from palate.errors import DataError
+from palate.records import PreferencePair
+
+HALF = "a \ud800 b"
+POST = {"id": "p1", "category": "tea", "text": "I like it strong.", "date": "2024-01-01"}
+ASPECT = {"aspect": "Strong", "reason": "They said so.", "evidence": "strong"}
+GOOD: dict[str, Any] = {
+    "id": "r1", "user_id": "u1", "question": "Which tea?\nToday.", "profile": [POST],
+    "chosen": "Assam.", "rejected": "Mint.", "subset": "hot", "category": "tea", "split": "test",
+    "tie": False, "traits": {"age": 40}, "rubric_aspects": [ASPECT], "narrative": "I am cold.",
+    "reference": "Assam!", "chosen_rating": 5, "rejected_rating": 1.5, "rating_scale": [1, 5],
+    "mirror_of": "r2", "attribution": "ann", "source_url": "https://example.org", "mood": "grim",
+}  # fmt: skip
+REQUIRED = ("id", "question", "chosen", "rejected")
+OPTIONAL = tuple(name for name in GOOD if name not in (*REQUIRED, "mood"))
+TEXTS = ("question", "chosen", "rejected", "subset", "category", "split", "narrative",
+         "reference", "attribution", "source_url")  # fmt: skip
+IDENTIFIERS = ("id", "user_id", "mirror_of")
+WRONG: list[tuple[str, object, str]] = [
+    *((name, 3, "expected text, got int") for name in TEXTS),
+    *((name, ["x"], "expected text, got list") for name in TEXTS),
+    *((name, " \n", "expected text, got an empty string") for name in TEXTS),
+    *((name, HALF, "half a surrogate pair") for name in (*TEXTS, *IDENTIFIERS)),
+    *((name, " ", "got an empty string") for name in IDENTIFIERS),
+    *((name, 1.5, "text or a whole number, got float") for name in IDENTIFIERS),
+    *((name, True, "text or a whole number, got bool") for name in IDENTIFIERS),
+    *((name, "", "got an empty string") for name in ("question", "chosen", "rejected", "id")),
+    ("tie", 1, "expected true or false, got int"),
+    ("tie", "true", "expected true or false, got str"),
+    *((f"{side}_rating", bad, "expected a finite number, got ")
+      for side in ("chosen", "rejected")
+      for bad in ("5", True, math.nan, math.inf, 10**400, [5])),
+    *(("rating_scale", bad, "expected [lowest, highest]")
+      for bad in (5, [1], [1, 2, 3], ["1", "5"], [False, True], [1, math.inf], [math.nan, 5],
+                  [0, 10**400], "15")),
+    ("rating_scale", [5, 1], "expected lowest < highest"),
+    ("rating_scale", [5, 5], "expected lowest < highest"),
+    ("traits", ["old"], "expected {name: value}, got list"),
+    ("traits", {"age": [4]}, "expected text or a number, got list"),
+    ("traits", {"town": HALF}, "half a surrogate pair"),
+    ("traits", {HALF: "x"}, "half a surrogate pair"),
+    ("profile", "I like it", "expected a list of objects"),
+    ("profile", {"id": "p1"}, "expected a list of objects"),
+    ("profile", ["I like it"], "expected a list of objects"),
+    ("profile", [POST, POST], "two posts have one id"),
+    ("rubric_aspects", "Strong", "expected a list of objects"),
+    ("rubric_aspects", ["Strong"], "expected a list of objects"),
+]  # fmt: skip
+WITHIN: list[tuple[str, str, object, str]] = [
+    *(("profile", name, bad, expected)
+      for name in ("text", "category", "date")
+      for bad, expected in ((7, "text, got int"), (" ", "empty string"), (HALF, "surrogate"))),
+    ("profile", "text", None, "expected text, got NoneType"),
+    ("profile", "text", "", "got an empty string"),
+    ("profile", "category", ["tea"], "expected text, got list"),
+    ("profile", "date", {"y": 1}, "expected an ISO date as text, got dict"),
+    ("profile", "id", 1.5, "text or a whole number, got float"),
+    ("profile", "id", True, "text or a whole number, got bool"),
+    ("profile", "id", "", "got an empty string"),
+    ("profile", "id", HALF, "surrogate"),
+    *(("rubric_aspects", name, bad, expected)
+      for name in ("aspect", "reason", "evidence")
+      for bad, expected in ((0, "text, got int"), ([], "text, got list"), (HALF, "surrogate"))),
+    ("rubric_aspects", "aspect", None, "expected text, got NoneType"),
+    ("rubric_aspects", "aspect", " ", "got an empty string"),
+]  # fmt: skip
+
+
+def refusal(row: dict[str, Any]) -> DataError:
+    with pytest.raises(DataError) as caught:
+        read_pair(row, subset="all")
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_a_full_row_is_read_whole() -> None:
+    pair = read_pair(GOOD, subset="all")
+    read = pair.model_dump()
+    for name in (*TEXTS, *IDENTIFIERS):
+        assert read[name] == GOOD[name]
+    assert read["profile"] == (POST,)
+    assert read["rubric_aspects"] == (ASPECT,)
+    assert (pair.chosen_rating, pair.rejected_rating, pair.rating_scale) == (5.0, 1.5, (1.0, 5.0))
+    assert (pair.tie, pair.traits, pair.extra) == (False, {"age": "40"}, {"mood": "grim"})
+    assert set(GOOD) - {"mood"} == set(PreferencePair.model_fields) - {"extra"}
+
+
+def test_four_columns_are_enough() -> None:
+    pair = read_pair({name: GOOD[name] for name in REQUIRED} | {"id": 7}, subset="hot")
+    assert (pair.id, pair.user_id, pair.subset, pair.profile, pair.split) == (
+        "7", "7", "hot", (), None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_an_optional_column_may_be_absent_or_null(name: str) -> None:
+    absent = {key: value for key, value in GOOD.items() if key != name}
+    assert read_pair(absent, subset="all") == read_pair(GOOD | {name: None}, subset="all")
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_required_column_may_not(name: str) -> None:
+    absent = {key: value for key, value in GOOD.items() if key != name}
+    for row in (absent, GOOD | {name: None}):
+        error = refusal(row)
+        assert error.field == name
+        assert "missing; the row has" in str(error)
+
+
+@pytest.mark.parametrize(("name", "bad", "expected"), WRONG)
+def test_a_bad_value_names_its_field(name: str, bad: object, expected: str) -> None:
+    error = refusal(GOOD | {name: bad})
+    assert error.field == name
+    assert expected in str(error)
+    assert len(str(error)) < 200
+
+
+@pytest.mark.parametrize(("column", "name", "bad", "expected"), WITHIN)
+def test_a_bad_value_within_a_list_names_its_place(
+    column: str, name: str, bad: object, expected: str
+) -> None:
+    entry = {"profile": POST, "rubric_aspects": ASPECT}[column]
+    fine = {**entry, "id": "p0"} if column == "profile" else entry
+    error = refusal(GOOD | {column: [fine, {**entry, name: bad}]})
+    assert error.field == f"{column}[1].{name}"
+    assert expected in str(error)
+
+
+def test_the_two_responses_must_differ() -> None:
+    error = refusal(GOOD | {"chosen": "Mint."})
+    assert (error.field, error.problem) == (
+        "chosen", "equals `rejected`; a pair needs two different responses",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Which tea?\nToday.",
+        "I asked once: Which tea?   Today. Nobody knew.",
+        "Which tea?",
+        "  WHICH   tea?\nI never drink any.",
+    ],
+)
+def test_a_post_that_is_the_question_is_a_leak(text: str) -> None:
+    error = refusal(GOOD | {"profile": [{**POST, "id": "p0"}, {**POST, "text": text}]})
+    assert (error.field, error.problem) == (
+        "profile[1].text", "the post is the question itself: a leak",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["Which tea? I do not care.", "My aunt asked: which tea?", "On tea.\nWhich tea?"]
+)
+def test_a_post_that_only_touches_the_question_is_none(text: str) -> None:
+    assert read_pair(GOOD | {"profile": [{**POST, "text": text}]}, subset="all").profile
+
+
+@given(st.text(), st.text(max_size=10))
+def test_a_title_is_one_line_whatever_its_case_and_spaces(text: str, space: str) -> None:
+    title = asked_title(text)
+    assert len(title.splitlines()) <= 1
+    assert asked_title(f"  {text}  ") == title
+
+
+def test_posts_are_put_in_the_order_of_their_dates_where_all_have_one() -> None:
+    dates = ["2024-03-01", "2023-01-01T10:00:00", "2024-02-01"]
+    posts = [{"id": k, "text": f"post {k}", "date": date} for k, date in enumerate(dates)]
+    assert [p.id for p in read_pair(GOOD | {"profile": posts}, subset="x").profile] == list("120")
+    posts[1]["date"] = None
+    assert [p.id for p in read_pair(GOOD | {"profile": posts}, subset="x").profile] == list("012")
+
+
+def test_a_date_column_becomes_iso_text() -> None:
+    posts = [{**POST, "date": datetime.datetime(2024, 1, 2, 3)}]
+    assert read_pair(GOOD | {"profile": posts}, subset="x").profile[0].date == "2024-01-02T03:00:00"
+
+
+def test_posts_without_ids_are_named_by_their_content() -> None:
+    texts = ["one", "two", "one"]
+    posts = [{"text": text} for text in texts]
+    one, two, again = read_pair(GOOD | {"profile": posts}, subset="x").profile
+    assert len({one.id, two.id, again.id}) == 3
+    # Another row of this user may hold another part of their posts, at other places.
+    (other,) = read_pair(GOOD | {"profile": [{"id": None, "text": "two"}]}, subset="x").profile
+    assert other.id == two.id
+
+
+def test_whole_numbers_are_identifiers() -> None:
+    row = GOOD | {"id": 1, "user_id": 2, "mirror_of": 3, "profile": [{**POST, "id": 4}]}
+    pair = read_pair(row, subset="x")
+    assert (pair.id, pair.user_id, pair.mirror_of, pair.profile[0].id) == ("1", "2", "3", "4")
+
+
+@pytest.mark.parametrize(
+    "odd", [math.nan, b"\xff\xfe", HALF, datetime.date(2024, 1, 1), {"a": [math.inf]}]
+)
+def test_an_unknown_column_may_hold_anything_and_is_hashed(odd: object) -> None:
+    pair = read_pair(GOOD | {"odd": odd}, subset="x")
+    assert pair.extra["odd"] is odd
+    assert content_hash([pair]) == content_hash([pair])
+    assert content_hash([pair]) != content_hash([read_pair(GOOD, subset="x")])
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name != "user_id"])
+def test_the_content_hash_knows_every_column(name: str) -> None:
+    other = {
+        "tie": True, "traits": {"age": 41}, "rating_scale": [1, 6], "chosen_rating": 4,
+        "rejected_rating": 1, "profile": [], "rubric_aspects": [],
+    }.get(name, "other")  # fmt: skip
+    changed = read_pair(GOOD | {name: other}, subset="x")
+    assert content_hash([changed]) != content_hash([read_pair(GOOD, subset="x")])
+
+
+def test_the_content_hash_knows_the_order_of_rows() -> None:
+    one, two = read_pair(GOOD, subset="x"), read_pair(GOOD | {"id": "r9"}, subset="x")
+    assert content_hash([one, two]) != content_hash([two, one])

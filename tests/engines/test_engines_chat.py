@@ -1,0 +1,364 @@
+"""The chat endpoint against a real server on the loopback that misbehaves on purpose."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from palate.engines import Ask, ChatEndpoint, ChatSettings
+from palate.errors import EndpointError, SpecError, UsageError
+from palate.records import Message
+
+KEY = "sk-very-secret-0123456789"
+
+
+def completion(text="Verdict: A", finish="stop", **more):
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, **more}
+    return 200, {}, json.dumps({"choices": [{**choice, "finish_reason": finish}]})
+
+
+class Server:
+    """Answers the n-th request with the n-th scripted answer, the last one for ever after."""
+
+    def __init__(self):
+        self.script = [completion()]
+        self.seen, self.headers = [], []
+        self.busy = self.busiest = 0
+        self.delay = 0.0
+        self.lock = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                outer.handle(self)
+
+            def log_message(self, *args):
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 64
+
+            def handle_error(self, *args):
+                pass
+
+        self.http = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def handle(self, handler):
+        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        with self.lock:
+            turn = len(self.seen)
+            self.seen.append((handler.path, body))
+            self.headers.append(dict(handler.headers))
+            self.busy += 1
+            self.busiest = max(self.busiest, self.busy)
+        time.sleep(self.delay)
+        answer = self.script[min(turn, len(self.script) - 1)]
+        answer = answer(body) if callable(answer) else answer
+        with self.lock:
+            self.busy -= 1
+        if answer == "hang up":
+            handler.send_response(200)
+            handler.send_header("Content-Length", "1000")
+            handler.end_headers()
+            handler.wfile.write(b'{"choices": [{"mess')
+            handler.close_connection = True
+            return
+        status, headers, text = answer
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(text.encode())))
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
+
+
+@pytest.fixture
+def slept():
+    return []
+
+
+@pytest.fixture
+def endpoint(server, slept, monkeypatch):
+    def make(**settings):
+        monkeypatch.setenv("PALATE_API_KEY", KEY)
+        chosen = {"model": "m", "base_url": server.url, "timeout_s": 5.0, **settings}
+        return ChatEndpoint(ChatSettings(**chosen), sleep=slept.append)
+
+    return make
+
+
+def ask(text="?", **more):
+    return Ask((Message(role="user", content=text),), 8, **more)
+
+
+def one(endpoint, **more):
+    ((position, reply),) = endpoint.ask([ask(**more)])
+    assert position == 0
+    return reply
+
+
+def test_a_plain_answer_is_read_and_the_request_is_what_was_asked(server, endpoint, slept):
+    reply = one(endpoint(), text="Which?")
+    assert (reply.text, reply.cut_off, reply.failure, reply.outage) == (
+        "Verdict: A",
+        False,
+        None,
+        False,
+    )
+    ((path, body),) = server.seen
+    assert path == "/v1/chat/completions"
+    assert body == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Which?"}],
+        "max_tokens": 8,
+        "temperature": 0,
+    }
+    assert slept == []
+
+
+def test_retry_after_in_seconds_is_honoured(server, endpoint, slept):
+    server.script = [(429, {"Retry-After": "7"}, "slow down"), completion()]
+    assert one(endpoint()).text == "Verdict: A"
+    assert slept == [7.0]
+
+
+def test_retry_after_as_a_date_is_honoured(server, endpoint, slept):
+    server.script = [
+        lambda body: (429, {"Retry-After": formatdate(time.time() + 20, usegmt=True)}, ""),
+        completion(),
+    ]
+    assert one(endpoint()).text == "Verdict: A"
+    (waited,) = slept
+    assert 17 < waited <= 20
+
+
+@pytest.mark.parametrize("value", ["soon", "-5", "nan", "Thu, 99 Foo 2026", "inf", "1e9"])
+def test_a_strange_retry_after_never_stops_the_show(server, endpoint, slept, value):
+    server.script = [(429, {"Retry-After": value}, ""), completion()]
+    assert one(endpoint(max_wait_s=9.0)).text == "Verdict: A"
+    assert len(slept) == 1
+    assert 0 <= slept[0] <= 9.0
+
+
+def test_a_500_is_tried_again(server, endpoint, slept):
+    server.script = [(500, {}, "oops"), (502, {}, ""), completion()]
+    assert one(endpoint()).text == "Verdict: A"
+    assert len(server.seen) == 3
+    assert 0.25 <= slept[0] <= 0.75
+    assert 0.5 <= slept[1] <= 1.5
+
+
+def test_503_for_ever_is_an_outage_with_the_number_of_attempts(server, endpoint, slept):
+    server.script = [(503, {}, "")]
+    reply = one(endpoint(retries=3))
+    assert (reply.failure, reply.outage) == ("HTTP 503, 4 attempts", True)
+    assert len(server.seen) == 4
+    assert len(slept) == 3, "no wait after the last attempt"
+
+
+def test_a_time_out_is_an_outage_that_names_the_limit(server, endpoint):
+    server.delay = 0.6
+    reply = one(endpoint(retries=1, timeout_s=0.1))
+    assert (reply.failure, reply.outage) == ("no answer within 0.1 s, 2 attempts", True)
+    assert len(server.seen) == 2
+
+
+def test_a_connection_closed_within_the_reply_is_tried_again(server, endpoint):
+    server.script = ["hang up", completion("Verdict: B")]
+    assert one(endpoint()).text == "Verdict: B"
+    server.script = ["hang up"]
+    reply = one(endpoint(retries=1))
+    assert reply.failure.startswith("connection failed (")
+    assert reply.failure.endswith("), 2 attempts")
+    assert reply.outage
+
+
+def test_nobody_listening_is_an_outage(server, endpoint):
+    asked = endpoint(base_url="http://127.0.0.1:9/v1", retries=1)
+    reply = one(asked)
+    assert (reply.failure, reply.outage) == ("connection failed (ConnectError), 2 attempts", True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>busy</html>",
+        "[]",
+        "{}",
+        '{"choices": []}',
+        '{"choices": [{"message": null}]}',
+        '{"choices": [{"message": {"content": ["a"]}}]}',
+        '{"choices": [{"message": {"content": "A"}, "logprobs": {"content": [{"token": "A"}]}}]}',
+        '{"choices": [{"message": {"content": "A"}, "logprobs": "none"}]}',
+    ],
+)
+def test_200_without_a_completion_is_tried_again_and_then_an_outage(server, endpoint, body):
+    server.script = [(200, {}, body), completion()]
+    assert one(endpoint()).text == "Verdict: A"
+    server.script = [(200, {}, body)]
+    reply = one(endpoint(retries=1))
+    assert reply.failure == "the reply was no chat completion, 2 attempts"
+    assert reply.outage
+
+
+def test_bytes_that_cannot_be_decompressed_are_tried_again(server, endpoint):
+    server.script = [(200, {"Content-Encoding": "gzip"}, "not gzip at all"), completion()]
+    assert one(endpoint()).text == "Verdict: A"
+
+
+def test_length_and_filter_stops_are_told_apart(server, endpoint):
+    server.script = [completion("Because", "length")]
+    reply = one(endpoint())
+    assert (reply.text, reply.cut_off, reply.failure) == ("Because", True, None)
+    server.script = [completion("", "content_filter")]
+    reply = one(endpoint())
+    assert reply.failure == "refused by the endpoint's content filter"
+    assert not reply.outage, "asking again would be refused again"
+    server.script = [completion(None)]
+    assert one(endpoint()).text == ""
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "key"), (403, "access"), (404, "model")])
+def test_a_refused_key_or_model_stops_everything_and_keeps_the_key(
+    server, endpoint, status, words, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    server.script = [(status, {}, json.dumps({"error": {"message": f"Bad key {KEY}"}}))]
+    with pytest.raises(EndpointError, match=words) as caught:
+        list(endpoint(concurrency=2).ask([ask() for _ in range(20)]))
+    assert caught.value.exit_code == 3
+    assert f"HTTP {status}" in str(caught.value)
+    assert "$PALATE_API_KEY" in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert KEY not in caplog.text
+    assert len(server.seen) < 10, "the rest is not sent"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            {"code": "context_length_exceeded", "message": f"maximum context length is 9 {KEY}"},
+            "HTTP 400: too long for the endpoint",
+        ),
+        ({"message": "This model's maximum context length is 8192 tokens"},
+         "HTTP 400: too long for the endpoint"),
+        ({"code": None, "type": "invalid_request_error", "message": f"no such thing {KEY}"},
+         "HTTP 400: invalid_request_error"),
+        ({"code": 400, "message": KEY}, "HTTP 400"),
+        ("plain text", "HTTP 400"),
+    ],
+)  # fmt: skip
+def test_a_400_is_final_no_outage_and_its_reason_is_a_fixed_word(
+    server, endpoint, slept, error, reason
+):
+    server.script = [(400, {}, json.dumps({"error": error}))]
+    reply = one(endpoint())
+    assert (reply.failure, reply.outage) == (reason, False)
+    assert len(server.seen) == 1
+    assert slept == []
+
+
+def test_concurrency_never_exceeds_the_setting_and_every_request_ends_once(server, endpoint):
+    def moody(body):
+        n = int(body["messages"][0]["content"])
+        fate = n % 5
+        if fate == 0:
+            return 503, {}, ""
+        if fate == 1:
+            return 400, {}, ""
+        if fate == 2:
+            return 200, {}, "nonsense"
+        return completion(f"Verdict {n}")
+
+    server.delay, server.script = 0.01, [moody]
+    asked = endpoint(concurrency=3, retries=1)
+    replies = list(asked.ask([ask(str(n)) for n in range(40)]))
+    assert Counter(position for position, _ in replies) == Counter(range(40))
+    assert server.busiest == 3
+    for position, reply in replies:
+        assert (reply.failure is None) == (position % 5 > 2)
+        assert reply.text == (f"Verdict {position}" if position % 5 > 2 else "")
+        assert reply.outage == (position % 5 in (0, 2))
+
+
+def test_more_connections_than_the_client_keeps_by_default_are_allowed(endpoint):
+    asked = endpoint(concurrency=200)
+    assert asked._client._transport._pool._max_connections == 200
+
+
+def test_no_asks_give_no_replies(endpoint):
+    assert list(endpoint().ask([])) == []
+
+
+def test_stopping_early_sends_no_more(server, endpoint):
+    server.delay = 0.02
+    replies = endpoint(concurrency=1).ask([ask() for _ in range(30)])
+    next(replies)
+    replies.close()
+    assert len(server.seen) < 5
+
+
+def test_log_probabilities_of_the_first_token_are_read(server, endpoint):
+    top = [{"token": "A", "logprob": -0.5}, {"token": " B", "logprob": -1.5}]
+    first = {"token": "A", "logprob": -0.5, "top_logprobs": top}
+    server.script = [completion("A", logprobs={"content": [first, {"token": "x", "logprob": 0}]})]
+    reply = one(endpoint(), top_logprobs=20)
+    assert reply.first_token == {"A": -0.5, " B": -1.5}
+    assert (server.seen[0][1]["logprobs"], server.seen[0][1]["top_logprobs"]) == (True, 20)
+    server.script = [completion("A")]
+    assert one(endpoint(), top_logprobs=20).first_token is None
+
+
+def test_the_key_comes_from_the_named_variable_only(server, endpoint, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    asked = endpoint()
+    one(asked)
+    assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
+    for text in (repr(asked.settings), repr(asked), repr(asked._client), str(asked.__dict__)):
+        assert KEY not in text
+    assert KEY not in caplog.text
+    monkeypatch.setenv("OTHER_KEY", "other-key\n")
+    one(endpoint(key_env="OTHER_KEY"))
+    assert server.headers[-1]["Authorization"] == "Bearer other-key"
+    one(endpoint(key_env="NOT_SET_AT_ALL"))
+    assert "Authorization" not in server.headers[-1]
+
+
+def test_a_key_no_header_can_hold_is_refused_without_quoting_it(endpoint, monkeypatch):
+    monkeypatch.setenv("OTHER_KEY", "sk-s3crét")
+    with pytest.raises(UsageError, match=r"\$OTHER_KEY") as caught:
+        endpoint(key_env="OTHER_KEY")
+    assert "s3cr" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:80/v1", "ftp://x/v1", "http://", "http://[::1/v1", ""])
+def test_a_base_url_that_is_none_is_refused(endpoint, url):
+    with pytest.raises(SpecError, match="base_url"):
+        endpoint(base_url=url)
+
+
+def test_a_password_in_the_base_url_is_refused_without_quoting_it(endpoint):
+    with pytest.raises(SpecError, match="base_url") as caught:
+        endpoint(base_url="https://me:hunter2@host/v1")
+    assert "hunter2" not in str(caught.value)

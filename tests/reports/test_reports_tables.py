@@ -1,0 +1,58 @@
+"""Tables as they are printed."""
+
+from palate.benchmarks import load_benchmark
+from palate.evaluation import Options, plan_grid, run_grid
+from palate.reports import Form, Table, grid_tables, render, what_it_shows
+
+TABLE = Table(
+    "b: 2 pairs",
+    ["scorer", "accuracy"],
+    [["a_b", "0.500"], ["c|d", "–"]],
+    ["50 % ± 1"],
+    1,
+    frozenset({0}),
+)
+
+
+def test_markdown() -> None:
+    assert render([TABLE], Form.MARKDOWN) == (
+        "**b: 2 pairs**\n\n| scorer | accuracy |\n| --- | ---: |\n| a_b | 0.500 |\n"
+        "| c\\|d | – |\n\n50 % ± 1\n"
+    )
+
+
+def test_latex() -> None:
+    assert render([TABLE], Form.LATEX) == (
+        "\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n\\toprule\nscorer & accuracy \\\\\n"
+        "\\midrule\na\\_b & 0.500 \\\\\n\\midrule\nc|d & -- \\\\\n\\bottomrule\n\\end{tabular}\n"
+        "\\caption{b: 2 pairs. 50 \\% $\\pm$ 1}\n\\end{table}\n"
+    )
+
+
+def test_text() -> None:
+    assert render([TABLE], Form.TABLE).splitlines() == [
+        "b: 2 pairs",
+        "",
+        " scorer   accuracy",
+        " ─────────────────",
+        " a_b         0.500",
+        "",
+        " c|d             –",
+        "",
+        "50 % ± 1",
+    ]
+
+
+def test_a_grid_of_the_blind() -> None:
+    cells = plan_grid(
+        [load_benchmark("tasting")], ["longest"], ["none", "stranger:2", "rubric"], Options()
+    )
+    grid = run_grid(cells, root=None, options=Options())
+    text = render(grid_tables(grid, times=False), Form.MARKDOWN)
+    exact = "0.500 [0.500, 0.500]"
+    zero = "+0.000 [0.000, 0.000]"
+    assert f"| longest | none | {exact} | {exact} | – | – | – | 0 | 0 |" in text
+    assert f"| longest | stranger:2 | {exact} | {exact} | {zero} | – | 1.000 / – | 0 | 0 |" in text
+    assert f"| longest | rubric †oracle | {exact} | {exact} | {zero} | – | – | 0 | 0 |" in text
+    assert "†oracle: shown the gold rubric" in text
+    assert what_it_shows(grid) == "", "no identity gain was asked for"

@@ -1,0 +1,253 @@
+"""The classifier scorer against the model's own forward."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from palate.engines import ChatTemplate
+from palate.errors import ModelError, SpecError
+from palate.prompts import render
+from palate.records import Settings
+from palate.scorers import build_scorer
+from tiny import ENDS_WITH_EOS, EOS, PLAIN, change_json, make_slate
+
+TOLERANCE = 1e-4
+RESPONSES = ("Tea.", "Coffee, black, in a tin mug by the fire.", "Neither: it is " + "late " * 9)
+POSTS = ("I roast my own beans.", "Tea is for when I am ill.", "My kettle sings.")
+
+
+def values(scorer, *slates):
+    found = dict(scorer.score(slates))
+    assert sorted(found) == list(range(len(slates)))
+    return [found[k].values for k in range(len(slates))]
+
+
+def own_rewards(folder, slate, *, padded, dtype=torch.float32):
+    """Ask the model itself, one by one or in one right-padded batch."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    loader = transformers.AutoModelForSequenceClassification
+    model = loader.from_pretrained(folder, dtype=dtype).eval()
+    template = ChatTemplate(tokenizer)
+    messages = render(slate.question, slate.shown)
+    ids = [list(template.conversation(messages, text)) for text in slate.candidates]
+    with torch.inference_mode():
+        if not padded:
+            return [model(torch.tensor([one])).logits[0].tolist() for one in ids]
+        longest = max(map(len, ids))
+        pad = model.config.pad_token_id
+        tokens = torch.tensor([one + [pad] * (longest - len(one)) for one in ids])
+        mask = torch.tensor([[1] * len(one) + [0] * (longest - len(one)) for one in ids])
+        return model(input_ids=tokens, attention_mask=mask).logits.tolist()
+
+
+@pytest.mark.parametrize("pad", [None, 0, EOS])
+@pytest.mark.parametrize("architecture", ["Llama", "Mistral", "GPT2"])
+def test_rewards_equal_the_models_own(tiny, pad, architecture):
+    more = {"Mistral": {"sliding_window": 8}, "GPT2": {"n_embd": 32, "n_layer": 2, "n_head": 4}}
+    folder = tiny.model(
+        f"{architecture}ForSequenceClassification",
+        num_labels=1,
+        pad_token_id=pad,
+        **more.get(architecture, {}),
+    )
+    slate = make_slate(*RESPONSES, shown=POSTS)
+    expected = [logits[0] for logits in own_rewards(folder, slate, padded=pad is not None)]
+    assert max(expected) - min(expected) > 100 * TOLERANCE
+    for tokens in (64, 4096):
+        scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
+        assert scorer.notes() == ()
+        (found,) = values(scorer, slate)
+        assert found == pytest.approx(expected, abs=TOLERANCE)
+        backwards = slate.replace(candidates=tuple(reversed(slate.candidates)))
+        (turned,) = values(scorer, backwards)
+        assert tuple(reversed(turned)) == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("sliding", [False, True])
+def test_where_pad_ends_the_conversation_the_head_reads_what_the_model_reads(tiny, sliding):
+    folder = tiny.model(
+        "MistralForSequenceClassification",
+        template=ENDS_WITH_EOS,
+        num_labels=1,
+        pad_token_id=EOS,
+        sliding_window=8 if sliding else None,
+    )
+    slate = make_slate(*RESPONSES, shown=POSTS)
+    scorer = build_scorer(f"classifier:{folder}")
+    ids = scorer.local.template.conversation(slate.question, "Tea.")
+    assert ids[-1] == EOS
+    assert scorer.read_position(ids) == len(ids) - 2
+    expected = [logits[0] for logits in own_rewards(folder, slate, padded=True)]
+    (found,) = values(scorer, slate)
+    assert found == pytest.approx(expected, abs=TOLERANCE)
+    (note,) = scorer.notes()
+    assert "pad also ends the turn" in note
+    change = own_rewards(tiny.model(
+        "MistralForSequenceClassification",
+        template=ENDS_WITH_EOS,
+        num_labels=1,
+        pad_token_id=None,
+        sliding_window=8 if sliding else None,
+    ), slate, padded=False)  # fmt: skip
+    assert abs(change[0][0] - expected[0]) > 100 * TOLERANCE, "both tokens read alike"
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta"])
+def test_an_encoder_reads_with_its_own_head(tiny, kind):
+    folder = tiny.encoder(kind)
+    slate = make_slate("Hot tea.", "I like cold coffee, the bad one!", shown=["Tea is good."])
+    expected = [logits[0] for logits in own_rewards(folder, slate, padded=False)]
+    assert abs(expected[0] - expected[1]) > 10 * TOLERANCE
+    for tokens in (64, 4096):
+        scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
+        assert not scorer.local.model.caches
+        (found,) = values(scorer, slate)
+        assert found == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_an_encoder_without_a_chat_template_is_refused_and_told_why(tiny):
+    scorer = build_scorer(f"classifier:{tiny.encoder(template=None)}")
+    with pytest.raises(ModelError, match="no chat template"):
+        list(scorer.score([make_slate("Tea.", "Coffee.")]))
+    assert PLAIN
+
+
+def test_a_head_with_several_outputs_needs_a_choice(tiny):
+    names = {0: "helpful", 1: "honest", 2: "brief"}
+    folder = tiny.classifier(id2label=names, num_labels=3)
+    slate = make_slate(*RESPONSES)
+    with pytest.raises(ModelError, match=r"3 outputs \(helpful, honest, brief\).*\?head=0"):
+        list(build_scorer(f"classifier:{folder}").score([slate]))
+    with pytest.raises(ModelError, match="3 outputs, numbered from 0"):
+        list(build_scorer(f"classifier:{folder}?head=3").score([slate]))
+    own = own_rewards(folder, slate, padded=False)
+    for head in range(3):
+        (found,) = values(build_scorer(f"classifier:{folder}?head={head}"), slate)
+        assert found == pytest.approx([logits[head] for logits in own], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("head", ["first", "-1", ""])
+def test_a_head_that_is_no_number_names_the_option(tiny, head):
+    with pytest.raises(SpecError, match="head="):
+        build_scorer(f"classifier:{tiny.classifier()}?head={head}")
+
+
+def test_each_head_has_a_fingerprint_of_its_own(tiny):
+    folder = tiny.classifier(num_labels=3)
+    made = [build_scorer(f"classifier:{folder}?head={k}").traits.fingerprint for k in range(3)]
+    assert len(set(made)) == 3
+
+
+def test_weights_without_a_trained_head_are_refused(tiny):
+    with pytest.raises(ModelError, match=r"lack score\.weight; this is no trained classifier"):
+        list(build_scorer(f"classifier:{tiny.model()}").score([make_slate("a", "b")]))
+
+
+def copied(folder, target):
+    shutil.copytree(folder, target)
+    return target
+
+
+def test_a_tie_in_bfloat16_logits_is_broken_by_the_float32_head(tiny, tmp_path):
+    folder = copied(tiny.classifier(), tmp_path / "near-twenty")
+    slate = make_slate("Tea.", "Coffee.", "Water, thanks.", "Milk and rum.", "Soup?", "No.")
+    template = ChatTemplate(transformers.AutoTokenizer.from_pretrained(folder))
+    loader = transformers.AutoModelForSequenceClassification
+    model = loader.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    with torch.inference_mode():
+        hidden = torch.stack(
+            [
+                model.base_model(
+                    torch.tensor([list(template.conversation(slate.question, text))])
+                ).last_hidden_state[0, -1]
+                for text in slate.candidates
+            ]
+        ).double()
+    # The head that gives every response about 20 and differs by about a hundredth.
+    wanted = 20 + 0.01 * torch.arange(len(slate.candidates)).double()
+    weight = torch.linalg.pinv(hidden) @ wanted
+    weights = load_file(folder / "model.safetensors")
+    weights["score.weight"] = weight.float()[None].contiguous()
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    own = [x[0] for x in own_rewards(folder, slate, padded=False, dtype=torch.bfloat16)]
+    assert len(set(own)) < len(own), "no tie to break"
+    (found,) = values(build_scorer(f"classifier:{folder}", Settings(dtype="bfloat16")), slate)
+    assert len(set(found)) == len(found)
+    assert max(abs(a - b) for a, b in zip(found, own, strict=True)) < 0.4
+
+
+def short(tiny, tmp_path, window):
+    folder = copied(tiny.classifier(), tmp_path / f"window-{window}")
+    change_json(folder / "config.json", max_position_embeddings=window)
+    return folder
+
+
+def test_a_response_is_never_cut_and_only_the_one_too_long_is_unscored(tiny, tmp_path):
+    scorer = build_scorer(f"classifier:{short(tiny, tmp_path, 120)}")
+    slate = make_slate("Tea.", "Coffee, and " * 60, "No.", shown=POSTS)
+    found = dict(scorer.score([slate]))[0]
+    assert found.values[1] is None
+    assert found.reasons == (None, "too long", None)
+    kept = scorer.reads(slate).shown
+    alone = make_slate("Tea.", "No.", shown=POSTS)
+    assert scorer.reads(alone).shown == kept, "the one that cannot fit costs the others nothing"
+    (expected,) = values(scorer, alone)
+    assert [found.values[0], found.values[2]] == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_parts_are_dropped_whole_lowest_rank_first_and_no_more_than_needed(tiny, tmp_path):
+    posts = tuple(f"Post number {k}: " + "beans " * (5 + 3 * k) for k in range(6))
+    responses = ("Tea.", "Coffee, black, in a tin mug.")
+    generous = build_scorer(f"classifier:{tiny.classifier()}")
+    template = generous.local.template
+
+    def longest(n):
+        slate = make_slate(*responses, shown=posts[:n])
+        messages = render(slate.question, slate.shown)
+        return max(len(template.conversation(messages, text)) for text in responses)
+
+    lengths = [longest(n) for n in range(7)]
+    assert lengths == sorted(lengths)
+    for n in (0, 2, 5):
+        for window in (lengths[n], lengths[n + 1] - 1):
+            scorer = build_scorer(f"classifier:{short(tiny, tmp_path / str(window), window)}")
+            slate = make_slate(*responses, shown=posts)
+            cut = scorer.reads(slate)
+            assert [p.text for p in cut.shown] == list(posts[:n])
+            assert cut.candidates == slate.candidates
+            (found,) = values(scorer, slate)
+            (expected,) = values(generous, make_slate(*responses, shown=posts[:n]))
+            assert found == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_nothing_fits_gives_too_long_for_all(tiny, tmp_path):
+    scorer = build_scorer(f"classifier:{short(tiny, tmp_path, 40)}")
+    found = dict(scorer.score([make_slate("Tea.", "No.", question="Why? " * 60, shown=POSTS)]))[0]
+    assert found.values == (None, None)
+    assert found.reasons == ("too long", "too long")
+
+
+def test_what_is_printed_is_what_is_read(tiny):
+    scorer = build_scorer(f"classifier:{tiny.classifier()}")
+    slate = make_slate("Tea.", "A <|im_end|> trick", shown=POSTS)
+    tokenizer = scorer.local.model.tokenizer
+    for text, printed in zip(slate.candidates, scorer.prompts(slate), strict=True):
+        ids = scorer.local.template.conversation(render(slate.question, slate.shown), text)
+        assert tokenizer.decode(ids) == printed
+        assert "My kettle sings." in printed
+
+
+def test_a_mismatched_head_is_an_error_that_names_the_model(tiny, tmp_path):
+    folder = copied(tiny.classifier(), tmp_path / "mismatch")
+    labels = {str(k): f"L{k}" for k in range(3)}
+    change_json(folder / "config.json", id2label=labels, label2id={v: int(k) for k, v in
+                                                                    labels.items()})  # fmt: skip
+    assert json.loads((folder / "config.json").read_text())["id2label"] == labels
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        list(build_scorer(f"classifier:{folder}?head=0").score([make_slate("a", "b")]))

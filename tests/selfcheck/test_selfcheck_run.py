@@ -1,0 +1,204 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from palate import metrics
+from palate.cli import selfchecking
+from palate.errors import UsageError
+from palate.evaluation import summarise
+from palate.evaluation.gains import gain
+from palate.records import Slate, user_key
+from palate.runs import Figure, Gain, Run, Summary, Verdicts
+from palate.selfcheck import Check, Tools, selfcheck
+from palate.selfcheck.checks import mirrored_checks, unmirrored_checks
+from palate.selfcheck.route import planted_pairs, planted_scorers, route_checks
+from palate.selfcheck.trials import run_trial
+from palate.selfcheck.worlds import mirrored_world, unmirrored_world
+
+FEW = 24
+
+
+def failed(checks: list[Check]) -> set[tuple[str, str, str]]:
+    return {(check.kind, check.what, check.rows) for check in checks if not check.ok}
+
+
+def redone(change: Callable[[Verdicts, Summary], dict[str, Any]]) -> Callable[..., Summary]:
+    def broken(verdicts: Verdicts, **options: Any) -> Summary:
+        found = summarise(verdicts, **options)
+        return found.model_copy(update=change(verdicts, found))
+
+    return broken
+
+
+def halved(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
+    del verdicts
+    return {"accuracy": narrow(found.accuracy)}
+
+
+def narrow(figure: Figure | Gain) -> Any:
+    value, low, high = figure.value, figure.low, figure.high
+    assert value is not None and low is not None and high is not None
+    return figure.model_copy(update={"low": (value + low) / 2, "high": (value + high) / 2})
+
+
+def bootstrapped_by_rows(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    values = verdicts.values
+    draws = values[rng.integers(len(values), size=(200, len(values)))].mean(axis=1)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    update = {"low": float(low), "high": float(high)}
+    return {"accuracy": found.accuracy.model_copy(update=update)}
+
+
+def as_if_unmirrored(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
+    return {"accuracy": Figure.of(metrics.accuracy(verdicts.values, verdicts.users))}
+
+
+def as_if_independent(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
+    return {"accuracy": Figure.of(metrics.accuracy(verdicts.values, np.arange(len(verdicts))))}
+
+
+def too_low(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
+    value = found.accuracy.value
+    assert value is not None
+    return {"accuracy": found.accuracy.model_copy(update={"value": 0.95 * value})}
+
+
+def test_palate_holds_in_a_few_worlds() -> None:
+    checks = selfcheck(FEW, seed=0)
+    assert not failed(checks)
+    assert {check.kind for check in checks} == {
+        "point interval", "mean error", "coverage", "false alarms", "route",
+    }  # fmt: skip
+
+
+def test_deterministic_and_told_of_progress() -> None:
+    seen: list[tuple[int, int]] = []
+    one = selfcheck(20, seed=4, progress=lambda done, total: seen.append((done, total)))
+    assert one == selfcheck(20, seed=4)
+    assert seen == [(k + 1, 20) for k in range(20)]
+
+
+def on_mirrors(tools: Tools, worlds: int = 4) -> set[tuple[str, str, str]]:
+    return failed(
+        mirrored_checks([run_trial(mirrored_world(0, k), 0, k, tools) for k in range(worlds)])
+    )
+
+
+def test_too_few_worlds_are_refused() -> None:
+    with pytest.raises(UsageError, match="too few"):
+        selfcheck(19)
+
+
+def test_intervals_shrunk_by_half_are_caught() -> None:
+    def narrowed(run: Run, other: Run, base: Gain) -> Gain:
+        found = narrow(gain(run, other, base))
+        assert isinstance(found, Gain)
+        return found
+
+    found = failed(selfcheck(FEW, tools=Tools(redone(halved), narrowed)))
+    for rows in ("mirrored", "unmirrored"):
+        assert ("coverage", "knows: accuracy", rows) in found
+        assert ("coverage", "knows − hazy: gain", rows) in found
+    assert {kind for kind, _, _ in found} == {"coverage"}
+
+
+def test_a_biased_figure_and_a_gain_the_wrong_way_round_are_caught() -> None:
+    tools = Tools(redone(too_low), lambda run, other, base: gain(other, run, base))
+    found = failed(selfcheck(FEW, tools=tools))
+    for rows in ("mirrored", "unmirrored"):
+        assert ("mean error", "knows: accuracy", rows) in found
+        assert ("mean error", "knows − hazy: gain", rows) in found
+
+
+@pytest.mark.parametrize("wrong", [bootstrapped_by_rows, as_if_unmirrored])
+def test_a_spread_by_rows_or_users_on_mirrors_is_caught(
+    wrong: Callable[[Verdicts, Summary], dict[str, Any]],
+) -> None:
+    found = on_mirrors(Tools(summarise=redone(wrong)))
+    assert ("point interval", "blind: accuracy", "mirrored") in found
+    assert ("point interval", "confident blind: accuracy", "mirrored") in found
+
+
+def test_shift_without_the_scale_of_each_user_is_caught() -> None:
+    def unscaled(verdicts: Verdicts, **options: Any) -> Summary:
+        return summarise(verdicts, **{**options, "user_scale": None})
+
+    found = on_mirrors(Tools(summarise=unscaled))
+    assert found == {("point interval", "confident blind: shift, scaled by user", "mirrored")}
+
+
+@pytest.mark.slow
+def test_rows_taken_for_independent_are_caught() -> None:
+    tools = Tools(summarise=redone(as_if_independent))
+    trials = [run_trial(unmirrored_world(0, k), 0, k, tools) for k in range(500)]
+    assert ("coverage", "knows: accuracy", "unmirrored") in failed(unmirrored_checks(trials))
+
+
+@pytest.mark.slow
+def test_palate_holds_in_500_worlds() -> None:
+    assert not failed(selfcheck(500, seed=0))
+
+
+def test_evaluate_gives_the_planted_verdicts() -> None:
+    assert not failed(route_checks(3))
+
+
+def test_only_personal_scorers_receive_a_user_and_only_a_key() -> None:
+    world = mirrored_world(0, 0, couples=40)
+    pairs, features = planted_pairs(world)
+    scorers = planted_scorers(world, features)
+    assert {name: one.traits.needs_user for name, one in scorers.items()} == {
+        "blind": False, "confident": True, "knows": True,
+    }  # fmt: skip
+    name = str(world.names[world.who[0]])
+    slate = Slate(
+        question=(), candidates=(pairs.pairs[0].chosen, pairs.pairs[0].rejected), user=name
+    )
+    with pytest.raises(KeyError):
+        list(scorers["knows"].score([slate]))
+    assert list(scorers["knows"].score([slate.replace(user=user_key(name))]))
+
+
+def test_pairs_hold_the_world() -> None:
+    for world in (mirrored_world(1, 0, couples=40), unmirrored_world(1, 0, rows=80)):
+        pairs, features = planted_pairs(world)
+        for k, pair in enumerate(pairs.pairs):
+            moved = features[pair.chosen] - features[pair.rejected]
+            assert np.allclose(moved, world.sides[k] * world.differences[k])
+
+
+def command() -> typer.Typer:
+    app = typer.Typer()
+    app.command("selfcheck")(selfchecking.check_self)
+    return app
+
+
+def test_command_prints_a_table() -> None:
+    printed = CliRunner().invoke(command(), ["--worlds", "20"])
+    assert printed.exit_code == 0
+    assert "planted truth: 20 worlds, seed 0" in printed.stdout
+    assert "confident blind: shift, scaled by user" in printed.stdout
+
+
+def test_command_prints_a_document() -> None:
+    asked = CliRunner().invoke(command(), ["--worlds", "20", "--seed", "1", "--format", "json"])
+    document = json.loads(asked.stdout)
+    assert document["schema"] == 1
+    assert (document["worlds"], document["seed"]) == (20, 1)
+    assert all(check["ok"] for check in document["checks"])
+
+
+def test_command_fails_where_a_check_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(worlds: int, seed: int, **options: Any) -> list[Check]:
+        return selfcheck(worlds, seed, tools=Tools(summarise=redone(as_if_unmirrored)), **options)
+
+    monkeypatch.setattr(selfchecking, "selfcheck", broken)
+    printed = CliRunner().invoke(command(), ["--worlds", "20"])
+    assert printed.exit_code == 1
+    assert "NO" in printed.stdout

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from palate.selfcheck.contestants import (
+    CLEAR,
+    confidence,
+    margins,
+    scales,
+    truth,
+)
+from palate.selfcheck.worlds import (
+    FOLLOWS,
+    LARGEST,
+    LEANS,
+    USERS,
+    World,
+    mirrored_world,
+    unmirrored_world,
+)
+
+MAKERS = {"mirrored": mirrored_world, "unmirrored": unmirrored_world}
+WORLDS = range(60)
+
+
+def drawn(kind: str) -> list[World]:
+    return [MAKERS[kind](3, number) for number in WORLDS]
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_same_seed_same_world(kind: str) -> None:
+    one, same, other = MAKERS[kind](1, 2), MAKERS[kind](1, 2), MAKERS[kind](1, 3)
+    assert np.array_equal(one.differences, same.differences)
+    assert np.array_equal(one.who, same.who)
+    assert np.array_equal(one.sides, same.sides)
+    assert one.differences.shape != other.differences.shape or not np.array_equal(
+        one.differences, other.differences
+    )
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_users_are_unequal_and_tastes_have_length_one(kind: str) -> None:
+    for world in drawn(kind):
+        counts = np.bincount(world.who)
+        assert counts.max() >= LARGEST * world.who.size
+        assert counts.max() >= 4 * np.median(counts)
+        assert USERS[0] <= len(world.names) < USERS[1]
+        assert np.allclose(np.linalg.norm(world.tastes, axis=1), 1)
+        assert set(world.sides.tolist()) == {1.0, -1.0}
+
+
+def test_couples_are_mirrors_of_two_users() -> None:
+    for world in drawn("mirrored"):
+        assert world.partners is not None
+        assert np.array_equal(world.partners[world.partners], np.arange(world.who.size))
+        assert (world.who != world.who[world.partners]).all()
+        assert np.array_equal(world.differences, world.differences[world.partners])
+        assert np.array_equal(world.sides, -world.sides[world.partners])
+
+
+def test_users_and_dyads_repeat() -> None:
+    for world in drawn("mirrored"):
+        dyads = np.sort(world.who.reshape(-1, 2), axis=1)
+        _, often = np.unique(dyads, axis=0, return_counts=True)
+        assert often.max() >= 3
+
+
+def test_lean_is_how_often_taste_and_first_feature_agree() -> None:
+    world = unmirrored_world(0, 0)
+    drawn = np.random.default_rng(0).normal(size=(200_000, world.tastes.shape[1]))
+    for user in range(5):
+        agree = np.mean(np.sign(drawn @ world.tastes[user]) == np.sign(drawn[:, 0]))
+        assert agree == pytest.approx(world.leans[user], abs=0.005)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("scorer", ["blind", "confident", "knows", "hazy", "vague"])
+def test_truth_is_where_users_are_on_average(kind: str, scorer: str) -> None:
+    """Brute force: the share right by world, without any of palate's statistics."""
+    right = np.array(
+        [np.mean(margins(world, 3, number)[scorer] > 0) for number, world in enumerate(drawn(kind))]
+    )
+    noise = right.std(ddof=1) / np.sqrt(right.size)
+    assert abs(right.mean() - truth(scorer, mirrored=kind == "mirrored")) <= 3.5 * noise + 1e-12
+
+
+def test_truth_by_hand() -> None:
+    blind = FOLLOWS * LEANS + (1 - FOLLOWS) * (1 - LEANS)
+    assert truth("blind", mirrored=False) == pytest.approx(0.575) == blind
+    assert truth("hazy", mirrored=True) == pytest.approx(CLEAR * 0.75 + (1 - CLEAR) * 0.5)
+
+
+def test_scale_is_the_root_mean_square_margin_on_common_pairs() -> None:
+    world = mirrored_world(0, 1)
+    scale = scales(world)
+    for k, user in enumerate(world.names.tolist()):
+        asked = confidence(world)[k] * world.differences[:200, 0]
+        assert scale[user] == pytest.approx(np.sqrt(np.mean(asked**2)))

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from palate import errors
+from palate.errors import DataError, OutsideError, PalateError, UsageError
+
+TREE = [
+    kind for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, PalateError) and kind is not PalateError
+]  # fmt: skip
+
+
+def test_the_docstring_draws_the_whole_tree() -> None:
+    assert len(TREE) >= 11
+    for kind in TREE:
+        assert kind.__name__ in (errors.__doc__ or "")
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_every_error_is_the_users_or_the_worlds(kind: type[PalateError]) -> None:
+    ours, outside = issubclass(kind, UsageError), issubclass(kind, OutsideError)
+    assert ours != outside
+    assert kind.exit_code == (2 if ours else 3)
+
+
+def test_a_data_error_says_where() -> None:
+    error = DataError("expected text, got int", file="a.jsonl", line=3, field="chosen")
+    assert str(error) == "a.jsonl:3: `chosen`: expected text, got int"
+    assert (error.file, error.line, error.field) == ("a.jsonl", 3, "chosen")
+
+
+def test_a_data_error_says_only_what_is_known() -> None:
+    assert str(DataError("no such file", file="a.jsonl")) == "a.jsonl: no such file"
+    assert str(DataError("missing", field="id")) == "`id`: missing"
+    assert str(DataError("bad")) == "bad"
+    assert str(DataError("bad", file="a", line=0)) == "a:0: bad"
+
+
+def test_a_data_error_is_one_line_whatever_it_quotes() -> None:
+    error = DataError("missing; the row has a\nb", file="x\ny.jsonl", line=1, field="q\r\n")
+    assert str(error).splitlines() == [str(error)]
