@@ -147,7 +147,7 @@ def test_a_file_is_loaded_under_the_row_contract(tmp_path: Path) -> None:
     rows[2]["chosen"] = ""
     path = tmp_path / "wine.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(DataError, match="wine.jsonl:3: `chosen`"):
+    with pytest.raises(DataError, match=r"wine\.jsonl:3: `chosen`"):
         load_benchmark(str(path))
     made = load_benchmark(str(path), options=LoadOptions(skip_bad_rows=True), limit=2)
     assert (made.name, len(made.pairs), len(made.bad_rows)) == ("wine", 2, 1)
@@ -172,7 +172,7 @@ def test_one_subset_can_be_named() -> None:
     made = load_benchmark("tasting?subset=Society_and_Culture")
     assert made.subsets == ("Society_and_Culture",)
     assert (made.name, made.mirrored) == ("tasting?subset=Society_and_Culture", True)
-    with pytest.raises(BenchmarkError, match="tasting has no subset 'Wine'.*Art_and_Entertainment"):
+    with pytest.raises(BenchmarkError, match=r"tasting has no subset 'Wine'.*Art_and"):
         load_benchmark("tasting?subset=Wine")
 
 

@@ -65,10 +65,10 @@ def test_a_post_that_gives_the_answer_away_is_dropped_and_counted(leak: str) -> 
 
 
 def test_only_the_first_120_characters_are_looked_for_and_only_the_first_line() -> None:
-    long = "word " * 40
+    long = "w" * 119
     question = "A question?\nIts second line."
-    ann = pair("ann", ["a b c"], question=question, chosen=long + "one", rejected=long[:-30] + "x")
-    posts = [(long + "two").upper(), "so: " + long[:119], "Its second line.", "A  question?"]
+    ann = pair("ann", ["a b c"], question=question, chosen=long + "x one", rejected=long + "z two")
+    posts = [long + "X, other", long + "y one", "Its second line.", "So: a  QUESTION? Hm."]
     (row, _) = rows([ann, pair("bob", posts)])
     assert row.shown.leaks_dropped == 2
     assert texts(row) == ["Its second line."]

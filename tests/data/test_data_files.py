@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import content_hash, load_pairs, parse_columns, read_jsonl
+from palate.data import load_pairs, parse_columns, read_jsonl
 from palate.errors import DataError, UsageError
 
 

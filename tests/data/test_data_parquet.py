@@ -15,7 +15,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 ROWS: list[dict[str, Any]] = [
     {
         "id": f"r{k}", "user_id": f"u{k % 2}", "question": f"Tea {k}?",
-        "profile": [{"id": f"p{k}", "category": "tea", "text": f"I like {k}.", "date": "2024-01-01"},
+        "profile": [{"id": f"p{k}", "category": "tea", "text": f"So {k}.", "date": "2024-01-01"},
                     {"id": f"q{k}", "text": "Unnamed, undated."}],
         "rubric_aspects": [{"aspect": "Strong", "reason": "So they said."}] if k % 3 else [],
         "traits": {"age": "40"} if k % 2 else {"town": "Ghent"},

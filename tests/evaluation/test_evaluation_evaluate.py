@@ -95,6 +95,21 @@ def test_unscored_rows_never_move_accuracy() -> None:
     assert found.bounds[0] < found.accuracy.value < found.bounds[1]  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("wild", [float("nan"), float("inf"), -float("inf")])
+def test_a_score_that_is_no_finite_number_is_unscored(wild: float, tmp_path: Path) -> None:
+    scorer = ByFunction(lambda s, t: wild if len(t) % 5 == 0 else 1.0)
+    runs = [evaluate(scorer, TASTING, root=tmp_path, name="wild").summary for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert set(runs[0].unscored_reasons) == {"no finite number"}
+
+
+def test_a_limit_changes_no_stranger() -> None:
+    whole = TASTING.others()
+    few = TASTING.limit(1).others()
+    for name, others in few.items():
+        assert others.strangers == whole[name].strangers
+
+
 def test_a_shuffled_benchmark_gives_the_same_figures() -> None:
     rows = list(TASTING.pairs)
     random.Random(3).shuffle(rows)

@@ -58,7 +58,7 @@ def test_a_verdict_is_read(reply: str, letter: str) -> None:
 
 @pytest.mark.parametrize("reply", REFUSED)
 def test_what_is_no_verdict_is_not_guessed(reply: str) -> None:
-    with pytest.raises(Unreadable, match="^unreadable: "):
+    with pytest.raises(Unreadable, match=r"^unreadable: "):
         parse_verdict(reply)
 
 
@@ -91,7 +91,7 @@ def test_a_rating_is_read(reply: str, number: int) -> None:
 
 @pytest.mark.parametrize("reply", UNRATED)
 def test_what_is_no_rating_is_not_guessed(reply: str) -> None:
-    with pytest.raises(Unreadable, match="^unreadable: "):
+    with pytest.raises(Unreadable, match=r"^unreadable: "):
         parse_rating(reply, 1, 9)
 
 

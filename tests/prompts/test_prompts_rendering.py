@@ -285,9 +285,7 @@ def test_every_kind_has_its_heading(kind: str) -> None:
 def test_kinds_are_not_mixed() -> None:
     parts = [Part(kind=kind, text=f"{kind}{n}", rank=n) for n in range(2) for kind in KINDS[::-1]]
     text = only(render(QUESTION, tuple(parts)))
-    order = sorted(
-        (f"{kind}{n}" for kind in KINDS for n in range(2)), key=lambda name: text.index(name)
-    )
+    order = sorted((f"{kind}{n}" for kind in KINDS for n in range(2)), key=text.index)
     assert order == [f"{kind}{n}" for kind in KINDS for n in range(2)]
 
 
@@ -401,12 +399,18 @@ def test_as_many_parts_as_fit_are_kept_the_best_ranked(
 
     cut = cut_to_fit(slate, needs, window)
     ranked = sorted(parts, key=lambda part: part.rank)
-    fitting = [n for n in range(len(parts) + 1) if fixed + sum(len(p.text) for p in ranked[:n]) <= window]
+    fitting = [
+        n for n in range(len(parts) + 1) if fixed + sum(len(p.text) for p in ranked[:n]) <= window
+    ]
     if len(parts) in fitting:
         assert cut is slate
     else:
         assert cut.shown == tuple(ranked[: max(fitting, default=0)])
-    assert (cut.question, cut.candidates, cut.user) == (slate.question, slate.candidates, slate.user)
+    assert (cut.question, cut.candidates, cut.user) == (
+        slate.question,
+        slate.candidates,
+        slate.user,
+    )
     assert cut_to_fit(slate, needs, None) is slate
 
 

@@ -73,7 +73,7 @@ def test_the_seed_draws_and_the_same_seed_repeats() -> None:
 
 
 def test_every_stranger_is_as_likely_as_another() -> None:
-    counts = {name: 0 for name in "bcd"}
+    counts = dict.fromkeys("bcd", 0)
     for seed in range(900):
         counts[derangement(list("abcd"), {}, seed)["a"]] += 1
     assert all(abs(count - 300) < 75 for count in counts.values())

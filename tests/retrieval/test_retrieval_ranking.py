@@ -10,7 +10,7 @@ from palate.errors import SpecError
 from palate.records import Post, Settings
 from palate.retrieval import build_ranking
 
-WORDS = st.sampled_from("tea cup milk rain boat the of and x !".split())
+WORDS = st.sampled_from(["tea", "cup", "milk", "rain", "boat", "the", "of", "and", "x", "!"])
 TEXTS = st.lists(st.lists(WORDS, max_size=6).map(" ".join), max_size=6)
 
 

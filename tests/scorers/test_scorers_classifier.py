@@ -111,6 +111,16 @@ def test_an_encoder_reads_with_its_own_head(tiny, kind):
         assert found == pytest.approx(expected, abs=TOLERANCE)
 
 
+@pytest.mark.parametrize(("kind", "window"), [("Bert", 128), ("Roberta", 127)])
+def test_an_encoder_is_read_up_to_its_last_position(tiny, kind, window):
+    scorer = build_scorer(f"classifier:{tiny.encoder(kind)}")
+    bare = len(scorer.local.template.conversation(make_slate("a", "b").question, "tea"))
+    longest, longer = ("tea " * n for n in (window - bare + 1, window - bare + 2))
+    found = dict(scorer.score([make_slate(longest, longer)]))[0]
+    assert found.values[0] is not None
+    assert (found.values[1], found.reasons) == (None, (None, "too long"))
+
+
 def test_an_encoder_without_a_chat_template_is_refused_and_told_why(tiny):
     scorer = build_scorer(f"classifier:{tiny.encoder(template=None)}")
     with pytest.raises(ModelError, match="no chat template"):

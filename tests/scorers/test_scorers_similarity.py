@@ -85,7 +85,10 @@ def test_a_long_text_is_the_average_of_its_windows_by_token_count(embedder, plai
     assert np.abs(found.vector - cut / np.linalg.norm(cut)).max() > 1e-3, "or nothing was at stake"
 
 
-@pytest.mark.parametrize("text", ["x" * 31, "teaing " * 7, "tea qwertyuiopasdfghjkl teas " * 3])
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 31, "hot " + "teaing " * 9 + "tea", "teaing " * 7, "tea qwertyuiopasdfghjkl teas " * 3],
+)
 def test_no_window_is_longer_than_the_model_reads_though_words_are_cut(embedder, plain, text):
     windows, sizes = embedder._windows(text)
     for window in windows:

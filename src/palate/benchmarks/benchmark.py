@@ -40,11 +40,14 @@ class PairSet:
     mirrored: bool = False
     """True where every pair stands in a couple with the pair it is a mirror of."""
     split: str | None = None
+    everyone: tuple[PreferencePair, ...] = ()
+    """Rows that the users are gathered from, where they are more than `pairs`: a limited or
+    mirrored set keeps the whole split's, so that who is whose stranger does not change."""
 
     @cached_property
     def content_hash(self) -> str:
-        """Hash of the rows, in their order."""
-        return content_hash(self.pairs)
+        """Hash of the rows, in their order, and of those that users are gathered from."""
+        return content_hash((*self.pairs, *self.everyone))
 
     @cached_property
     def couples(self) -> tuple[tuple[int, int], ...]:
@@ -73,8 +76,9 @@ class PairSet:
 
     def others(self, seed: int = 0) -> dict[str, Others]:
         """The users of each subset, gathered once."""
+        gathered = (*self.everyone, *self.pairs)
         return {
-            name: Others.of((pair for pair in self.pairs if pair.subset == name), seed)
+            name: Others.of([pair for pair in gathered if pair.subset == name], seed)
             for name in self.subsets
         }
 
@@ -102,7 +106,8 @@ class PairSet:
             return self
         drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
         keep = sorted(i for unit in drawn for i in units[int(unit)])
-        return replace(self, pairs=tuple(self.pairs[i] for i in keep))
+        kept = tuple(self.pairs[i] for i in keep)
+        return replace(self, pairs=kept, everyone=self.everyone or self.pairs)
 
 
 def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
-from palate.data import FORMATS, load_pairs
+from palate.data import FORMATS, load_pairs, stem
 from palate.errors import BenchmarkError
 
 
@@ -33,9 +33,7 @@ def file_benchmark(path: str) -> Benchmark:
         )
         return PairSet(name, loaded.pairs, None, loaded.bad_rows, loaded.unknown_columns)
 
-    name = Path(path).name
-    for ending in FORMATS:
-        name = name.removesuffix(ending)
+    name = stem(Path(path).name)
     return replace(_TEMPLATE, name=name, description=f"rows of {Path(path).name}", loader=load)
 
 

@@ -46,4 +46,4 @@ def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
         else pair.model_copy(update={"mirror_of": partner[pair.id]})
         for pair in pairs.pairs if pair.id in partner
     )  # fmt: skip
-    return replace(pairs, pairs=kept, mirrored=True)
+    return replace(pairs, pairs=kept, mirrored=True, everyone=pairs.everyone or pairs.pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -22,9 +23,10 @@ from rich.progress import (
 from rich.text import Text
 
 from palate.evaluation import Progress as Advance
-from palate.reports import Form, Table, render
+from palate.reports import Form, Table, render, seconds
 
-err = Console(stderr=True)
+err = Console(stderr=True, soft_wrap=True)
+LINE_EVERY_S = 20.0
 
 
 def show(tables: Sequence[Table], form: Form, document: object, closing: str = "") -> None:
@@ -51,19 +53,37 @@ class Rate(ProgressColumn):
 
 
 class Bars:
-    """One progress bar at a time; on a terminal it moves, in a log it prints now and then."""
+    """One bar per piece of work on a terminal; in a log, a line now and then."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     def start(self, label: str) -> Advance:
-        """Return the callback of a new bar."""
+        """Return the callback of a new piece of work."""
+        if not err.is_terminal:
+            return _line_now_and_then(label)
         task = self._progress.add_task(label, total=None)
 
         def advance(done: int, total: int) -> None:
             self._progress.update(task, completed=done, total=total)
 
         return advance
+
+
+def _line_now_and_then(label: str) -> Advance:
+    started = said = time.monotonic()
+
+    def advance(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < LINE_EVERY_S and (done < total or now - started < LINE_EVERY_S):
+            return
+        said = now
+        rate = done / (now - started)
+        left = f", {seconds((total - done) / rate)} left" if done < total and rate else ""
+        err.print(f"{label}: {done:,} of {total:,}, {rate:.2g}/s{left}", highlight=False)
+
+    return advance
 
 
 @contextmanager
@@ -78,8 +98,8 @@ def bars() -> Iterator[Bars]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, refresh_per_second=2) as progress:
-        yield Bars(progress)
+    with Progress(*columns, console=err, refresh_per_second=2, disable=not err.is_terminal) as bar:
+        yield Bars(bar)
 
 
 def notices() -> None:

@@ -9,6 +9,7 @@ from palate.data.pairs import (
     content_hash,
     load_pairs,
     parse_columns,
+    stem,
 )
 from palate.data.rows import asked_title, read_pair
 
@@ -24,4 +25,5 @@ __all__ = [
     "parse_columns",
     "read_jsonl",
     "read_pair",
+    "stem",
 ]

@@ -24,9 +24,9 @@ def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
     line = 0
     try:
         with _open(path) as stream:
-            while raw := stream.readline(max_line + 1):
+            while raw := stream.readline(max_line + 2):
                 line += 1
-                if len(raw) > max_line:
+                if len(raw.rstrip(b"\r\n")) > max_line:
                     limit = f"{max_line / 2**20:g} MiB"
                     raise DataError(
                         f"the line is over {limit}; raise --max-line or split the row",

@@ -41,8 +41,20 @@ def load_pairs(
     """
     path = Path(path)
     rows = _read(path, max_line)
-    default = subset or path.name.split(".")[0]
+    default = subset or stem(path.name)
     return collect(rows, str(path), default, columns or {}, skip_bad_rows=skip_bad_rows)
+
+
+def stem(name: str) -> str:
+    """Return a file's name without the ending of its format.
+
+    >>> stem("wine.v2.jsonl.gz")
+    'wine.v2'
+    """
+    for ending in sorted(FORMATS, key=len, reverse=True):
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return name
 
 
 def collect(

@@ -59,7 +59,12 @@ class LocalModel:
     def window(self) -> int | None:
         """Tokens the model can read, or None if it declares no limit."""
         config = self.model.config.get_text_config()
-        limits = [getattr(config, "max_position_embeddings", None), self.tokenizer.model_max_length]
+        positions = getattr(config, "max_position_embeddings", None)
+        embeddings = getattr(self.model.base_model, "embeddings", None)
+        padding = getattr(embeddings, "padding_idx", None)
+        if positions is not None and padding is not None:
+            positions -= padding + 1  # RoBERTa counts positions from there
+        limits = [positions, self.tokenizer.model_max_length]
         real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
         return min(real) if real else None
 

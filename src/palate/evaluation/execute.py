@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -135,6 +136,8 @@ def _lines(
     plan: Plan, work: Work, result: Scores | Judgement, row_ids: Sequence[str]
 ) -> list[tuple[int, Line]]:
     parts = len(work.slate.shown)
+    if isinstance(result, Scores):
+        result = _checked(result, work)
     lines = []
     for row, positions in work.places:
         if isinstance(result, Judgement):
@@ -145,7 +148,6 @@ def _lines(
                 outage=result.outage, parts=parts,
             )  # fmt: skip
         else:
-            _check(result, work)
             line = Line(
                 id=row_ids[row], in_pass=plan.id,
                 keys=tuple(work.keys[j] for j in positions),
@@ -164,11 +166,23 @@ def _at(items: Sequence[T], positions: Sequence[int]) -> tuple[T, ...]:
     return picked if any(picked) else ()
 
 
-def _check(result: Scores, work: Work) -> None:
+def _checked(result: Scores, work: Work) -> Scores:
     if len(result.values) != len(work.slate.candidates):
         raise PalateError(
             f"a scorer gave {len(result.values)} scores for {len(work.slate.candidates)} candidates"
         )
+    wild = [value is not None and not math.isfinite(value) for value in result.values]
+    if not any(wild):
+        return result
+    reasons = result.reasons or (None,) * len(wild)
+    return result.model_copy(
+        update={
+            "values": tuple(None if w else v for v, w in zip(result.values, wild, strict=True)),
+            "reasons": tuple(
+                "no finite number" if w else r for r, w in zip(reasons, wild, strict=True)
+            ),
+        }
+    )
 
 
 def _recall(

@@ -2,6 +2,7 @@
 
 from palate.reports.comparison import comparison_tables
 from palate.reports.grid import grid_tables
+from palate.reports.numbers import seconds
 from palate.reports.sentence import what_it_shows
 from palate.reports.table import Form, Table, render
 
@@ -11,5 +12,6 @@ __all__ = [
     "comparison_tables",
     "grid_tables",
     "render",
+    "seconds",
     "what_it_shows",
 ]

@@ -63,7 +63,7 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     reference = Reference.parse(spec.need_reference(example))
     max_tokens = spec.number("max_tokens", 512, least=1)
     if spec.options.get("verdict") == "logits":  # one token is read, so room for one is kept
-        options, max_tokens = options - {"max_tokens"}, 1
+        max_tokens = 1
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)

@@ -32,4 +32,9 @@ def load(group: str, kind: str) -> Any:
         near = get_close_matches(kind, points)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(points)}"
         raise SpecError(f"unknown {group.removeprefix('palate.').rstrip('s')} {kind!r}; {hint}")
-    return points[kind].load()
+    try:
+        return points[kind].load()
+    except (ImportError, AttributeError) as error:
+        raise SpecError(
+            f"{group}: {kind!r} ({points[kind].value}) cannot be loaded: {error}"
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -99,25 +100,28 @@ def _config(recipe: Recipe, device: str, scratch: Path) -> Any:
     from trl import RewardConfig
 
     cpu = device == "cpu"
-    return RewardConfig(
-        output_dir=str(scratch),
-        max_steps=recipe.steps,
-        per_device_train_batch_size=recipe.batch_pairs,
-        train_sampling_strategy="sequential",  # the order was made by `in_batches`
-        learning_rate=recipe.learning_rate,
-        lr_scheduler_type="linear",
-        warmup_steps=round(recipe.warmup * recipe.steps),
-        seed=recipe.seed,
-        bf16=recipe.dtype == "bfloat16",  # autocast: the weights stay in float32
-        use_cpu=cpu,
-        gradient_checkpointing=not cpu,  # there memory is short, here time is
-        max_length=None,  # longer pairs were counted and left out before
-        dataloader_pin_memory=not cpu,
-        disable_tqdm=True,
-        logging_steps=1,
-        report_to="none",
-        save_strategy="no",
-    )
+    options: dict[str, Any] = {
+        "output_dir": str(scratch),
+        "max_steps": recipe.steps,
+        "per_device_train_batch_size": recipe.batch_pairs,
+        "train_sampling_strategy": "sequential",  # the order was made by `in_batches`
+        "learning_rate": recipe.learning_rate,
+        "lr_scheduler_type": "linear",
+        "warmup_steps": round(recipe.warmup * recipe.steps),
+        "seed": recipe.seed,
+        "bf16": recipe.dtype == "bfloat16",  # autocast: the weights stay in float32
+        "use_cpu": cpu,
+        "gradient_checkpointing": not cpu,  # there memory is short, here time is
+        "max_length": None,  # longer pairs were counted and left out before
+        "dataloader_pin_memory": not cpu,
+        "disable_tqdm": True,
+        "logging_steps": 1,
+        "report_to": "none",
+        "save_strategy": "no",
+    }
+    with warnings.catch_warnings():  # TRL's own default still has the older name of an option
+        warnings.simplefilter("ignore", FutureWarning)
+        return RewardConfig(**options)
 
 
 def _watch(losses: list[float], steps: int, progress: Progress | None) -> Any:

