@@ -31,6 +31,8 @@ class ChatSettings(Record):
     timeout_s: float = 120.0
     retries: int = 5
     max_wait_s: float = 60.0
+    limit_field: str = "max_tokens"
+    """How the endpoint calls the limit on a reply; newer ones want `max_completion_tokens`."""
 
 
 class Ask(NamedTuple):
@@ -129,7 +131,7 @@ class ChatEndpoint:
         body: dict[str, Any] = {
             "model": self.settings.model,
             "messages": [{"role": m.role, "content": m.content} for m in ask.messages],
-            "max_tokens": ask.max_tokens,
+            self.settings.limit_field: ask.max_tokens,
             "temperature": 0,
         }
         if ask.top_logprobs:

@@ -36,7 +36,7 @@ def verdict_row(
 def _verdict(
     contestant: Scorer | Judge, traits: Traits, row: Row, lines: Sequence[Line]
 ) -> Verdict:
-    if traits.needs_shown and not row.slate.shown:
+    if traits.needs_shown and not (row.slate.shown and lines[0].parts):
         return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown")
     if isinstance(contestant, Judge):
         verdict = _judgement(lines[0]).verdict(row.chosen_position)

@@ -16,6 +16,7 @@ from palate.specs import Reference, Spec
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
 TOP_LOGPROBS = 20
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 class Question(NamedTuple):
@@ -67,7 +68,9 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
-    network = {"base_url", "key_env", "concurrency", "timeout", "retries", "max_tokens"}
+    network = {
+        "base_url", "key_env", "concurrency", "timeout", "retries", "max_tokens", "limit_field",
+    }  # fmt: skip
     spec.only(options | network)
     if "base_url" not in spec.options:
         raise SpecError(f"{spec}: an endpoint needs ?base_url=https://…/v1")
@@ -80,6 +83,7 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
                 concurrency=spec.number("concurrency", 8, least=1),
                 timeout_s=spec.number("timeout", 120, least=1),
                 retries=spec.number("retries", 5),
+                limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
             )
         ),
         max_tokens,

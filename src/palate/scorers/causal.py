@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from palate.engines import ChatTemplate, LocalModel, load_local
+from palate.engines import ChatTemplate, LocalModel, Reader, load_local
 from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import cut_to_fit
 from palate.records import Settings, Slate, Traits
 from palate.seeding import digest
 from palate.specs import Reference
 
-SPARE = 512
-"""Bytes left for what templates add, where bytes already prove that a slate fits."""
+PROMPT = 1024
+"""More characters than the longest of palate's prompts adds around its texts."""
+FRAME = 64
+"""More characters than the frame around one shown part has."""
 
 
 class LocalText:
@@ -28,9 +30,14 @@ class LocalText:
         return load_local(self.reference, self.head, self.settings)
 
     @cached_property
+    def reader(self) -> Reader:
+        """Tokenizer and configuration: all that planning needs; a finished run loads no model."""
+        return Reader(self.reference, self.settings)
+
+    @property
     def template(self) -> ChatTemplate:
         """The model's chat template."""
-        return ChatTemplate(self.model.tokenizer)
+        return self.reader.template
 
     def traits(self, what: str, prompt: str, **more: object) -> Traits:
         """Return traits whose fingerprint holds weights, precision, prompt and what is computed."""
@@ -60,11 +67,9 @@ class LocalText:
         A candidate that is too long even with nothing shown does not shorten what is shown for the
         others: it alone is unscored.
         """
-        if self.model.window is None or not slate.shown:
+        if self.reader.window is None or not slate.shown or self._surely_fits(slate, reserve):
             return slate
-        window = self.model.window - reserve
-        if self._bytes(slate) + SPARE <= window:  # a token is at least a byte
-            return slate
+        window = (self.model.window or self.reader.window) - reserve
         bare = lengths(slate.without_context())
         possible = [k for k, length in enumerate(bare) if length <= window]
         if not possible:
@@ -76,9 +81,13 @@ class LocalText:
 
         return cut_to_fit(slate, longest, window)
 
-    @staticmethod
-    def _bytes(slate: Slate) -> int:
-        texts: list[str] = [m.content for m in slate.question]
-        texts += [f"{p.text}{p.category}{' ' * 32}" for p in slate.shown]
-        longest = max(len(text.encode()) for text in slate.candidates)
-        return sum(len(text.encode()) for text in texts) + 2 * longest
+    def _surely_fits(self, slate: Slate, reserve: int) -> bool:
+        # A token of plain ASCII is at least one character, so counting characters can prove that a
+        # slate fits; other texts may grow when a tokenizer normalises them and are counted exactly.
+        texts = [m.content for m in slate.question]
+        texts += [f"{part.text}{part.category}" for part in slate.shown]
+        if not all(text.isascii() for text in (*texts, *slate.candidates)):
+            return False
+        frame = self.reader.frame + PROMPT + FRAME * len(slate.shown)
+        both = sum(sorted(map(len, slate.candidates))[-2:])
+        return frame + sum(map(len, texts)) + both + reserve <= (self.reader.window or 0)

@@ -96,7 +96,7 @@ class Classifier:
 
     def read_position(self, ids: Sequence[int]) -> int:
         """Return the position of the token the head reads."""
-        pad = self.local.model.model.config.get_text_config().pad_token_id
+        pad = self.local.reader.config.pad_token_id
         return next((k for k in range(len(ids) - 1, -1, -1) if ids[k] != pad), len(ids) - 1)
 
     def notes(self) -> tuple[str, ...]:

@@ -1,0 +1,58 @@
+"""What a local model reads, without the model: its tokenizer, template and configuration."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from palate.engines.chat_template import ChatTemplate
+from palate.errors import ModelError
+from palate.models import import_transformers, resolve
+from palate.records import Message, Settings
+from palate.specs import Reference
+
+
+class Reader:
+    """A tokenizer and a configuration; loading them takes a tenth of a second, the weights more."""
+
+    def __init__(self, reference: Reference, settings: Settings) -> None:
+        self.reference, self.settings = reference, settings
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The model's tokenizer."""
+        return self._load("AutoTokenizer")
+
+    @cached_property
+    def config(self) -> Any:
+        """The configuration of the text model."""
+        return self._load("AutoConfig").get_text_config()
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """The model's chat template."""
+        return ChatTemplate(self.tokenizer)
+
+    @cached_property
+    def frame(self) -> int:
+        """Tokens that the template adds around an empty message."""
+        return len(self.template.prompt((Message(role="user", content=""),)))
+
+    @cached_property
+    def window(self) -> int | None:
+        """Tokens the model can read, or None if it declares no limit."""
+        positions = getattr(self.config, "max_position_embeddings", None)
+        limits = [positions, self.tokenizer.model_max_length]
+        real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
+        return min(real) if real else None
+
+    def _load(self, kind: str) -> Any:
+        folder = resolve(self.reference)
+        loader = getattr(import_transformers(), kind)
+        try:
+            return loader.from_pretrained(
+                folder.path, trust_remote_code=self.settings.trust_remote_code
+            )
+        except Exception as error:  # what a broken folder raises is anybody's guess
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ModelError(f"{self.reference}: cannot be loaded ({said})") from error
