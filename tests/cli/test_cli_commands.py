@@ -46,7 +46,8 @@ def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
     assert "48 mirrored couples (96 pairs) of 32 users" in done.stdout
     assert "0.500 [0.500, 0.500]" in done.stdout
     assert "cannot tell users apart" in done.stdout
-    assert sorted(p.name for p in next((tmp_path / "runs/tasting/longest").iterdir()).iterdir()) == [
+    run = next((tmp_path / "runs/tasting/longest").iterdir())
+    assert sorted(path.name for path in run.iterdir()) == [
         "journal.jsonl", "manifest.json", "summary.json", "verdicts.jsonl",
     ]  # fmt: skip
 

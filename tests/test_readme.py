@@ -1,0 +1,53 @@
+"""The README's and the docs' commands are ones that palate knows, with flags that it knows."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from palate.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    found = []
+    for page in PAGES:
+        for block in re.findall(
+            r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+        ):
+            for line in block.replace("\\\n", " ").splitlines():
+                if line.startswith("$ palate "):
+                    found.append(
+                        (page.name, shlex.split(line.removeprefix("$ palate "), comments=True))
+                    )
+    return found
+
+
+@pytest.mark.parametrize(("page", "words"), commands(), ids=lambda value: " ".join(value)[:60])
+def test_every_command_in_the_docs_parses(page: str, words: list[str]) -> None:
+    command, rest = get_command(app), words
+    while hasattr(command, "commands"):
+        command, rest = command.commands[rest[0]], rest[1:]
+    command.make_context(command.name, list(rest), resilient_parsing=False)
+
+
+def test_every_link_between_the_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_make_targets_the_readme_names_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_ci_runs_the_commands_of_the_readme() -> None:
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "make check" in ci
+    assert "make test" in ci
