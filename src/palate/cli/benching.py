@@ -10,8 +10,8 @@ import typer
 from palate.bench import bench_prefix
 from palate.cli import options as flags
 from palate.cli.console import bars, show
-from palate.records import Settings
 from palate.reports import Form, Table
+from palate.runs import as_json
 
 
 def bench(
@@ -25,7 +25,7 @@ def bench(
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Measure what sharing a slate's prompt saves over reading it for each response."""
-    settings = Settings(dtype=dtype, device=device)
+    settings = flags.make_settings(0, dtype, device)
     with bars() as shown:
         found = bench_prefix(
             model, slates=slates, repeats=repeats, settings=settings, progress=shown.start("bench")
@@ -45,4 +45,8 @@ def bench(
         f"{found.tokens_each:.0f} each alone, {found.tokens_shared:.0f} shared; largest difference "
         f"of scores {found.max_abs_difference:.1e}.",
     ]
-    show([Table("prompt read once", columns, [row], notes, 2)], form, {"bench": [asdict(found)]})
+    show(
+        [Table("prompt read once", columns, [row], notes, 2)],
+        form,
+        {**as_json(), "bench": [asdict(found)]},
+    )

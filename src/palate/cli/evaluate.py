@@ -12,8 +12,8 @@ from palate.cli import options as flags
 from palate.cli.console import bars, err, show
 from palate.cli.showing import first_prompt
 from palate.data import parse_columns
+from palate.errors import EndpointError
 from palate.evaluation import Cell, Grid, Options, plan_grid, run_grid
-from palate.records import Settings
 from palate.reports import Form, grid_tables, what_it_shows
 from palate.runs import as_json
 from palate.runs.results import Gain, Summary
@@ -47,11 +47,8 @@ def evaluate(
     Repeat -b, -s and -c for a grid. What is finished is not computed again.
     """
     mapped = parse_columns(columns or [])
-    settings = Settings(
-        seed=seed, dtype=dtype, device=device, batch_tokens=batch_tokens,
-        trust_remote_code=trust_remote_code,
-    )  # fmt: skip
-    how = Options(settings, mirrors, limit, mapped, retry_unscored)
+    settings = flags.make_settings(seed, dtype, device, batch_tokens, trust_remote_code)
+    how = Options(settings, retry_unscored)
     loading = LoadOptions(source, revision, mapped, skip_bad_rows, int(max_line * 2**20))
     pair_sets = [
         load_benchmark(name, split=split, mirrored=mirrors, limit=limit, seed=seed, options=loading)
@@ -71,6 +68,12 @@ def evaluate(
             progress_for=lambda cell: shown.start(f"{cell.scorer} · {cell.context}"),
         )
     show(grid_tables(grid), form, grid_json(grid), what_it_shows(grid))
+    down = next((run for run in grid.runs if run.outages == run.summary.n_pairs), None)
+    if down is not None:
+        reasons = "; ".join(down.summary.unscored_reasons)
+        raise EndpointError(
+            f"{down.summary.scorer}: nothing was scored ({reasons}); run the same command again"
+        )
     if strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
 
@@ -98,6 +101,8 @@ def _print_plan(cells: Sequence[Cell], output: Path, how: Options) -> None:
         fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows"
         typer.echo(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
     typer.echo(f"runs go under {output}/")
-    first = next(cell for cell in cells if not cell.meaningless)
+    first = next((cell for cell in cells if not cell.meaningless), None)
+    if first is None:
+        return
     typer.echo(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
     typer.echo(first_prompt(first.benchmark, first.scorer, first.context, how.settings))

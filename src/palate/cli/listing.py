@@ -12,6 +12,7 @@ from palate.cli import options as flags
 from palate.cli.console import show
 from palate.contexts import GROUP as CONTEXTS
 from palate.reports import Form, Table
+from palate.runs import as_json
 from palate.scorers import GROUP as SCORERS
 from palate.specs import registered
 
@@ -35,10 +36,11 @@ def list_things(
                 [key, _first_sentence(point.load())] for key, point in registered(group).items()
             ]
             tables.append(Table(name, ["kind", "what it is"], rows, (), 2))
-    document = {
+    listed = {
         table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         for table in tables
     }
+    document = {**as_json(), **listed}
     show(tables, form, document)
 
 

@@ -1,4 +1,4 @@
-"""Every flag, defined once."""
+"""Every flag, defined once, and what several commands make of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
+from palate.errors import UsageError
+from palate.records import Settings
 from palate.reports import Form
 
 Benchmarks = Annotated[
@@ -40,3 +43,26 @@ Format = Annotated[Form, typer.Option("--format", help="How results are printed.
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print plan and first prompt, run nothing.")
 ]
+
+
+def make_settings(
+    seed: int,
+    dtype: str | None,
+    device: str | None = None,
+    batch_tokens: int = 4096,
+    trust_remote_code: bool = False,
+) -> Settings:
+    """Return checked settings; raises `UsageError` naming the flag that is wrong."""
+    given = {
+        "seed": seed,
+        "dtype": dtype,
+        "device": device,
+        "batch_tokens": batch_tokens,
+        "trust_remote_code": trust_remote_code,
+    }
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        flag = str(wrong["loc"][0]).replace("_", "-")
+        raise UsageError(f"--{flag} {wrong['input']}: {wrong['msg']}") from error

@@ -22,16 +22,19 @@ def show_pair(
     pair: Annotated[str | None, typer.Option(help="Id of the pair; default the first.")] = None,
     context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
     split: flags.Split = None,
+    mirrors: flags.Mirrors = None,
     seed: flags.Seed = 0,
     columns: flags.Map = None,
     source: flags.Source = None,
     revision: flags.Revision = None,
+    skip_bad_rows: flags.SkipBadRows = False,
+    trust_remote_code: flags.Trust = False,
 ) -> None:
     """Print what a scorer would see of one pair, under each context."""
-    settings = Settings(seed=seed)
-    loading = LoadOptions(source, revision, parse_columns(columns or []))
+    settings = flags.make_settings(seed, None, trust_remote_code=trust_remote_code)
+    loading = LoadOptions(source, revision, parse_columns(columns or []), skip_bad_rows)
     for name in benchmark:
-        pairs = load_benchmark(name, split=split, seed=seed, options=loading)
+        pairs = load_benchmark(name, split=split, mirrored=mirrors, seed=seed, options=loading)
         for contestant in scorer:
             for shown in context:
                 text = first_prompt(pairs, contestant, shown, settings, pair)

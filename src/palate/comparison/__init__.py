@@ -1,5 +1,5 @@
 """Runs side by side, with tests."""
 
-from palate.comparison.compare import Comparison, Ranked, compare, paired_test
+from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
 
-__all__ = ["Comparison", "Ranked", "compare", "paired_test"]
+__all__ = ["Comparison", "Group", "Ranked", "compare", "paired_test"]

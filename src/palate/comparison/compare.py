@@ -31,15 +31,28 @@ class Ranked:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Runs on the same rows: of one benchmark, mirrored couples apart from whole sets."""
+
+    name: str
+    ranking: tuple[Ranked, ...]
+    """By accuracy."""
+    tests: tuple[Test, ...]
+    n_common: int
+    """Rows that all of its runs have."""
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """Runs of one benchmark side by side."""
+    """Runs side by side; oracle runs stand in no group."""
 
     runs: tuple[Run, ...]
-    tests: tuple[Test, ...]
-    ranking: tuple[Ranked, ...]
-    """By accuracy; oracle runs are left out."""
-    n_common: dict[str, int]
-    """Rows that all runs of a benchmark scored."""
+    groups: tuple[Group, ...]
+
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        """The tests of all groups."""
+        return tuple(test for group in self.groups for test in group.tests)
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -49,22 +62,41 @@ def compare(runs: Sequence[Run]) -> Comparison:
     the larger one's rows, or where there are fewer than two contestants. Holm-corrected over all
     tests.
     """
-    contestants = [run for run in runs if not run.summary.oracle]
-    groups: dict[str, list[Run]] = defaultdict(list)
-    for run in contestants:
-        groups[run.summary.benchmark].append(run)
-    tests = [
-        paired_test(a, b) for group in groups.values() for a, b in combinations(_sorted(group), 2)
-    ]
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if not run.summary.oracle:
+            found[group_of(run)].append(run)
+    for group in found.values():
+        _refuse_twins(group)
+    sides = {name: list(combinations(_sorted(group), 2)) for name, group in found.items()}
+    tests = [paired_test(a, b) for pairs in sides.values() for a, b in pairs]
     if not tests:
         raise ComparisonError("needs two finished runs of one benchmark that are no oracles")
-    corrected = metrics.holm([test.p for test in tests])
-    tests = [
-        test.model_copy(update={"p_holm": p}) for test, p in zip(tests, corrected, strict=True)
-    ]
-    ranking = [one for group in groups.values() for one in _ranking(_sorted(group), tests)]
-    common = {name: len(_common([r.verdicts for r in group])) for name, group in groups.items()}
-    return Comparison(tuple(runs), tuple(tests), tuple(ranking), common)
+    corrected = iter(metrics.holm([test.p for test in tests]))
+    left = iter(tests)
+    groups = []
+    for name, group in found.items():
+        own = tuple(next(left).model_copy(update={"p_holm": next(corrected)}) for _ in sides[name])
+        common = len(_common([run.verdicts for run in group]))
+        groups.append(Group(name, tuple(_ranking(_sorted(group), own)), own, common))
+    return Comparison(tuple(runs), tuple(groups))
+
+
+def group_of(run: Run) -> str:
+    """Return the group a run is compared in."""
+    name = run.summary.benchmark
+    return f"{name} (mirrored couples)" if run.verdicts.mirrored else name
+
+
+def _refuse_twins(runs: Sequence[Run]) -> None:
+    seen: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        twin = seen.setdefault((run.summary.scorer, run.summary.context), run)
+        if twin is not run:
+            raise ComparisonError(
+                f"{run.summary.scorer} under {run.summary.context} is there twice, with other "
+                f"settings: {twin.folder} and {run.folder}; name one of them"
+            )
 
 
 def paired_test(a: Run, b: Run) -> Test:
@@ -121,17 +153,13 @@ def _refuse_few(a: Run, b: Run) -> None:
         )
 
 
-def _key(verdicts: Verdicts) -> list[tuple[str, str]]:
-    return [(row.id, row.content) for row in verdicts.rows]
-
-
 def _common(several: Sequence[Verdicts]) -> list[tuple[str, str]]:
-    shared = set(_key(several[0])).intersection(*map(_key, several[1:]))
-    return [key for key in _key(several[0]) if key in shared]
+    shared = set(several[0].keys).intersection(*(one.keys for one in several[1:]))
+    return [key for key in several[0].keys if key in shared]
 
 
 def _take(verdicts: Verdicts, keys: Sequence[tuple[str, str]]) -> Verdicts:
-    position = {key: k for k, key in enumerate(_key(verdicts))}
+    position = {key: k for k, key in enumerate(verdicts.keys)}
     return Verdicts(verdicts.rows[position[key]] for key in keys)
 
 
@@ -151,7 +179,7 @@ def _ranking(runs: Sequence[Run], tests: Sequence[Test]) -> list[Ranked]:
     name = {(r.summary.scorer, r.summary.context): k for k, r in enumerate(runs)}
     beats: NDArray[np.bool_] = np.zeros((len(runs), len(runs)), dtype=bool)
     for test in tests:
-        if test.benchmark != runs[0].summary.benchmark or test.value is None:
+        if test.value is None:
             continue
         if test.p_holm is not None and test.p_holm < 0.05:
             a, b = name[test.a.scorer, test.a.context], name[test.b.scorer, test.b.context]

@@ -30,7 +30,7 @@ class Profile:
         self.k = _count(spec)
         self.of = spec.choice("of", OWNERS, "self")
         order = spec.options.get("order", "bm25")
-        self.rank = build_ranking(order, settings)
+        self.rank, self.fingerprint = build_ranking(order, settings)
         options = {"order": order} if order != "bm25" else {}
         if self.of != "self":
             options["of"] = self.of

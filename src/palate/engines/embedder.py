@@ -32,7 +32,9 @@ class Embedder:
     def __init__(self, reference: Reference, settings: Settings) -> None:
         self.reference, self.settings = reference, settings
         self.folder = resolve(reference)
-        self.fingerprint = digest("embedder", self.folder.content, settings.device, 1)
+        self.device = choose_device(settings.device)
+        kind = self.device.split(":", maxsplit=1)[0]
+        self.fingerprint = digest("embedder", self.folder.content, kind, 2)
         self._known: dict[str, Embedding] = {}
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from palate.benchmarks import PairSet, load_benchmark
@@ -36,8 +36,8 @@ from palate.runs import (
     Run,
     Summary,
     Verdicts,
+    passes_of,
     read_journal,
-    read_manifest,
     run_folders,
     versions,
 )
@@ -50,12 +50,9 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What is part of a run's identity beside scorer, benchmark and context, and how to run it."""
+    """How contestants are run. Which pairs are read is decided where they are loaded."""
 
     settings: Settings = field(default_factory=Settings)
-    mirrors: str | None = None
-    limit: int | None = None
-    columns: Mapping[str, str] | None = None
     retry_unscored: bool = False
 
 
@@ -81,17 +78,30 @@ def evaluate(
     options = options or Options()
     started = time.monotonic()
     contestant = build_scorer(scorer, options.settings) if isinstance(scorer, str) else scorer
-    spec = str(Spec.parse(scorer)) if isinstance(scorer, str) else name or type(scorer).__name__
+    spec = _spec_of(contestant, scorer if isinstance(scorer, str) else None, name)
     shown = build_context(context, options.settings) if isinstance(context, str) else context
-    pairs = benchmark if isinstance(benchmark, PairSet) else load_benchmark(
-        benchmark, mirrored=options.mirrors, limit=options.limit, seed=options.settings.seed
-    )  # fmt: skip
+    seed = options.settings.seed
+    pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
+    pairs = pairs if pairs.split is not None else pairs.select()
     traits = traits_of(contestant, spec)
+    if root is not None and not isinstance(getattr(contestant, "traits", None), Traits):
+        raise UsageError(
+            f"{spec} declares no traits, so its numbers on disk could not be told from another "
+            "version's; give it traits = palate.Traits(fingerprint=…), or pass root=None"
+        )
     refuse(traits, shown, spec)
     rows = make_rows(pairs, shown, seed=options.settings.seed, needs_user=traits.needs_user)
     job = _Job(contestant, traits, spec, shown, pairs, rows, options)
     run = job.run(Path(root) if root is not None else None, progress or (lambda done, total: None))
-    return Run(run.summary, run.verdicts, run.folder, time.monotonic() - started)
+    return replace(run, seconds=time.monotonic() - started)
+
+
+def _spec_of(contestant: Scorer | Judge, text: str | None, name: str | None) -> str:
+    # A scorer may name itself without the options that change no number, such as a time-out.
+    if text is None:
+        return name or type(contestant).__name__
+    own = getattr(contestant, "canonical", None)
+    return own if isinstance(own, str) else str(Spec.parse(text))
 
 
 def meaningless(traits: Traits, context: Context) -> bool:
@@ -137,7 +147,8 @@ class _Job:
 
     def identity(self) -> Identity:
         """Return what names this run."""
-        options, settings = self.options, self.options.settings
+        settings = self.options.settings
+        details = self._term_traits(self.terms[0]).details
         return Identity(
             benchmark=self.pairs.name,
             scorer=self.spec,
@@ -147,12 +158,13 @@ class _Job:
             fingerprints=tuple(self._term_traits(term).fingerprint for term in self.terms),
             protocol=self.traits.protocol,
             split=self.pairs.split,
-            mirrors=options.mirrors,
-            limit=options.limit,
-            columns=dict(options.columns or {}),
+            mirrors=self.pairs.mirrors,
+            limit=self.pairs.limited,
+            columns=dict(self.pairs.columns),
+            shown_by=getattr(self.context, "fingerprint", None),
             seed=settings.seed,
-            dtype=settings.dtype,
-            device=settings.device,
+            dtype=details.get("dtype"),
+            device=details.get("device"),
             batch_tokens=settings.batch_tokens,
         )
 
@@ -183,11 +195,20 @@ class _Job:
                         retry_unscored=self.options.retry_unscored, advance=advance,
                     )
                 )  # fmt: skip
+            partner = {self.rows[i].pair.id: self.rows[j].pair.id for i, j in self.pairs.couples}
+            partner |= {theirs: ours for ours, theirs in partner.items()}
             verdicts = Verdicts(
-                verdict_row(self.contestant, self.traits, row, [found[k] for found in passes])
+                verdict_row(
+                    self.contestant,
+                    self.traits,
+                    row,
+                    [found[k] for found in passes],
+                    partner.get(row.pair.id),
+                )
                 for k, row in enumerate(self.rows)
             )
-            run = Run(self._summary(verdicts, passes), verdicts, folder)
+            outages = sum(any(found[k].outage for found in passes) for k in range(len(self.rows)))
+            run = Run(self._summary(verdicts, passes), verdicts, folder, outages=outages)
             if folder is not None:
                 run.save()
         return run
@@ -208,7 +229,7 @@ class _Job:
         if root is None or folder is None:
             return known, own
         for other in run_folders(root):
-            if other != folder and plan.id in read_manifest(other).passes:
+            if other != folder and plan.id in passes_of(other):
                 for line in read_journal(other / "journal.jsonl"):
                     if line.in_pass == plan.id and not line.outage:
                         known.add(line)
@@ -221,7 +242,9 @@ class _Job:
     def _summary(self, verdicts: Verdicts, passes: Sequence[Mapping[int, Line]]) -> Summary:
         notes = [*self.traits.notes, *getattr(self.contestant, "notes", tuple)()]
         scale = None
-        if self.traits.needs_user and verdicts.mirrored and isinstance(self.contestant, Scorer):
+        plain = isinstance(self.contestant, Scorer) and len(self.terms) == 1
+        if self.traits.needs_user and verdicts.mirrored and plain:
+            assert isinstance(self.contestant, Scorer)
             scale = user_scales(self.contestant, self.rows, self.options.settings.seed)
         cuts, first = self._term_traits(self.terms[0]).cuts, passes[0]
         dropped = sum(

@@ -22,7 +22,8 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
 
     gain = acc(context) − acc(none); identity gain = acc(context) − acc(the same of a stranger).
     A gain that needs a run that is not there has no value. `missing` lists cells without meaning,
-    (benchmark, scorer, context). p-values are Holm-corrected over all but oracle rows.
+    (benchmark, scorer, context). p-values are Holm-corrected over the
+    gains of a benchmark, oracles apart.
     """
     by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
     found = []
@@ -39,17 +40,18 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
                 oracle=run.summary.oracle,
             )  # fmt: skip
             found.append(base if other is None else gain(run, other, base))
-    contestants = [k for k, one in enumerate(found) if not one.oracle]
-    corrected = metrics.holm([found[k].p for k in contestants])
-    for k, p in zip(contestants, corrected, strict=True):
-        found[k] = found[k].model_copy(update={"p_holm": p})
+    for benchmark in dict.fromkeys(one.benchmark for one in found):  # one table each
+        family = [k for k, one in enumerate(found) if one.benchmark == benchmark and not one.oracle]
+        corrected = metrics.holm([found[k].p for k in family])
+        for k, p in zip(family, corrected, strict=True):
+            found[k] = found[k].model_copy(update={"p_holm": p})
     return found
 
 
 def gain(run: Run, other: Run, base: Gain) -> Gain:
     """Fill in one gain over the rows (couples) with an own part that both runs scored."""
     ours, theirs = run.verdicts, other.verdicts
-    if [row.id for row in ours.rows] != [row.id for row in theirs.rows]:
+    if ours.keys != theirs.keys:
         raise ComparisonError(
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from palate.benchmarks import PairSet
 from palate.contexts import build_context
+from palate.errors import UsageError
 from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
 from palate.evaluation.gains import gains_of
 from palate.records import traits_of
@@ -47,6 +48,10 @@ def plan_grid(
 
     Every spec is built, and so checked, before anything is computed.
     """
+    names = [pairs.name for pairs in benchmarks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
     shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
     shown = list({context.spec: context for context in shown}.values())
     cells = []

@@ -12,9 +12,16 @@ from palate.seeding import digest
 
 
 def verdict_row(
-    contestant: Scorer | Judge, traits: Traits, row: Row, lines: Sequence[Line]
+    contestant: Scorer | Judge,
+    traits: Traits,
+    row: Row,
+    lines: Sequence[Line],
+    partner: str | None,
 ) -> VerdictRow:
-    """Judge one pair from what each of the contestant's computations gave for it."""
+    """Judge one pair from what each of the contestant's computations gave for it.
+
+    `partner` is the id of the row it makes a couple with, under the mirror law; else None.
+    """
     verdict = _verdict(contestant, traits, row, lines)
     pair = row.pair
     return VerdictRow(
@@ -22,7 +29,7 @@ def verdict_row(
         content=digest(pair.question, pair.chosen, pair.rejected)[:16],
         user=pair.user_id,
         subset=pair.subset,
-        mirror_of=pair.mirror_of,
+        mirror_of=partner,
         outcome=verdict.outcome,
         margin=verdict.margin,
         orders=verdict.orders,

@@ -12,7 +12,7 @@ import numpy as np
 
 from palate.evaluation.rows import Row
 from palate.records import Scorer, user_key
-from palate.seeding import rng
+from palate.seeding import shuffled
 
 COMMON_PAIRS = 200
 
@@ -22,8 +22,9 @@ def user_scales(scorer: Scorer, rows: Sequence[Row], seed: int) -> dict[str, flo
 
     1 where it is 0 or nothing was scored.
     """
-    drawn = rng("scale", seed, len(rows)).permutation(len(rows))[:COMMON_PAIRS]
-    common = [rows[int(k)].slate.without_context() for k in sorted(drawn)]
+    by_content = {row.slate.without_context().replace(user=None).id: row for row in rows}
+    names = shuffled(sorted(by_content), "scale", seed)[:COMMON_PAIRS]
+    common = [by_content[name].slate.without_context() for name in sorted(names)]
     users = sorted({row.pair.user_id for row in rows})
     scales = {}
     for user in users:

@@ -84,8 +84,6 @@ def _headline(
 
 def _subsets(verdicts: Verdicts) -> dict[str, Figure]:
     names = dict.fromkeys(verdicts.subsets.tolist())
-    if len(names) < 2:
-        return {}
     parts = {name: Verdicts(row for row in verdicts.rows if row.subset == name) for name in names}
     return {
         name: Figure.of(_headline(part.values, part.users, part.couples if part.mirrored else None))

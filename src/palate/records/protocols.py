@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from pydantic import Field
+
 from palate.records.others import Others
 from palate.records.pairs import PreferencePair
 from palate.records.slates import Part, Slate
@@ -43,11 +45,11 @@ class Context(Protocol):
 class Settings(Record):
     """How contestants are run; all of it is part of a run's identity."""
 
-    seed: int = 0
-    dtype: str | None = None
+    seed: int = Field(default=0, ge=0)
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """float32, bfloat16 or float16; by default float32 on a CPU and bfloat16 elsewhere."""
     device: str | None = None
-    batch_tokens: int = 4096
+    batch_tokens: int = Field(default=4096, ge=1)
     """Padded tokens a local model computes at a time."""
     trust_remote_code: bool = False
 

@@ -11,9 +11,8 @@ from palate.reports.table import Table
 def comparison_tables(found: Comparison) -> list[Table]:
     """Return, per benchmark, the ranking and the paired tests."""
     tables = []
-    for benchmark, n_common in found.n_common.items():
-        ranked = [one for one in found.ranking if one.run.summary.benchmark == benchmark]
-        tests = [test for test in found.tests if test.benchmark == benchmark]
+    for group in found.groups:
+        benchmark, ranked, tests = group.name, group.ranking, group.tests
         short = short_names(one.run.summary.scorer for one in ranked)
         rows = [
             [
@@ -27,7 +26,7 @@ def comparison_tables(found: Comparison) -> list[Table]:
         notes = ["rank: what the corrected tests leave open at the 5 % level."]
         notes += [f"{legend(short)}."] if legend(short) else []
         columns = ["scorer", "context", "accuracy [95 %]", "rank"]
-        title = f"{benchmark}: {len(ranked)} runs, {n_common:,} common rows"
+        title = f"{benchmark}: {len(ranked)} runs, {group.n_common:,} common rows"
         tables.append(Table(title, columns, rows, notes, 2))
         paired = [
             [

@@ -18,7 +18,7 @@ def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     for benchmark in dict.fromkeys(names):
         runs = [run for run in grid.runs if run.summary.benchmark == benchmark]
         tables.append(_main(benchmark, runs, grid, times=times))
-        if any(run.summary.subsets for run in runs):
+        if any(len(run.summary.subsets) > 1 for run in runs):
             tables.append(_by_subset(benchmark, runs))
     return tables
 

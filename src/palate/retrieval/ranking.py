@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from palate.engines import load_embedder
+from palate.engines import Embedder, load_embedder
 from palate.errors import SpecError
 from palate.records import Post, Settings
 from palate.specs import Reference
@@ -15,13 +15,14 @@ Ranking = Callable[[str, Sequence[Post]], list[Post]]
 """(question, posts oldest first) → posts, the most relevant first; ties go to the later post."""
 
 
-def build_ranking(order: str, settings: Settings) -> Ranking:
-    """Return the ranking an `?order=` names: bm25, recent or dense:REF."""
+def build_ranking(order: str, settings: Settings) -> tuple[Ranking, str | None]:
+    """Return the ranking an `?order=` names, and the fingerprint of the model behind it, if any."""
     kind, _, reference = order.partition(":")
     if kind == "dense" and reference:
-        return dense(Reference.parse(reference), settings)
+        embedder = load_embedder(Reference.parse(reference), settings)
+        return dense(embedder), embedder.fingerprint
     if order in ("bm25", "recent"):
-        return {"bm25": by_bm25, "recent": by_date}[order]
+        return {"bm25": by_bm25, "recent": by_date}[order], None
     raise SpecError(f"order={order!r} is not one of bm25, recent, dense:REFERENCE")
 
 
@@ -54,9 +55,8 @@ def by_bm25(question: str, posts: Sequence[Post]) -> list[Post]:
     return _ranked(posts, index.get_scores(query))
 
 
-def dense(reference: Reference, settings: Settings) -> Ranking:
+def dense(embedder: Embedder) -> Ranking:
     """Return a ranking by cosine of sentence embeddings."""
-    embedder = load_embedder(reference, settings)
 
     def rank(question: str, posts: Sequence[Post]) -> list[Post]:
         asked = embedder.embed(question).vector

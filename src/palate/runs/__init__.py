@@ -1,6 +1,6 @@
 """Runs on disk: manifest, append-only journal, verdicts, summary."""
 
-from palate.runs.folder import Identity, Manifest, read_manifest, run_folders, versions
+from palate.runs.folder import Identity, Manifest, passes_of, read_manifest, run_folders, versions
 from palate.runs.journal import Journal, Line, read_journal
 from palate.runs.results import Figure, Gain, Side, Summary, Test, as_json
 from palate.runs.run import Run, load_run, load_runs
@@ -22,6 +22,7 @@ __all__ = [
     "as_json",
     "load_run",
     "load_runs",
+    "passes_of",
     "read_journal",
     "read_manifest",
     "run_folders",

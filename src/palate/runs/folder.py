@@ -36,6 +36,8 @@ class Identity(Record):
     mirrors: str | None = None
     limit: int | None = None
     columns: Mapping[str, str] = {}
+    shown_by: str | None = None
+    """Content of a model the context uses, such as an embedder that ranks posts."""
     seed: int = 0
     dtype: str | None = None
     device: str | None = None
@@ -79,7 +81,16 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder}: no readable manifest.json ({error})") from error
+        reason = str(error).splitlines()[0]
+        raise RunError(f"{folder}: no readable manifest.json ({reason})") from error
+
+
+def passes_of(folder: Path) -> tuple[str, ...]:
+    """Return the passes of a run; none where the folder's manifest is not palate's."""
+    try:
+        return read_manifest(folder).passes
+    except RunError:
+        return ()
 
 
 def run_folders(root: Path) -> Iterator[Path]:

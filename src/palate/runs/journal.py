@@ -99,8 +99,15 @@ def read_journal(path: Path) -> Iterator[Line]:
         return
     end = whole_bytes(path)
     with path.open("rb") as file:
+        number = 0
         while file.tell() < end:
-            yield Line.model_validate_json(file.readline())
+            number += 1
+            try:
+                yield Line.model_validate_json(file.readline())
+            except ValueError as error:
+                raise RunError(
+                    f"{path}:{number}: no line of this version's journals; choose another -o"
+                ) from error
 
 
 def whole_bytes(path: Path) -> int:

@@ -23,6 +23,8 @@ class Run:
     """Where it lies on disk; None for a run kept in memory."""
     seconds: float = 0.0
     """Wall time of the call that made it; not part of the run."""
+    outages: int = 0
+    """Rows unscored because the outside world failed; they are tried again at the next call."""
 
     @property
     def accuracy(self) -> float | None:

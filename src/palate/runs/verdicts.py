@@ -45,6 +45,11 @@ class Verdicts:
         return len(self.rows)
 
     @cached_property
+    def keys(self) -> list[tuple[str, str]]:
+        """Id and content of each row: what rows of two runs are paired by."""
+        return [(row.id, row.content) for row in self.rows]
+
+    @cached_property
     def users(self) -> NDArray[np.str_]:
         """Whose row it is."""
         return np.array([row.user for row in self.rows])
@@ -100,12 +105,11 @@ class Verdicts:
     def load(cls, path: Path) -> Verdicts:
         """Read what `save` wrote."""
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            return cls(VerdictRow.model_validate_json(line) for line in lines)
+            lines = path.read_text(encoding="utf-8").split("\n")
+            return cls(VerdictRow.model_validate_json(line) for line in lines if line)
         except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path}: no readable verdicts; is the run finished? ({error})"
-            ) from error
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{path}: no readable verdicts ({reason})") from error
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -16,7 +16,14 @@ from palate.specs import Reference, Spec
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
 TOP_LOGPROBS = 20
+NETWORK = {"key_env", "concurrency", "timeout", "retries", "limit_field"}
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+
+
+def canonical(spec: Spec) -> str:
+    """Return a judge's spec without the options that say how to ask, not what."""
+    kept = {name: value for name, value in spec.options.items() if name not in NETWORK}
+    return str(spec.model_copy(update={"options": kept}))
 
 
 class Question(NamedTuple):
@@ -68,10 +75,7 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
-    network = {
-        "base_url", "key_env", "concurrency", "timeout", "retries", "max_tokens", "limit_field",
-    }  # fmt: skip
-    spec.only(options | network)
+    spec.only(options | NETWORK | {"base_url", "max_tokens"})
     if "base_url" not in spec.options:
         raise SpecError(f"{spec}: an endpoint needs ?base_url=https://…/v1")
     return ChatAnswers(

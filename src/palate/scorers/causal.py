@@ -69,7 +69,7 @@ class LocalText:
         """
         if self.reader.window is None or not slate.shown or self._surely_fits(slate, reserve):
             return slate
-        window = (self.model.window or self.reader.window) - reserve
+        window = self.reader.window - reserve
         bare = lengths(slate.without_context())
         possible = [k for k, length in enumerate(bare) if length <= window]
         if not possible:

