@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply
@@ -119,20 +120,38 @@ class LocalAnswers:
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
         """Yield each group's answers in turn; its prompts share one cache."""
-        model = self.local.model
+        prompt = self.local.template.prompt
+        if all(question.labels for group in groups for question in group):
+            jobs = (
+                (
+                    k,
+                    partial(
+                        self._labels,
+                        [prompt(question.messages) for question in group],
+                        [self._label_id(label) for label in group[0].labels],
+                    ),
+                )
+                for k, group in enumerate(groups)
+            )
+            yield from self.local.model.spread(jobs)
+            return
         for k, group in enumerate(groups):
-            sequences = [self.local.template.prompt(question.messages) for question in group]
-            limit = (model.window or 10**9) - self.max_tokens
-            if any(len(ids) > limit for ids in sequences):
-                yield k, [Answer(failure="too long")] * len(group)
-            elif group[0].labels:
-                ids = [self._label_id(label) for label in group[0].labels]
-                found = model.label_logits(sequences, ids)
-                yield k, [Answer(labels=logits) for logits in found]
-            else:
-                yield k, self._texts(sequences)
+            yield k, self._texts([prompt(question.messages) for question in group])
+
+    def _too_long(self, sequences: Sequence[Sequence[int]]) -> bool:
+        limit = (self.local.model.window or 10**9) - self.max_tokens
+        return any(len(ids) > limit for ids in sequences)
+
+    def _labels(
+        self, sequences: Sequence[Sequence[int]], labels: Sequence[int]
+    ) -> Sequence[Answer]:
+        if self._too_long(sequences):
+            return [Answer(failure="too long")] * len(sequences)
+        return [Answer(labels=it) for it in self.local.model.label_logits(sequences, labels)]
 
     def _texts(self, sequences: Sequence[Sequence[int]]) -> list[Answer]:
+        if self._too_long(sequences):
+            return [Answer(failure="too long")] * len(sequences)
         model = self.local.model
         answers = [Answer()] * len(sequences)
         room = (model.window or 10**9) - max(map(len, sequences))

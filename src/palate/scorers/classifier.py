@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from palate.errors import ModelError
@@ -55,16 +55,19 @@ class Classifier:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield rewards; a slate's candidates share their prompt's cache."""
-        model = self.local.model
-        for k, slate in enumerate(slates):
-            sequences = self._encoded(self.reads(slate))
-            window = model.window or float("inf")
-            fits = [j for j, ids in enumerate(sequences) if len(ids) <= window]
-            values: list[float | None] = [None] * len(sequences)
-            reasons: list[str | None] = ["too long"] * len(sequences)
-            for j, value in self._rewards([sequences[j] for j in fits]) if fits else ():
-                values[fits[j]], reasons[fits[j]] = value, None
-            yield k, Scores(values=tuple(values), reasons=tuple(reasons) if any(reasons) else ())
+        _ = self._reads_one_token  # asked once, before there are threads
+        encoded = (self._encoded(self.reads(slate)) for slate in slates)
+        jobs = ((k, partial(self._score, each)) for k, each in enumerate(encoded))
+        return self.local.model.spread(jobs)
+
+    def _score(self, sequences: Sequence[Sequence[int]]) -> Scores:
+        window = self.local.model.window or float("inf")
+        fits = [j for j, ids in enumerate(sequences) if len(ids) <= window]
+        values: list[float | None] = [None] * len(sequences)
+        reasons: list[str | None] = ["too long"] * len(sequences)
+        for j, value in self._rewards([sequences[j] for j in fits]) if fits else ():
+            values[fits[j]], reasons[fits[j]] = value, None
+        return Scores(values=tuple(values), reasons=tuple(reasons) if any(reasons) else ())
 
     def _rewards(self, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, float]]:
         if not self._reads_one_token:

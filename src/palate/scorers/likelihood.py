@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from palate.prompts import prompt_hash, render
 from palate.records import Scores, Settings, Slate
@@ -27,17 +28,20 @@ class Likelihood:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield log-probabilities per token; a slate's candidates share their prompt's cache."""
-        for k, slate in enumerate(slates):
-            encoded = self.encoded(self.reads(slate))
-            window = self.local.model.window or float("inf")
-            fits = [j for j, (ids, _) in enumerate(encoded) if len(ids) <= window]
-            values: list[float | None] = [None] * len(encoded)
-            reasons: list[str | None] = ["too long"] * len(encoded)
-            if fits:
-                found = self.local.model.log_probabilities([encoded[j] for j in fits])
-                for j, logp in zip(fits, found, strict=True):
-                    values[j], reasons[j] = float(logp.double().mean()), None
-            yield k, Scores(values=tuple(values), reasons=tuple(reasons) if any(reasons) else ())
+        encoded = (self.encoded(self.reads(slate)) for slate in slates)
+        jobs = ((k, partial(self._score, each)) for k, each in enumerate(encoded))
+        return self.local.model.spread(jobs)
+
+    def _score(self, encoded: Sequence[tuple[Sequence[int], int]]) -> Scores:
+        window = self.local.model.window or float("inf")
+        fits = [j for j, (ids, _) in enumerate(encoded) if len(ids) <= window]
+        values: list[float | None] = [None] * len(encoded)
+        reasons: list[str | None] = ["too long"] * len(encoded)
+        if fits:
+            found = self.local.model.log_probabilities([encoded[j] for j in fits])
+            for j, logp in zip(fits, found, strict=True):
+                values[j], reasons[j] = float(logp.double().mean()), None
+        return Scores(values=tuple(values), reasons=tuple(reasons) if any(reasons) else ())
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
