@@ -51,3 +51,13 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make check" in ci
     assert "make test" in ci
+
+
+ENVIRONMENT = r"PALATE_DATA|PALATE_API_KEY|PALATE_CACHE|OPENAI_API_KEY|CUDA_VISIBLE_DEVICES"
+
+
+def test_no_page_is_empty_or_holds_a_place_to_fill_in() -> None:
+    for page in PAGES:
+        text = re.sub(ENVIRONMENT, "", page.read_text(encoding="utf-8"))
+        assert len(text) > 500, page.name
+        assert not re.search(r"\b[A-Z]{4,}_[A-Z]{4,}\b", text), page.name

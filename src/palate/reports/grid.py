@@ -10,6 +10,9 @@ from palate.reports.numbers import NONE, figure, p_value, plain, seconds, with_i
 from palate.reports.table import Table
 from palate.runs import Gain, Run, Summary
 
+CONSISTENT = 0.9
+"""Below this share of pairs judged alike in both orders, the table says so."""
+
 
 def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     """Return one table per benchmark, and one by subset where there are several."""
@@ -166,6 +169,9 @@ def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterato
             low, high = s.bounds or (None, None)
             bounds = f"{plain(low)} to {plain(high)}"
             yield f"{where}: {s.unscored} unscored ({reasons}); bounds {bounds}."
+        agreed = (s.position_consistency or {}).get("consistent")
+        if agreed is not None and agreed < CONSISTENT:
+            yield f"{where}: both orders agree on {agreed:.0%} of the pairs; the others are ties."
         if s.parts_dropped:
             yield f"{where}: {s.parts_dropped} shown parts did not fit the window."
         if s.split_texts:

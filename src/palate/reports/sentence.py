@@ -21,8 +21,10 @@ def what_it_shows(grid: Grid) -> str:
     sure = [g for g in identity if g.p_holm is not None and g.p_holm < LEVEL]
     helps = sorted((g for g in sure if _value(g) > 0), key=_value, reverse=True)
     harms = sorted((g for g in sure if _value(g) < 0), key=_value)
-    blind = [g for g in identity if g.low == g.high == 0]
-    unclear = [g for g in identity if g not in sure and g not in blind]
+    flat = [g for g in identity if g.low == g.high == 0]
+    tied = [g for g in flat if _only_ties(grid, g)]
+    blind = [g for g in flat if g not in tied]
+    unclear = [g for g in identity if g not in sure and g not in flat]
     said = []
     if helps:
         listed = "; ".join(_figure(g, names) for g in helps)
@@ -33,6 +35,8 @@ def what_it_shows(grid: Grid) -> str:
         said.append(f"no identity gain is shown for {_and(names[g.scorer] for g in unclear)}")
     if blind:
         said.append(f"{_and(names[g.scorer] for g in blind)} cannot tell users apart")
+    if tied:
+        said.append(f"{_and(names[g.scorer] for g in tied)} tied on every pair")
     finding = "; ".join(said)
     limit = _limit(grid, identity)
     return f"{finding[0].upper()}{finding[1:]}. {limit}".rstrip()
@@ -51,6 +55,15 @@ def _limit(grid: Grid, identity: Sequence[Gain]) -> str:
     return (
         f"What it cannot show: on {pairs} an identity gain is known to ±{plain(max(half))} at "
         "worst, so a smaller one would go unseen."
+    )
+
+
+def _only_ties(grid: Grid, gain: Gain) -> bool:
+    return any(
+        (run.summary.benchmark, run.summary.scorer, run.summary.context)
+        == (gain.benchmark, gain.scorer, gain.context)
+        and run.summary.ties == run.summary.n_pairs
+        for run in grid.runs
     )
 
 
