@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -52,16 +52,28 @@ class Rate(ProgressColumn):
         return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
 
+class Note(ProgressColumn):
+    """A few words that change, such as what was spent."""
+
+    def __init__(self, note: Callable[[], str]) -> None:
+        super().__init__()
+        self._note = note
+
+    def render(self, task: Task) -> Text:
+        """Return the words as they are now."""
+        return Text("" if task.finished else self._note())
+
+
 class Bars:
     """One bar per piece of work on a terminal; in a log, a line now and then."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, note: Callable[[], str]) -> None:
+        self._progress, self._note = progress, note
 
     def start(self, label: str) -> Advance:
         """Return the callback of a new piece of work."""
         if not err.is_terminal:
-            return _line_now_and_then(label)
+            return _line_now_and_then(label, self._note)
         task = self._progress.add_task(label, total=None)
 
         def advance(done: int, total: int) -> None:
@@ -70,7 +82,7 @@ class Bars:
         return advance
 
 
-def _line_now_and_then(label: str) -> Advance:
+def _line_now_and_then(label: str, note: Callable[[], str]) -> Advance:
     started = said = time.monotonic()
 
     def advance(done: int, total: int) -> None:
@@ -81,14 +93,16 @@ def _line_now_and_then(label: str) -> Advance:
         said = now
         rate = done / (now - started)
         left = f", {seconds((total - done) / rate)} left" if done < total and rate else ""
-        err.print(f"{label}: {done:,} of {total:,}, {rate:.2g}/s{left}", highlight=False)
+        spent = note()
+        more = f", {spent}" if spent else ""
+        err.print(f"{label}: {done:,} of {total:,}, {rate:.2g}/s{left}{more}", highlight=False)
 
     return advance
 
 
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Show progress bars on stderr."""
+def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
+    """Show progress bars on stderr, and a note that changes."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -97,9 +111,10 @@ def bars() -> Iterator[Bars]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        Note(note),
     )
     with Progress(*columns, console=err, refresh_per_second=2, disable=not err.is_terminal) as bar:
-        yield Bars(bar)
+        yield Bars(bar, note)
 
 
 def notices() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -64,6 +64,7 @@ def prompt_hash(*templates: str) -> str:
     return digest([_source(name) for name in sorted(templates)], HEADINGS)
 
 
+@lru_cache(maxsize=32)  # a slate's responses, and both orders of a judge, ask for the same
 def about(question: str, shown: tuple[Part, ...]) -> str:
     """Return the question, headed by what is shown; the bare question if nothing is."""
     if not shown:

