@@ -10,6 +10,7 @@ PalateError
 │   └── ComparisonError   runs that cannot be compared
 └── OutsideError          exit 3: the outside world failed after retries
     ├── EndpointError     an HTTP endpoint
+    ├── EngineError       workers that died, stood still or could not be reached
     ├── HubError          a model or data hub
     └── ResourceError     disk or memory
 
@@ -77,6 +78,10 @@ class OutsideError(PalateError):
 
 class EndpointError(OutsideError):
     """An HTTP endpoint that did not answer as it must."""
+
+
+class EngineError(OutsideError):
+    """Workers that died, stood still or could not be reached."""
 
 
 class HubError(OutsideError):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from palate.benchmarks import PairSet, load_benchmark
 from palate.errors import RunError
 from palate.evaluation import Options, evaluate
-from palate.records import Judgement, Scores, Slate, Traits
+from palate.records import Judgement, Scores, Slate, Term, Traits
 from palate.runs import Journal, read_journal
+from palate.scorers.lift import Lift
 from palate.seeding import unit
 
 TASTING = load_benchmark("tasting")
@@ -72,12 +73,34 @@ def run(root: Path, scorer: object, pairs: PairSet = TASTING, **options: object)
     ).read_bytes()
 
 
-@pytest.fixture(scope="module")
-def whole() -> Iterator[tuple[Path, bytes, bytes]]:
+class Lifted(Lift):
+    """`lift` over a scripted likelihood: two passes, the second without context."""
+
+    def __init__(self) -> None:
+        self.likelihood = Neighbourly()  # type: ignore[assignment]
+        self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
+        self.terms = (Term(self.likelihood), Term(self.likelihood, blind=True))
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+
+def calls(contestant: object) -> int:
+    if isinstance(contestant, Flaky):
+        return contestant.asked
+    assert isinstance(contestant, Neighbourly | Lifted)
+    return contestant.likelihood.calls if isinstance(contestant, Lifted) else contestant.calls  # type: ignore[attr-defined]
+
+
+CONTESTANTS = {"one pass": Neighbourly, "lift": Lifted, "exact judge": lambda: Flaky(failing=False)}
+
+
+@pytest.fixture(scope="module", params=CONTESTANTS)
+def whole(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path, bytes, bytes]]:
     with tempfile.TemporaryDirectory() as root:
-        expected = run(Path(root), Neighbourly())
+        expected = run(Path(root), CONTESTANTS[request.param]())
         journal = next(Path(root).rglob("journal.jsonl"))
-        yield journal, journal.read_bytes(), expected
+        yield request.param, journal, journal.read_bytes(), expected
 
 
 @settings(
@@ -85,19 +108,23 @@ def whole() -> Iterator[tuple[Path, bytes, bytes]]:
 )
 @given(data=st.data())
 def test_killed_at_any_byte_and_resumed_gives_the_same_bytes(
-    whole: tuple[Path, bytes, bytes], data: st.DataObject
+    whole: tuple[str, Path, bytes, bytes], data: st.DataObject
 ) -> None:
-    journal, content, expected = whole
+    kind, journal, content, expected = whole
     cut = data.draw(st.integers(0, len(content)))
     for left in ("summary.json", "verdicts.jsonl"):
         (journal.parent / left).unlink(missing_ok=True)
     journal.write_bytes(content[:cut])
     root = journal.parent.parent.parent.parent
-    scorer = Neighbourly()
-    assert run(root, scorer) == expected
+    contestant = CONTESTANTS[kind]()
+    assert run(root, contestant) == expected
     assert journal.read_bytes() == content
+    end = b'"last":true}\n'
+    asked = calls(contestant)
+    if kind == "exact judge":
+        assert asked == content.count(end) - content[:cut].count(end), "paid for once"
     if cut == len(content):
-        assert scorer.calls == 0
+        assert asked == 0
 
 
 def test_the_same_run_in_two_places_gives_the_same_bytes(tmp_path: Path) -> None:

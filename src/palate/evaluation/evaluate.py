@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from palate.benchmarks import PairSet, load_benchmark
 from palate.contexts import build_context
 from palate.errors import UsageError
-from palate.evaluation.execute import Known, execute
-from palate.evaluation.judging import verdict_row
-from palate.evaluation.plan import Plan, make_plan
-from palate.evaluation.rows import Row, make_rows
+from palate.evaluation.judging import verdict_rows
+from palate.evaluation.rows import Blind, Rows, make_rows
 from palate.evaluation.scale import user_scales
 from palate.evaluation.summarise import summarise
+from palate.execution import Known, Pass, Plan, Planner, Results, Runner, Task, build_runner
 from palate.records import (
     Context,
     Judge,
     Scorer,
     Settings,
-    Slate,
     Term,
     Traits,
     terms_of,
@@ -31,13 +32,11 @@ from palate.records import (
 from palate.runs import (
     Identity,
     Journal,
-    Line,
     Manifest,
     Run,
     Summary,
     Verdicts,
     passes_of,
-    read_journal,
     run_folders,
     versions,
 )
@@ -54,6 +53,9 @@ class Options:
 
     settings: Settings = field(default_factory=Settings)
     retry_unscored: bool = False
+    engine: str | None = None
+    """Where contestants compute: `here` (the default) or e.g. `ray?workers=4`; no part of a run's
+    identity."""
 
 
 def evaluate(
@@ -76,6 +78,7 @@ def evaluate(
     (0.5, 48)
     """
     options = options or Options()
+    build_runner(options.engine)  # a spec that cannot be read is said so before anything is loaded
     started = time.monotonic()
     contestant = build_scorer(scorer, options.settings) if isinstance(scorer, str) else scorer
     spec = _spec_of(contestant, scorer if isinstance(scorer, str) else None, name)
@@ -91,7 +94,8 @@ def evaluate(
         )
     refuse(traits, shown, spec)
     rows = make_rows(pairs, shown, seed=options.settings.seed, needs_user=traits.needs_user)
-    job = _Job(contestant, traits, spec, shown, pairs, rows, options)
+    built_from = scorer if isinstance(scorer, str) else None
+    job = _Job(contestant, traits, spec, built_from, shown, pairs, rows, options)
     run = job.run(Path(root) if root is not None else None, progress or (lambda done, total: None))
     return replace(run, seconds=time.monotonic() - started)
 
@@ -125,25 +129,31 @@ class _Job:
         contestant: Scorer | Judge,
         traits: Traits,
         spec: str,
+        built_from: str | None,
         context: Context,
         pairs: PairSet,
-        rows: Sequence[Row],
+        rows: Rows,
         options: Options,
     ) -> None:
         self.contestant, self.traits, self.spec = contestant, traits, spec
+        self.built_from = built_from
         self.context, self.pairs, self.rows, self.options = context, pairs, rows, options
         self.terms = terms_of(contestant)
-        self.plans = [self._plan(term) for term in self.terms]
+        self.plans = self._plans()
 
     def _term_traits(self, term: Term) -> Traits:
         own = term.contestant is self.contestant
         return self.traits if own else traits_of(term.contestant, self.spec)
 
-    def _plan(self, term: Term) -> Plan:
-        slates: list[Slate] = [row.slate for row in self.rows]
-        if term.blind:
-            slates = [slate.without_context() for slate in slates]
-        return make_plan(term.contestant, self._term_traits(term), slates)
+    def _plans(self) -> list[Plan]:
+        # All in one sweep: what a context shows may be costly to find.
+        n = len(self.rows)
+        planners = [Planner(term.contestant, self._term_traits(term), n) for term in self.terms]
+        for row in range(n):
+            slate = self.rows.slate(row)
+            for term, planner in zip(self.terms, planners, strict=True):
+                planner.add(row, slate.without_context() if term.blind else slate)
+        return [planner.plan(self.rows) for planner in planners]
 
     def identity(self) -> Identity:
         """Return what names this run."""
@@ -171,7 +181,7 @@ class _Job:
     def run(self, root: Path | None, progress: Progress) -> Run:
         """Compute what is missing, then judge and summarise."""
         folder = None
-        passes: list[dict[int, Line]] = []
+        passes: list[Results] = []
         done, total = 0, len(self.rows) * len(self.terms)
 
         def advance(n: int) -> None:
@@ -185,30 +195,13 @@ class _Job:
                 folder = self.identity().folder(root)
                 journal = stack.enter_context(Journal(folder / "journal.jsonl"))
                 self._manifest().write(folder)
-            for term, plan in zip(self.terms, self.plans, strict=True):
-                traits = self._term_traits(term)
-                known, own = self._known(root, folder, plan, traits)
-                passes.append(
-                    execute(
-                        term.contestant, traits, plan, [row.pair.id for row in self.rows],
-                        known, journal, own,
-                        retry_unscored=self.options.retry_unscored, advance=advance,
-                    )
-                )  # fmt: skip
-            partner = {self.rows[i].pair.id: self.rows[j].pair.id for i, j in self.pairs.couples}
-            partner |= {theirs: ours for ours, theirs in partner.items()}
-            verdicts = Verdicts(
-                verdict_row(
-                    self.contestant,
-                    self.traits,
-                    row,
-                    [found[k] for found in passes],
-                    partner.get(row.pair.id),
-                )
-                for k, row in enumerate(self.rows)
-            )
-            outages = sum(any(found[k].outage for found in passes) for k in range(len(self.rows)))
-            run = Run(self._summary(verdicts, passes), verdicts, folder, outages=outages)
+            runner = build_runner(self.options.engine)
+            for number in range(len(self.terms)):
+                passes.append(self._pass(number, root, journal, runner, advance))
+            rows = verdict_rows(self.contestant, self.traits, self.rows, passes, self._mates())
+            verdicts = Verdicts(rows)
+            outages = int(np.logical_or.reduce([found.outages for found in passes]).sum())
+            run = Run(self._summary(verdicts, passes[0]), verdicts, folder, outages=outages)
             if folder is not None:
                 run.save()
         return run
@@ -221,35 +214,44 @@ class _Job:
             versions=versions(),
         )
 
-    def _known(
-        self, root: Path | None, folder: Path | None, plan: Plan, traits: Traits
-    ) -> tuple[Known, set[tuple[str, tuple[str, ...]]]]:
-        known = Known()
-        own: set[tuple[str, tuple[str, ...]]] = set()
-        if root is None or folder is None:
-            return known, own
-        for other in run_folders(root):
-            if other != folder and plan.id in passes_of(other):
-                for line in read_journal(other / "journal.jsonl"):
-                    if line.in_pass == plan.id and not line.outage:
-                        known.add(line)
-        for line in read_journal(folder / "journal.jsonl"):  # last, so that its own lines win
-            if line.in_pass == plan.id:
-                known.add(line)
-                own.add((line.id, line.keys))
-        return known, own
+    def _pass(
+        self,
+        number: int,
+        root: Path | None,
+        journal: Journal | None,
+        runner: Runner,
+        advance: Callable[[int], None],
+    ) -> Results:
+        plan = self.plans[number]
+        source = Blind(self.rows) if self.terms[number].blind else self.rows
+        with Known(plan) as known:
+            if root is not None and journal is not None:
+                own = journal.path.parent
+                for other in run_folders(root):
+                    if other != own and plan.id in passes_of(other):
+                        known.read(other / "journal.jsonl")
+                known.read(journal.path, own=source)  # last, so that its own lines win
+            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
+            return Pass(
+                task, plan, source, known, journal,
+                retry_unscored=self.options.retry_unscored, advance=advance,
+            ).run(runner)  # fmt: skip
 
-    def _summary(self, verdicts: Verdicts, passes: Sequence[Mapping[int, Line]]) -> Summary:
+    def _mates(self) -> NDArray[np.int32]:
+        mates = np.full(len(self.rows), -1, dtype=np.int32)
+        for ours, theirs in self.pairs.couples:
+            mates[ours], mates[theirs] = theirs, ours
+        return mates
+
+    def _summary(self, verdicts: Verdicts, first: Results) -> Summary:
         notes = [*self.traits.notes, *getattr(self.contestant, "notes", tuple)()]
         scale = None
         plain = isinstance(self.contestant, Scorer) and len(self.terms) == 1
         if self.traits.needs_user and verdicts.mirrored and plain:
             assert isinstance(self.contestant, Scorer)
             scale = user_scales(self.contestant, self.rows, self.options.settings.seed)
-        cuts, first = self._term_traits(self.terms[0]).cuts, passes[0]
-        dropped = sum(
-            len(row.slate.shown) - first[k].parts for k, row in enumerate(self.rows) if cuts
-        )
+        cuts = self._term_traits(self.terms[0]).cuts
+        dropped = int((self.rows.parts - first.parts).sum()) if cuts else 0
         return summarise(
             verdicts,
             benchmark=self.pairs.name,
@@ -263,8 +265,8 @@ class _Job:
             undecided_rows=self.pairs.ties,
             bad_rows=len(self.pairs.bad_rows),
             parts_dropped=dropped,
-            leaks_dropped=sum(row.shown.leaks_dropped for row in self.rows),
-            shortfall_words=sum(row.shown.shortfall_words for row in self.rows),
-            split_texts=sum(any(first[k].split) for k in range(len(self.rows))),
+            leaks_dropped=int(self.rows.leaks_dropped.sum()),
+            shortfall_words=int(self.rows.shortfall_words.sum()),
+            split_texts=int(first.split.sum()),
             notes=tuple(notes),
         )

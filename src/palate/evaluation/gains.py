@@ -51,7 +51,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
 def gain(run: Run, other: Run, base: Gain) -> Gain:
     """Fill in one gain over the rows (couples) with an own part that both runs scored."""
     ours, theirs = run.verdicts, other.verdicts
-    if ours.keys != theirs.keys:
+    if not ours.same_rows(theirs):
         raise ComparisonError(
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )
@@ -62,7 +62,7 @@ def gain(run: Run, other: Run, base: Gain) -> Gain:
     else:
         kept = np.flatnonzero(usable)
         n_all = len(ours)
-        x, y, users = ours.values[kept], theirs.values[kept], ours.users[kept]
+        x, y, users = ours.values[kept], theirs.values[kept], ours.user_codes[kept]
         estimate = metrics.paired_difference(x, y, users)
         p = metrics.sign_flip_test(x - y, users) if kept.size else None
     return base.model_copy(
@@ -71,7 +71,7 @@ def gain(run: Run, other: Run, base: Gain) -> Gain:
             "low": estimate.low,
             "high": estimate.high,
             "n": estimate.n,
-            "n_users": len(set(ours.users[kept].tolist())),
+            "n_users": len(np.unique(ours.user_codes[kept])),
             "n_left_out": n_all - estimate.n,
             "p": p,
         }
@@ -86,8 +86,8 @@ def _on_couples(run: Run, other: Run, usable: NDArray[np.bool_]) -> tuple[Estima
     estimate = metrics.paired_couple_difference(
         metrics.mirrored_values(ours.values[a], ours.values[b]),
         metrics.mirrored_values(theirs.values[a], theirs.values[b]),
-        ours.users[a],
-        ours.users[b],
+        ours.user_codes[a],
+        ours.user_codes[b],
     )
     return estimate, len(ours.couples), np.concatenate([a, b])
 

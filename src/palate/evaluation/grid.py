@@ -12,6 +12,7 @@ from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
 from palate.evaluation.gains import gains_of
+from palate.execution import build_runner
 from palate.records import traits_of
 from palate.runs import Gain, Run
 from palate.scorers import build_scorer
@@ -48,6 +49,7 @@ def plan_grid(
 
     Every spec is built, and so checked, before anything is computed.
     """
+    build_runner(options.engine)
     names = [pairs.name for pairs in benchmarks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

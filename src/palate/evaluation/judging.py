@@ -1,29 +1,53 @@
-"""From the lines of a run's passes to one verdict per row."""
+"""From what a run's passes gave for a row to the verdict on its pair."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from palate.evaluation.rows import Row
-from palate.records import Judgement, Outcome, Scores, Traits, Verdict, margin_of
-from palate.records.protocols import Judge, Scorer
-from palate.runs import Line, VerdictRow
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.evaluation.rows import Rows
+from palate.execution import Result, Results
+from palate.records import Judge, Judgement, Outcome, Scorer, Scores, Traits, Verdict, margin_of
+from palate.runs import VerdictRow
 from palate.seeding import digest
 
+Ints = NDArray[np.int32]
 
-def verdict_row(
-    contestant: Scorer | Judge,
+
+Combine = Callable[[Sequence[Scores]], Scores]
+
+
+def verdict_rows(
+    contestant: Scorer | Judge, traits: Traits, rows: Rows, passes: Sequence[Results], mates: Ints
+) -> Iterator[VerdictRow]:
+    """Yield each row's verdict, judged from what each of the contestant's computations gave for it.
+
+    `mates` holds the row that each makes a couple with, under the mirror law; else -1.
+    """
+    judged, combine = isinstance(contestant, Judge), getattr(contestant, "combine", None)
+    for row in range(len(rows)):
+        mate = int(mates[row])
+        partner = rows.id(mate) if mate >= 0 else None
+        results = [found[row] for found in passes]
+        yield _row(judged, combine, traits, rows, row, results, partner)
+
+
+def _row(
+    judged: bool,
+    combine: Combine | None,
     traits: Traits,
-    row: Row,
-    lines: Sequence[Line],
+    rows: Rows,
+    row: int,
+    results: Sequence[Result],
     partner: str | None,
 ) -> VerdictRow:
-    """Judge one pair from what each of the contestant's computations gave for it.
-
-    `partner` is the id of the row it makes a couple with, under the mirror law; else None.
-    """
-    verdict = _verdict(contestant, traits, row, lines)
-    pair = row.pair
+    pair, position = rows.pairs[row], rows.chosen_position(row)
+    if traits.needs_shown and not (rows.parts[row] and results[0].parts):
+        verdict = Verdict(outcome=Outcome.UNSCORED, reason="nothing shown")
+    else:
+        verdict = _verdict(judged, combine, traits, position, results)
     return VerdictRow(
         id=pair.id,
         content=digest(pair.question, pair.chosen, pair.rejected)[:16],
@@ -33,37 +57,38 @@ def verdict_row(
         outcome=verdict.outcome,
         margin=verdict.margin,
         orders=verdict.orders,
-        chosen_first=row.chosen_position == 0,
+        chosen_first=position == 0,
         reason=verdict.reason,
-        own_words=row.shown.own_words,
+        own_words=int(rows.own_words[row]),
         lengths=(len(pair.chosen), len(pair.rejected)),
     )
 
 
 def _verdict(
-    contestant: Scorer | Judge, traits: Traits, row: Row, lines: Sequence[Line]
+    judged: bool,
+    combine: Combine | None,
+    traits: Traits,
+    chosen_position: int,
+    results: Sequence[Result],
 ) -> Verdict:
-    if traits.needs_shown and not (row.slate.shown and lines[0].parts):
-        return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown")
-    if isinstance(contestant, Judge):
-        verdict = _judgement(lines[0]).verdict(row.chosen_position)
+    if judged:
+        verdict = _judgement(results[0]).verdict(chosen_position)
     else:
-        parts = [Scores(values=line.values, reasons=line.reasons) for line in lines]
-        combine = getattr(contestant, "combine", None)
+        parts = [Scores(values=result.values, reasons=result.reasons) for result in results]
         scores = combine(parts) if combine is not None else parts[0]
-        verdict = _from_scores(scores, row.chosen_position)
+        verdict = _from_scores(scores, chosen_position)
     if traits.protocol == "paper" and verdict.outcome is Outcome.TIE:
         return verdict.model_copy(update={"outcome": Outcome.REJECTED})
     return verdict
 
 
-def _judgement(line: Line) -> Judgement:
-    read = [value for value in line.values if value is not None]
-    whole = len(read) == len(line.values)
+def _judgement(result: Result) -> Judgement:
+    read = [value for value in result.values if value is not None]
+    whole = len(read) == len(result.values)
     return Judgement(
         margin=sum(read) / len(read) if whole else None,
-        orders=line.values,
-        reason=line.reasons[0] if line.reasons else None,
+        orders=result.values,
+        reason=result.reasons[0] if result.reasons else None,
     )
 
 

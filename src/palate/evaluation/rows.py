@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
 
 from palate.benchmarks import PairSet
 from palate.errors import BenchmarkError
 from palate.records import (
     Context,
     Message,
+    Others,
     PreferencePair,
     Shown,
     Slate,
+    User,
     candidate_order,
     user_key,
 )
@@ -27,26 +31,115 @@ class Row(NamedTuple):
     shown: Shown
 
 
-def make_rows(pairs: PairSet, context: Context, *, seed: int, needs_user: bool) -> list[Row]:
-    """Show each pair's part of the user; raises `BenchmarkError` where there is nothing to show."""
-    if not context.blind:
-        _refuse_without_text(pairs, context)
-    return list(_rows(pairs, context, seed, needs_user))
+class Rows(Sequence[Row]):
+    """The rows of a benchmark under a context, each built when it is asked for.
 
+    What summaries need of every row is noted when it is first built, in 17 bytes a row.
+    """
 
-def _rows(pairs: PairSet, context: Context, seed: int, needs_user: bool) -> Iterator[Row]:
-    others = pairs.others(seed)
-    for pair in pairs.pairs:
-        neighbours = others[pair.subset]
-        shown = context.shown(pair, neighbours.users[pair.user_id], neighbours)
-        candidates = candidate_order(pair.question, pair.chosen, pair.rejected, seed)
+    def __init__(self, pairs: PairSet, context: Context, seed: int, needs_user: bool) -> None:
+        self.pairs, self.context, self.seed, self.needs_user = (
+            pairs.pairs,
+            context,
+            seed,
+            needs_user,
+        )
+        # Where nothing is shown nobody need be gathered.
+        self._others = {} if context.blind else pairs.others(seed)
+        n = len(self.pairs)
+        self._chosen = np.full(n, -1, dtype=np.int8)
+        self.parts = np.zeros(n, dtype=np.int32)
+        """Parts shown of the user."""
+        self.own_words = np.zeros(n, dtype=np.int32)
+        self.leaks_dropped = np.zeros(n, dtype=np.int32)
+        self.shortfall_words = np.zeros(n, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @overload
+    def __getitem__(self, row: int) -> Row: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Row]: ...
+    def __getitem__(self, row: int | slice) -> Row | list[Row]:
+        """Return one row, or a list of some."""
+        at = range(len(self))[row]
+        if isinstance(at, range):
+            return [self[k] for k in at]
+        pair = self.pairs[at]
+        shown = self._shown(pair)
+        self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
+        self.leaks_dropped[at] = shown.leaks_dropped
+        self.shortfall_words[at] = shown.shortfall_words
         slate = Slate(
             question=(Message(role="user", content=pair.question),),
             shown=shown.parts,
-            candidates=candidates,
-            user=user_key(pair.user_id) if needs_user else None,
+            candidates=self.candidates(at),
+            user=user_key(pair.user_id) if self.needs_user else None,
         )
-        yield Row(pair, slate, candidates.index(pair.chosen), shown)
+        return Row(pair, slate, self.chosen_position(at), shown)
+
+    def id(self, row: int) -> str:
+        """Return the pair's id."""
+        return self.pairs[row].id
+
+    def slate(self, row: int) -> Slate:
+        """Return the row's slate."""
+        return self[row].slate
+
+    def bare(self, row: int) -> Slate:
+        """Return the row's question and responses: nothing shown, and no user."""
+        question = (Message(role="user", content=self.pairs[row].question),)
+        return Slate(question=question, candidates=self.candidates(row))
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """Return the two responses in the slate's order."""
+        pair = self.pairs[row]
+        first = self.chosen_position(row) == 0
+        return (pair.chosen, pair.rejected) if first else (pair.rejected, pair.chosen)
+
+    def chosen_position(self, row: int) -> int:
+        """Return where the chosen response stands."""
+        if self._chosen[row] < 0:
+            pair = self.pairs[row]
+            order = candidate_order(pair.question, pair.chosen, pair.rejected, self.seed)
+            self._chosen[row] = order.index(pair.chosen)
+        return int(self._chosen[row])
+
+    def _shown(self, pair: PreferencePair) -> Shown:
+        if self.context.blind:
+            return self.context.shown(pair, User(id=pair.user_id), Others({}, {}, self.seed))
+        others = self._others[pair.subset]
+        return self.context.shown(pair, others.users[pair.user_id], others)
+
+
+class Blind:
+    """The same rows with nothing shown."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def id(self, row: int) -> str:
+        """Return the pair's id."""
+        return self._rows.id(row)
+
+    def slate(self, row: int) -> Slate:
+        """Return the row's slate without context."""
+        return self._rows.slate(row).without_context()
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """Return the two responses in the slate's order."""
+        return self._rows.candidates(row)
+
+
+def make_rows(pairs: PairSet, context: Context, *, seed: int, needs_user: bool) -> Rows:
+    """Show each pair's part of the user; raises `BenchmarkError` where there is nothing to show."""
+    if not context.blind:
+        _refuse_without_text(pairs, context)
+    return Rows(pairs, context, seed, needs_user)
 
 
 def _refuse_without_text(pairs: PairSet, context: Context) -> None:

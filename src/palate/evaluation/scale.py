@@ -6,26 +6,22 @@ Without this, one ranking held with user-dependent confidence would pass for per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from palate.evaluation.rows import Row
-from palate.records import Scorer, user_key
+from palate.evaluation.rows import Rows
+from palate.records import Scorer, Slate, user_key
 from palate.seeding import shuffled
 
 COMMON_PAIRS = 200
 
 
-def user_scales(scorer: Scorer, rows: Sequence[Row], seed: int) -> dict[str, float]:
+def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
     """Return each user's root mean square margin over a seeded set of 200 rows' pairs.
 
     1 where it is 0 or nothing was scored.
     """
-    by_content = {row.slate.without_context().replace(user=None).id: row for row in rows}
-    names = shuffled(sorted(by_content), "scale", seed)[:COMMON_PAIRS]
-    common = [by_content[name].slate.without_context() for name in sorted(names)]
-    users = sorted({row.pair.user_id for row in rows})
+    common = _common(rows, seed)
+    users = sorted({pair.user_id for pair in rows.pairs})
     scales = {}
     for user in users:
         slates = [slate.replace(user=user_key(user)) for slate in common]
@@ -38,3 +34,11 @@ def user_scales(scorer: Scorer, rows: Sequence[Row], seed: int) -> dict[str, flo
         root = float(np.sqrt(np.mean(np.square(margins)))) if margins else 0.0
         scales[user] = root if root > 0 else 1.0
     return scales
+
+
+def _common(rows: Rows, seed: int) -> list[Slate]:
+    # By content: which pairs are drawn must not depend on the file's order.
+    ids = np.array([rows.bare(row).id for row in range(len(rows))], dtype="S64")
+    names, first = np.unique(ids, return_index=True)
+    drawn = shuffled(range(len(names)), "scale", seed)[:COMMON_PAIRS]
+    return [rows.bare(int(first[k])) for k in sorted(drawn)]

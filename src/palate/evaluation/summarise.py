@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.metrics import Estimate
-from palate.records import Outcome
 from palate.runs import Figure, Summary, Verdicts
 
 
@@ -33,8 +31,8 @@ def summarise(
     user's state over one common set of pairs; shift is computed on margins divided by it.
     """
     # By id: sums of floats depend on their order, and a figure must not depend on the file's.
-    verdicts = Verdicts(sorted(verdicts.rows, key=lambda row: row.id))
-    values, users = verdicts.values, verdicts.users
+    verdicts = verdicts.by_id()
+    values, users = verdicts.values, verdicts.user_codes
     mirrored = verdicts.mirrored
     counts = metrics.outcome_counts(values)
     couples = verdicts.couples if mirrored else None
@@ -44,13 +42,13 @@ def summarise(
         scorer=scorer,
         context=context,
         n_pairs=len(verdicts),
-        n_users=len(set(users.tolist())),
+        n_users=len(np.unique(users)),
         accuracy=Figure.of(accuracy),
         strict_accuracy=metrics.strict_accuracy(values),
         bounds=metrics.accuracy_bounds(values),
         ties=counts.ties,
         unscored=counts.unscored,
-        unscored_reasons=_reasons(verdicts),
+        unscored_reasons=verdicts.unscored_reasons,
         mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
         shift=Figure.of(shift(verdicts, user_scale)) if mirrored else None,
         subsets=_subsets(verdicts),
@@ -70,11 +68,11 @@ def shift(verdicts: Verdicts, user_scale: Mapping[str, float] | None = None) -> 
     a, b = verdicts.couples.T
     # Row B's margin is of B's choice over A's; A's choice over B's under user B is its negative.
     values = metrics.shift_values(margins[a], -margins[b])
-    return metrics.couple_mean(values, verdicts.users[a], verdicts.users[b])
+    return metrics.couple_mean(values, verdicts.user_codes[a], verdicts.user_codes[b])
 
 
 def _headline(
-    values: NDArray[np.float64], users: NDArray[np.str_], couples: NDArray[np.int64] | None
+    values: NDArray[np.float64], users: NDArray[np.int32], couples: NDArray[np.int64] | None
 ) -> Estimate:
     if couples is None:
         return metrics.accuracy(values, users)
@@ -83,16 +81,15 @@ def _headline(
 
 
 def _subsets(verdicts: Verdicts) -> dict[str, Figure]:
-    names = dict.fromkeys(verdicts.subsets.tolist())
-    parts = {name: Verdicts(row for row in verdicts.rows if row.subset == name) for name in names}
-    return {
-        name: Figure.of(_headline(part.values, part.users, part.couples if part.mirrored else None))
-        for name, part in parts.items()
-    }
+    found = {}
+    for name, part in verdicts.of_subsets():
+        couples = part.couples if part.mirrored else None
+        found[name] = Figure.of(_headline(part.values, part.user_codes, couples))
+    return found
 
 
 def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
-    values, users = verdicts.values, verdicts.users
+    values, users = verdicts.values, verdicts.user_codes
     chosen, rejected = verdicts.lengths.T
     worst = metrics.worst_decile(values, users)
     controlled = metrics.length_controlled(values, chosen, rejected, users)
@@ -104,21 +101,18 @@ def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
 
 
 def _calibration(verdicts: Verdicts, seed: int) -> dict[str, Any] | None:
-    found = metrics.calibration(verdicts.margins, verdicts.users, seed=seed)
+    found = metrics.calibration(verdicts.margins, verdicts.users, seed=seed)  # dealt out by name
     return asdict(found) if found.before is not None else None
 
 
 def _consistency(verdicts: Verdicts) -> dict[str, Any] | None:
-    both = [
-        (row.orders, 1.0 if row.chosen_first else -1.0)
-        for row in verdicts.rows
-        if len(row.orders) == 2 and None not in row.orders
-    ]
-    if not both:
+    orders, first = verdicts.orders, verdicts.chosen_first
+    read = ~np.isnan(orders).any(axis=1)
+    if not read.any():
         return None
     # Orders are told of the chosen response; position asks of the one that was shown first.
-    signs = np.array([side for _, side in both])[:, None]
-    votes = (np.sign(np.array([orders for orders, _ in both], dtype=float) * signs) + 1) / 2
+    signs = np.where(first[read], 1.0, -1.0)[:, None]
+    votes = (np.sign(orders[read] * signs) + 1) / 2
     return asdict(metrics.position_consistency(votes[:, 0], votes[:, 1]))
 
 
@@ -126,8 +120,3 @@ def _detectable(accuracy: Estimate) -> float | None:
     if accuracy.se is None or accuracy.df is None:
         return None
     return metrics.minimum_detectable_effect(accuracy.se, accuracy.df)
-
-
-def _reasons(verdicts: Verdicts) -> dict[str, int]:
-    reasons = (row.reason or "unknown" for row in verdicts.rows if row.outcome is Outcome.UNSCORED)
-    return dict(sorted(Counter(reasons).items()))

@@ -1,7 +1,7 @@
 """Runs on disk: manifest, append-only journal, verdicts, summary."""
 
 from palate.runs.folder import Identity, Manifest, passes_of, read_manifest, run_folders, versions
-from palate.runs.journal import Journal, Line, read_journal
+from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
 from palate.runs.results import Figure, Gain, Side, Summary, Test, as_json
 from palate.runs.run import Run, load_run, load_runs
 from palate.runs.verdicts import VerdictRow, Verdicts
@@ -20,8 +20,10 @@ __all__ = [
     "VerdictRow",
     "Verdicts",
     "as_json",
+    "line_at",
     "load_run",
     "load_runs",
+    "located_lines",
     "passes_of",
     "read_journal",
     "read_manifest",

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from palate.errors import ResourceError, RunError
 from palate.records import Record
@@ -22,6 +22,8 @@ try:
     import fcntl
 except ImportError:  # no flock on this system: the folder is trusted to one writer
     fcntl = None  # type: ignore[assignment]
+
+BLOCK = 1 << 16
 
 
 class Line(Record):
@@ -95,40 +97,69 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Line]:
     """Yield the lines of every whole batch; what follows the last one is left out."""
+    for _, line in located_lines(path):
+        yield line
+
+
+def located_lines(path: Path) -> Iterator[tuple[int, Line]]:
+    """Yield (byte offset, line) of every whole batch; raises `RunError` for a bad line."""
     if not path.is_file():
         return
     end = whole_bytes(path)
     with path.open("rb") as file:
-        number = 0
-        while file.tell() < end:
+        offset = number = 0
+        while offset < end:
             number += 1
-            try:
-                yield Line.model_validate_json(file.readline())
-            except ValueError as error:
-                raise RunError(
-                    f"{path}:{number}: no line of this version's journals; choose another -o"
-                ) from error
+            raw = file.readline()
+            yield offset, _line(raw, f"{path}:{number}")
+            offset += len(raw)
+
+
+def line_at(file: BinaryIO, offset: int, path: Path) -> Line:
+    """Return the line that begins at this byte of a journal."""
+    file.seek(offset)
+    return _line(file.readline(), f"{path}, byte {offset}")
 
 
 def whole_bytes(path: Path) -> int:
     """Return the length of the journal up to the end of its last whole batch."""
-    whole = position = 0
     with path.open("rb") as file:
-        for raw in file:
-            position += len(raw)
-            parsed = _parse(raw)
-            if parsed is None:
-                break
-            if parsed.get("last") is True:
-                whole = position
-    return whole
+        for start, raw in _backwards(file):
+            if _ends_a_batch(raw):
+                return start + len(raw)
+    return 0
 
 
-def _parse(raw: bytes) -> dict[str, Any] | None:
+def _line(raw: bytes, where: str) -> Line:
+    try:
+        return Line.model_validate_json(raw)
+    except ValueError as error:
+        raise RunError(f"{where}: no line of this version's journals; choose another -o") from error
+
+
+def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    # Lines from the last to the first: the end of a journal says where its last batch ended.
+    start = file.seek(0, os.SEEK_END)
+    tail = b""
+    while start:
+        step = min(BLOCK, start)
+        start -= step
+        file.seek(start)
+        tail = file.read(step) + tail
+        position = start + len(tail)
+        while (cut := tail.rfind(b"\n", 0, -1) + 1) > 0:
+            position -= len(tail) - cut
+            yield position, tail[cut:]
+            tail = tail[:cut]
+    if tail:
+        yield 0, tail
+
+
+def _ends_a_batch(raw: bytes) -> bool:
     if not raw.endswith(b"\n"):
-        return None
+        return False
     try:
         parsed = json.loads(raw)
     except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
+        return False
+    return isinstance(parsed, dict) and parsed.get("last") is True

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from palate.errors import RunError
 from palate.records import Outcome, Record
+from palate.runs.columns import Column, Names, Rows
+
+OUTCOMES = tuple(Outcome)
+CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 
 class VerdictRow(Record):
@@ -35,87 +42,239 @@ class VerdictRow(Record):
     """Characters of chosen and rejected."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Everything of the rows, 67 to 83 bytes each; ids are those of the pairs, not copies."""
+
+    id: NDArray[np.object_]
+    content: NDArray[np.bytes_]
+    user: NDArray[np.int32]
+    subset: NDArray[np.int32]
+    mirror_of: NDArray[np.object_]
+    outcome: NDArray[np.int8]
+    margin: NDArray[np.float64]
+    orders: NDArray[np.float64]
+    n_orders: NDArray[np.int8]
+    chosen_first: NDArray[np.bool_]
+    reason: NDArray[np.int32]
+    own_words: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+
+
 class Verdicts:
     """Rows as columns."""
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
-        self.rows: Sequence[VerdictRow] = tuple(rows)
+        self._users, self._subsets, self._reasons = Names(), Names(), Names()
+        self._columns = self._gather(rows)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._columns.id)
 
-    @cached_property
+    @property
+    def rows(self) -> Sequence[VerdictRow]:
+        """The rows, each built when it is asked for."""
+        return _Rows(self)
+
+    @property
     def keys(self) -> list[tuple[str, str]]:
         """Id and content of each row: what rows of two runs are paired by."""
-        return [(row.id, row.content) for row in self.rows]
+        contents = (content.decode() for content in self._columns.content.tolist())
+        return list(zip(self._columns.id.tolist(), contents, strict=True))
 
-    @cached_property
+    @property
     def users(self) -> NDArray[np.str_]:
         """Whose row it is."""
-        return np.array([row.user for row in self.rows])
+        return np.array(self._users.names, dtype=str)[self._columns.user]
 
-    @cached_property
+    @property
+    def user_codes(self) -> NDArray[np.int32]:
+        """Whose row it is, as a number; equal numbers are equal users."""
+        return self._columns.user
+
+    @property
     def subsets(self) -> NDArray[np.str_]:
         """The subset of each row."""
-        return np.array([row.subset for row in self.rows])
+        return np.array(self._subsets.names, dtype=str)[self._columns.subset]
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """1 chosen, ½ tie, 0 rejected, NaN unscored."""
-        return np.array([row.outcome.credit for row in self.rows], dtype=float)
+        found: NDArray[np.float64] = CREDITS[self._columns.outcome]
+        return found
 
-    @cached_property
+    @property
     def margins(self) -> NDArray[np.float64]:
         """Margin of chosen over rejected, NaN where unscored."""
-        return np.array(
-            [np.nan if row.margin is None else row.margin for row in self.rows], dtype=float
-        )
+        return self._columns.margin
 
-    @cached_property
-    def own_words(self) -> NDArray[np.int64]:
+    @property
+    def orders(self) -> NDArray[np.float64]:
+        """Margins of chosen over rejected in each order, NaN where there is none; two columns."""
+        orders = self._columns.orders[self._columns.n_orders == 2][:, :2]
+        return orders if orders.size else np.zeros((0, 2))
+
+    @property
+    def chosen_first(self) -> NDArray[np.bool_]:
+        """Whether the chosen response stood first, of the rows that `orders` has."""
+        found: NDArray[np.bool_] = self._columns.chosen_first[self._columns.n_orders == 2]
+        return found
+
+    @property
+    def own_words(self) -> NDArray[np.int32]:
         """Words of the user's own shown part."""
-        return np.array([row.own_words for row in self.rows])
+        return self._columns.own_words
 
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
+    @property
+    def lengths(self) -> NDArray[np.int32]:
         """Characters of chosen and rejected, shape (rows, 2)."""
-        return np.array([row.lengths for row in self.rows]).reshape(-1, 2)
+        return self._columns.lengths
 
     @cached_property
     def couples(self) -> NDArray[np.int64]:
         """Positions of the two rows of each couple, shape (couples, 2)."""
-        position = {row.id: k for k, row in enumerate(self.rows)}
-        found = []
-        for k, row in enumerate(self.rows):
-            other = position.get(row.mirror_of or "")
-            if other is not None and k < other and self.rows[other].mirror_of == row.id:
-                found.append((k, other))
-        return np.array(found, dtype=np.int64).reshape(-1, 2)
+        ids, named = self._columns.id, self._columns.mirror_of
+        if not any(name is not None for name in named):
+            return np.zeros((0, 2), dtype=np.int64)
+        position = {name: k for k, name in enumerate(ids)}
+        other = np.fromiter((position.get(name or "", -1) for name in named), np.int64, len(self))
+        ours = np.arange(len(self))
+        one = (other > ours) & (named[other] == ids)
+        return np.stack([ours[one], other[one]], axis=1)
 
     @property
     def mirrored(self) -> bool:
         """True where every row stands in a couple."""
         return len(self) > 0 and 2 * len(self.couples) == len(self)
 
+    @property
+    def unscored_reasons(self) -> dict[str, int]:
+        """How often each reason left a row unscored, in alphabetical order."""
+        codes = self._columns.reason[self._columns.outcome == OUTCOMES.index(Outcome.UNSCORED)]
+        names = [*self._reasons.names, "unknown"]  # -1, no reason, is the last
+        counts = np.bincount(codes % len(names), minlength=len(names)).tolist()
+        found: dict[str, int] = {}
+        for name, count in zip(names, counts, strict=True):
+            if count:
+                found[name] = found.get(name, 0) + count
+        return dict(sorted(found.items()))
+
+    def take(self, positions: ArrayLike) -> Verdicts:
+        """Return the rows at these positions, or where a mask is true, in this order."""
+        at = np.asarray(positions)
+        at = at if at.size else at.astype(np.int64)
+        made = object.__new__(Verdicts)
+        made._users, made._subsets, made._reasons = self._users, self._subsets, self._reasons
+        ours = self._columns
+        made._columns = replace(ours, **{f.name: getattr(ours, f.name)[at] for f in fields(ours)})
+        return made
+
+    def by_id(self) -> Verdicts:
+        """Return the rows in the order of their ids."""
+        ids = self._columns.id
+        return self.take(sorted(range(len(self)), key=ids.__getitem__))
+
+    def of_subsets(self) -> Iterator[tuple[str, Verdicts]]:
+        """Yield each subset and its rows, in order of appearance."""
+        for code in dict.fromkeys(self._columns.subset.tolist()):
+            yield self._subsets.names[code], self.take(self._columns.subset == code)
+
+    def same_rows(self, other: Verdicts) -> bool:
+        """Tell whether two runs judge the same rows in the same order."""
+        ours, theirs = self._columns, other._columns
+        return (
+            len(self) == len(other)
+            and bool((ours.id == theirs.id).all())
+            and bool((ours.content == theirs.content).all())
+        )
+
     def save(self, path: Path) -> None:
         """Write one JSON object a row, all or nothing."""
-        write_whole(path, "".join(f"{row.model_dump_json()}\n" for row in self.rows))
+        write_whole(path, (f"{row.model_dump_json()}\n" for row in self.rows))
 
     @classmethod
     def load(cls, path: Path) -> Verdicts:
         """Read what `save` wrote."""
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-            return cls(VerdictRow.model_validate_json(line) for line in lines if line)
+            with path.open(encoding="utf-8", newline="\n") as file:
+                return cls(VerdictRow.model_validate_json(line) for line in file)
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise RunError(f"{path}: no readable verdicts ({reason})") from error
 
+    def _row(self, k: int) -> VerdictRow:
+        ours = self._columns
+        margin, reason = float(ours.margin[k]), int(ours.reason[k])
+        orders = ours.orders[k, : ours.n_orders[k]].tolist()
+        chosen, rejected = ours.lengths[k].tolist()
+        return VerdictRow(
+            id=ours.id[k],
+            content=ours.content[k].decode(),
+            user=self._users.names[ours.user[k]],
+            subset=self._subsets.names[ours.subset[k]],
+            mirror_of=ours.mirror_of[k],
+            outcome=OUTCOMES[ours.outcome[k]],
+            margin=None if math.isnan(margin) else margin,
+            orders=tuple(None if math.isnan(order) else order for order in orders),
+            chosen_first=bool(ours.chosen_first[k]),
+            reason=None if reason < 0 else self._reasons.names[reason],
+            own_words=int(ours.own_words[k]),
+            lengths=(chosen, rejected),
+        )
 
-def write_whole(path: Path, text: str) -> None:
+    def _gather(self, rows: Iterable[VerdictRow]) -> _Columns:
+        kinds = {"id": "O", "content": "S", "user": "i4", "subset": "i4", "mirror_of": "O"}
+        kinds |= {"outcome": "i1", "margin": "f8", "n_orders": "i1", "chosen_first": "?"}
+        kinds |= {"reason": "i4", "own_words": "i4"}
+        made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
+        orders, lengths = Rows(), Column[int]("i4")
+        number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+        for row in rows:
+            made["id"].add(row.id)
+            made["content"].add(row.content.encode())
+            made["user"].add(self._users.code(row.user))
+            made["subset"].add(self._subsets.code(row.subset))
+            made["mirror_of"].add(row.mirror_of)
+            made["outcome"].add(number[row.outcome])
+            made["margin"].add(np.nan if row.margin is None else row.margin)
+            made["n_orders"].add(len(row.orders))
+            made["chosen_first"].add(row.chosen_first)
+            made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
+            made["own_words"].add(row.own_words)
+            orders.add(row.orders)
+            for length in row.lengths:
+                lengths.add(length)
+        columns: dict[str, Any] = {name: column.array() for name, column in made.items()}
+        both = lengths.array().reshape(-1, 2)
+        return _Columns(orders=orders.array(columns["n_orders"]), lengths=both, **columns)
+
+
+class _Rows(Sequence[VerdictRow]):
+    """The rows of verdicts, built one at a time."""
+
+    def __init__(self, verdicts: Verdicts) -> None:
+        self._verdicts = verdicts
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    @overload
+    def __getitem__(self, k: int) -> VerdictRow: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[VerdictRow]: ...
+    def __getitem__(self, k: int | slice) -> VerdictRow | Sequence[VerdictRow]:
+        """Return one row, or a list of some."""
+        at = range(len(self))[k]
+        if isinstance(at, range):
+            return [self._verdicts._row(j) for j in at]
+        return self._verdicts._row(at)
+
+
+def write_whole(path: Path, text: str | Iterable[str]) -> None:
     """Write a file so that a reader sees the old one or the new one, never half."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.writelines([text] if isinstance(text, str) else text)
     unfinished.replace(path)
 
 

@@ -1,0 +1,107 @@
+"""The seam between what is to be computed and where: one file per place.
+
+A runner is registered under the entry point group `palate.engines` and called with its spec. It
+never says what is computed, so it has no part in a run's identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from palate.errors import PalateError
+from palate.records import Judge, Judgement, Scorer, Scores, Settings, Slate, terms_of
+from palate.specs import Spec, load
+
+GROUP = "palate.engines"
+HERE = "here"
+
+
+class Task(NamedTuple):
+    """Who computes: built anew from its spec elsewhere, or the object itself where it has none."""
+
+    contestant: Scorer | Judge
+    """The whole contestant, in this process."""
+    term: int
+    """Which of its computations."""
+    spec: str | None
+    settings: Settings
+    name: str
+
+    @property
+    def computes(self) -> Scorer | Judge:
+        """Who computes this term."""
+        return terms_of(self.contestant)[self.term].contestant
+
+
+class Unit(NamedTuple):
+    """What is computed together: a whole batch of the plan, or some works of an exact one."""
+
+    number: int
+    slates: tuple[Slate, ...]
+
+
+class Came(NamedTuple):
+    """One result: of which unit, at which position in it."""
+
+    unit: int
+    position: int
+    result: Scores | Judgement
+
+
+class Runner(Protocol):
+    """Computes units somewhere."""
+
+    def works_per_unit(self, works: int) -> int:
+        """Return how many of an exact contestant's works make one unit."""
+        ...
+
+    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
+        """Yield results as they come, each position of each unit once; units are drawn as needed.
+
+        Raises `PalateError` where a position stays without a result.
+        """
+        ...
+
+
+class Here:
+    """In this process, one unit after the other."""
+
+    def __init__(self, spec: Spec) -> None:
+        spec.refuse_reference()
+        spec.only(())
+
+    def works_per_unit(self, works: int) -> int:
+        """Many: an endpoint is kept busy, and one unit's slates are all that is in memory."""
+        return 4096
+
+    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
+        """Yield results as the contestant gives them."""
+        for unit in units:
+            for position, result in compute(task.computes, unit.slates):
+                yield Came(unit.number, position, result)
+
+
+def build_runner(engine: str | None) -> Runner:
+    """Build what an engine spec names; None is this process."""
+    spec = Spec.parse(engine or HERE)
+    made: Runner = load(GROUP, spec.kind)(spec)
+    return made
+
+
+def compute(
+    contestant: Scorer | Judge, slates: tuple[Slate, ...]
+) -> Iterator[tuple[int, Scores | Judgement]]:
+    """Yield (position, result), each position once; raises `PalateError` where it is not so."""
+    waiting = set(range(len(slates)))
+    results: Iterable[tuple[int, Scores | Judgement]] = (
+        contestant.judge(slates) if isinstance(contestant, Judge) else contestant.score(slates)
+    )
+    name = type(contestant).__name__
+    for k, result in results:
+        if k not in waiting:
+            raise PalateError(f"{name} gave position {k} twice or out of range")
+        waiting.remove(k)
+        yield k, result
+    if waiting:
+        raise PalateError(f"{name} gave no result for {len(waiting)} slates")

@@ -1,0 +1,77 @@
+"""Columns that are filled value by value and held as compact arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+CHUNK = 8192
+
+
+class Column(Generic[T]):
+    """Values on their way into one array; what waits for it is never more than a chunk."""
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype = dtype
+        self._chunks: list[NDArray[Any]] = []
+        self._waiting: list[T] = []
+
+    def add(self, value: T) -> None:
+        """Take one value."""
+        self._waiting.append(value)
+        if len(self._waiting) == CHUNK:
+            self._pack()
+
+    def array(self) -> NDArray[Any]:
+        """Return all values; bytes are as wide as the longest."""
+        if self._waiting or not self._chunks:
+            self._pack()
+        whole, self._chunks = np.concatenate(self._chunks), []
+        return whole
+
+    def _pack(self) -> None:
+        made = np.empty(len(self._waiting), dtype=self._dtype) if self._dtype == "O" else None
+        if made is not None:  # a list of equal lengths would become two dimensions
+            made[:] = self._waiting
+        else:
+            made = np.array(self._waiting, dtype=self._dtype)
+        self._chunks.append(made)
+        self._waiting = []
+
+
+class Rows:
+    """Rows of a few numbers on their way into one array, as wide as the longest."""
+
+    def __init__(self) -> None:
+        self._flat: Column[float] = Column("f8")
+
+    def add(self, numbers: Sequence[float | None]) -> None:
+        """Take one row's."""
+        for number in numbers:
+            self._flat.add(np.nan if number is None else number)
+
+    def array(self, counts: NDArray[np.int8]) -> NDArray[np.float64]:
+        """Return all rows, NaN where one has fewer than the longest."""
+        width = int(counts.max()) if counts.size else 0
+        made = np.full((len(counts), width), np.nan)
+        made[np.arange(width) < counts[:, None]] = self._flat.array()
+        return made
+
+
+class Names:
+    """Few different texts, numbered in order of appearance."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names = list(names)
+        self._codes = {name: code for code, name in enumerate(self.names)}
+
+    def code(self, name: str) -> int:
+        """Return the number of a name, a new one where it has none yet."""
+        code = self._codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+        return code

@@ -1,0 +1,32 @@
+"""What a row costs in memory, beyond the pair itself, which is the user's."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "million.py"
+BYTES_A_ROW = 450
+"""Columns of plan, results and verdicts, and what statistics make of them for a moment."""
+
+
+def measured(rows: int, *flags: str) -> dict[str, float]:
+    command = [sys.executable, str(SCRIPT), "--rows", str(rows), "--sum", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux counts the memory")
+@pytest.mark.parametrize("flags", [(), ("--judge",)])
+def test_a_row_costs_a_few_hundred_bytes_at_the_peak_and_none_while_running(
+    flags: tuple[str, ...],
+) -> None:
+    small, large = measured(100_000, *flags), measured(200_000, *flags)
+    for turn in ("first", "again"):
+        more = (large[f"{turn}_peak_mib"] - small[f"{turn}_peak_mib"]) * 2**20
+        assert more / 100_000 < BYTES_A_ROW, turn
+        assert large[f"{turn}_growth_while_running_mib"] < 8, turn

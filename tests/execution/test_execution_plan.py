@@ -1,0 +1,109 @@
+"""The plan in columns is the plan as defined, and works come out of it as they went in."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from planning import Listed, plain_plan
+
+from palate.errors import PalateError
+from palate.execution import make_plan
+from palate.execution import plan as planning
+from palate.execution.works import build
+from palate.records import Judgement, Message, Part, Scores, Slate, Traits
+
+
+class AsScorer:
+    """Reads all of a slate, or (`deaf`) the responses only."""
+
+    def __init__(self, deaf: bool = False) -> None:
+        self.deaf = deaf
+
+    def reads(self, slate: Slate) -> Slate:
+        return slate.replace(question=(), shown=()) if self.deaf else slate
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        raise NotImplementedError
+
+
+class AsJudge:
+    """A judge that is never asked."""
+
+    def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
+        raise NotImplementedError
+
+
+def slate(question: str, shown: Sequence[str], first: str, second: str) -> Slate:
+    parts = tuple(Part(kind="post", text=text, rank=k) for k, text in enumerate(shown))
+    messages = (Message(role="user", content=question),)
+    return Slate(question=messages, shown=parts, candidates=(first, second))
+
+
+words = st.sampled_from(["a", "bb", "ccc", "d" * 90_000, "e", "f", "é"])
+slates = st.lists(
+    st.builds(
+        slate, st.sampled_from(["q", "r" * 40]), st.lists(words, max_size=2), words, words
+    ),
+    max_size=120,
+)  # fmt: skip
+contestants = st.sampled_from([AsScorer(), AsScorer(deaf=True), AsJudge()])
+
+
+@given(slates, contestants, st.booleans())
+def test_columns_agree_with_the_definition(given_slates, contestant, exact: bool) -> None:  # type: ignore[no-untyped-def]
+    traits = Traits(fingerprint="é", exact=exact)
+    source = Listed(given_slates)
+    plan = make_plan(contestant, traits, source)
+    name, batches = plain_plan(contestant, traits, given_slates)
+    assert plan.id == name
+    assert np.diff(plan.cuts).tolist() == [len(batch) for batch in batches if batch]
+    works = list(build(contestant, plan, source, range(plan.n_works)))
+    expected = [work for batch in batches for work in batch]
+    assert [(work.slate, work.keys) for work in works] == [work[:2] for work in expected]
+    assert [{p.row: p.positions for p in work.places} for work in works] == [
+        work[2] for work in expected
+    ]
+    for number, work in enumerate(works):
+        for row, positions in work.places:
+            assert plan.work_of[row] == number
+            where = plan.keys_of(row)
+            kept = [plan.keys[k : k + 1].tobytes().hex() for k in where]
+            wanted = work.keys if plan.judged else [work.keys[j] for j in positions]
+            assert kept == [key[:32] for key in wanted]
+
+
+def many(n: int) -> list[Slate]:
+    return [slate(f"q{k}", (), "a", "b" * (k + 1)) for k in range(n)]
+
+
+def test_the_plan_knows_nothing_of_row_order() -> None:
+    scorer, traits = AsScorer(), Traits(fingerprint="x")
+    one = make_plan(scorer, traits, Listed(many(80)))
+    two = make_plan(scorer, traits, Listed(many(80)[::-1]))
+    assert one.id == two.id
+    assert len(one.cuts) > 2
+    assert one.keys.tobytes() == two.keys.tobytes()
+
+
+def test_slates_of_ordinary_runs_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, traits = Listed(many(40)), Traits(fingerprint="x")
+    plan = make_plan(AsScorer(), traits, source)
+    list(build(AsScorer(), plan, source, range(plan.n_works)))
+    assert (source.built, plan.kept) == (40, {})
+    monkeypatch.setattr(planning, "KEPT_BYTES", 50_000)
+    plan = make_plan(AsScorer(), traits, source)
+    assert 0 < len(plan.kept) < 40
+    kept = len(plan.kept)
+    list(build(AsScorer(), plan, source, range(plan.n_works)))
+    assert source.built == 40 + 40 + (40 - kept)
+
+
+def test_a_context_that_changes_its_mind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "KEPT_BYTES", 0)
+    source = Listed(many(3))
+    plan = make_plan(AsScorer(), Traits(fingerprint="x"), source)
+    source.slates = [slate("another", (), *s.candidates) for s in source.slates]
+    with pytest.raises(PalateError, match=r"row row \d.*another slate than before"):
+        list(build(AsScorer(), plan, source, range(3)))

@@ -1,0 +1,88 @@
+"""Verdicts as columns give back the rows they were made of."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.records import Outcome
+from palate.runs import VerdictRow, Verdicts
+from palate.runs import columns as packing
+
+words = st.sampled_from(["a", "b", "é\u2028", "", "long name " * 9])
+margins = st.one_of(st.none(), st.floats(-9, 9))
+rows = st.builds(
+    VerdictRow,
+    id=words,
+    content=st.sampled_from(["0f" * 8, "x", "y" * 40]),
+    user=words,
+    subset=words,
+    mirror_of=st.one_of(st.none(), words),
+    outcome=st.sampled_from(Outcome),
+    margin=margins,
+    orders=st.one_of(st.just(()), st.tuples(margins), st.tuples(margins, margins)),
+    chosen_first=st.booleans(),
+    reason=st.one_of(st.none(), words),
+    own_words=st.integers(0, 10**6),
+    lengths=st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)),
+)
+many = st.lists(rows, max_size=30)
+
+
+@given(many, st.integers(1, 7))
+def test_columns_give_back_the_rows(given_rows: list[VerdictRow], chunk: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "CHUNK", chunk)
+        verdicts = Verdicts(iter(given_rows))
+    assert list(verdicts.rows) == given_rows
+    assert verdicts.rows[:3] == given_rows[:3]
+    assert verdicts.keys == [(row.id, row.content) for row in given_rows]
+    assert verdicts.users.tolist() == [row.user for row in given_rows]
+    assert verdicts.subsets.tolist() == [row.subset for row in given_rows]
+    assert list(verdicts.by_id().rows) == sorted(given_rows, key=lambda row: row.id)
+    credits = [row.outcome.credit for row in given_rows]
+    np.testing.assert_array_equal(verdicts.values, np.array(credits, dtype=float))
+    assert {name: list(part.rows) for name, part in verdicts.of_subsets()} == {
+        name: [row for row in given_rows if row.subset == name]
+        for name in dict.fromkeys(row.subset for row in given_rows)
+    }
+    reasons = [row.reason for row in given_rows if row.outcome is Outcome.UNSCORED]
+    told = ["unknown" if reason is None else reason for reason in reasons]
+    assert verdicts.unscored_reasons == {name: told.count(name) for name in sorted(set(told))}
+    both = [row for row in given_rows if len(row.orders) == 2]
+    assert verdicts.orders.shape == (len(both), 2)
+    expected = [[np.nan if o is None else o for o in row.orders] for row in both]
+    np.testing.assert_array_equal(verdicts.orders, np.array(expected).reshape(-1, 2))
+    assert verdicts.chosen_first.tolist() == [row.chosen_first for row in both]
+
+
+@given(many)
+def test_couples_are_rows_that_name_each_other(given_rows: list[VerdictRow]) -> None:
+    numbered = [row.model_copy(update={"id": f"{k}"}) for k, row in enumerate(given_rows)]
+    for k in range(0, len(numbered) - 1, 3):
+        numbered[k] = numbered[k].model_copy(update={"mirror_of": f"{k + 1}"})
+        numbered[k + 1] = numbered[k + 1].model_copy(update={"mirror_of": f"{k}"})
+    position = {row.id: k for k, row in enumerate(numbered)}
+    expected = [
+        [k, position[row.mirror_of]]
+        for k, row in enumerate(numbered)
+        if row.mirror_of in position
+        and k < position[row.mirror_of]
+        and numbered[position[row.mirror_of]].mirror_of == row.id
+    ]
+    assert Verdicts(numbered).couples.tolist() == expected
+
+
+@given(many)
+def test_what_was_saved_is_loaded(
+    tmp_path_factory: pytest.TempPathFactory, given_rows: list[VerdictRow]
+) -> None:
+    path: Path = tmp_path_factory.getbasetemp() / "verdicts.jsonl"
+    verdicts = Verdicts(given_rows)
+    verdicts.save(path)
+    assert list(Verdicts.load(path).rows) == given_rows
+    assert verdicts.same_rows(Verdicts.load(path))
+    changed = [row.model_copy(update={"content": "other"}) for row in given_rows]
+    assert verdicts.same_rows(Verdicts(changed)) == (not given_rows)
