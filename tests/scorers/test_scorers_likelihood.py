@@ -96,16 +96,16 @@ def test_only_the_candidate_that_is_too_long_is_unscored(tiny, tmp_path):
     assert (lifted.values[1], lifted.reasons) == (None, (None, "too long"))
 
 
-def test_scores_do_not_depend_on_batch_tokens_or_on_the_cache(tiny):
+def test_scores_do_not_depend_on_batch_tokens_or_on_the_kernel(tiny):
     slate = make_slate(*RESPONSES, shown=POSTS)
     found = []
     for tokens in (64, 4096):
-        for caches in (True, False):
-            spec = f"likelihood:{tiny.model()}"
-            scorer = build_scorer(spec, Settings(batch_tokens=tokens))
-            scorer.local.model.caches = caches
+        for attention in (None, "sdpa", "eager"):
+            settings = Settings(batch_tokens=tokens, attention=attention)
+            scorer = build_scorer(f"likelihood:{tiny.model()}", settings)
+            assert scorer.local.model.route.tree == (attention is None)
             found.append(scores(scorer, slate).values)
-            scorer.local.model.caches = True
+            assert (scorer.notes() == ()) == (attention is None)
     for values in found[1:]:
         assert values == pytest.approx(found[0], abs=TOLERANCE)
 

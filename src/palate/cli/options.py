@@ -26,7 +26,11 @@ Limit = Annotated[int | None, typer.Option(help="A seeded draw of N rows (couple
 Seed = Annotated[int, typer.Option(help="Seed of every draw.")]
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16 or float16 for local models.")]
 Device = Annotated[str | None, typer.Option(help="Device for local models, e.g. cpu or cuda:0.")]
-BatchTokens = Annotated[int, typer.Option(help="Padded tokens a local model computes at a time.")]
+BatchTokens = Annotated[int, typer.Option(help="Tokens a local model computes at a time.")]
+Attention = Annotated[
+    str | None,
+    typer.Option(help="Kernel of transformers, e.g. sdpa or eager; default shared prefixes."),
+]
 Map = Annotated[
     list[str] | None, typer.Option("--map", help="palate's column=your column; may be repeated.")
 ]
@@ -36,6 +40,16 @@ SkipBadRows = Annotated[bool, typer.Option("--skip-bad-rows", help="Leave bad ro
 MaxLine = Annotated[float, typer.Option("--max-line", help="Longest line read, in MiB.")]
 Trust = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that a model's repository ships.")
+]
+Cache = Annotated[
+    str | None, typer.Option("--cache", help="Folder of endpoints' replies; none is paid twice.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", help="USD that endpoints may cost, in all.")
+]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", help="Where to compute: here (the default) or e.g. ray?workers=4."),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if anything is unscored.")]
 Retry = Annotated[bool, typer.Option("--retry-unscored", help="Ask again for unreadable replies.")]
@@ -51,6 +65,10 @@ def make_settings(
     device: str | None = None,
     batch_tokens: int = 4096,
     trust_remote_code: bool = False,
+    *,
+    attention: str | None = None,
+    cache: str | None = None,
+    max_cost: float | None = None,
 ) -> Settings:
     """Return checked settings; raises `UsageError` naming the flag that is wrong."""
     given = {
@@ -59,6 +77,9 @@ def make_settings(
         "device": device,
         "batch_tokens": batch_tokens,
         "trust_remote_code": trust_remote_code,
+        "attention": attention,
+        "cache": cache,
+        "max_cost": max_cost,
     }
     try:
         return Settings.model_validate(given)

@@ -3,7 +3,7 @@
 from palate.engines.chat import Ask, ChatEndpoint, ChatSettings, Reply
 from palate.engines.chat_template import ChatTemplate, Encoded
 from palate.engines.embedder import Embedder, Embedding, load_embedder, unit_length
-from palate.engines.local import LocalModel, common_prefix, load_local
+from palate.engines.local import LocalModel, Wanted, generate, load_local, route_of, sample
 from palate.engines.reader import Reader
 from palate.engines.scripted import ScriptedChat
 
@@ -19,8 +19,11 @@ __all__ = [
     "Reader",
     "Reply",
     "ScriptedChat",
-    "common_prefix",
+    "Wanted",
+    "generate",
     "load_embedder",
     "load_local",
+    "route_of",
+    "sample",
     "unit_length",
 ]

@@ -74,9 +74,21 @@ class ChatTemplate:
         The end of turn is left out.
         """
         prompt = self.text(messages, generation=True)
-        encoded = self.tokenizer(
-            prompt + self.safe(response), add_special_tokens=False, return_offsets_mapping=True
-        )
+        return self._split(prompt, prompt + self.safe(response))
+
+    def closed(self, messages: tuple[Message, ...], response: str) -> Encoded:
+        """Return prompt and response ids with the end of turn, as a policy is trained on them."""
+        prompt = self.text(messages, generation=True)
+        whole = self.closed_text(messages, response)
+        if not whole.startswith(prompt):
+            raise ModelError(
+                f"{self.tokenizer.name_or_path}: the chat template writes a closed conversation "
+                "that does not begin with its prompt"
+            )
+        return self._split(prompt, whole)
+
+    def _split(self, prompt: str, whole: str) -> Encoded:
+        encoded = self.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
         ends = (end for _, end in encoded["offset_mapping"])
         start = next(
             (k for k, end in enumerate(ends) if end > len(prompt)), len(encoded["input_ids"])

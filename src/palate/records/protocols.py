@@ -43,15 +43,21 @@ class Context(Protocol):
 
 
 class Settings(Record):
-    """How contestants are run; all of it is part of a run's identity."""
+    """How contestants are run; part of a run's identity where not said otherwise."""
 
     seed: int = Field(default=0, ge=0)
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """float32, bfloat16 or float16; by default float32 on a CPU and bfloat16 elsewhere."""
     device: str | None = None
     batch_tokens: int = Field(default=4096, ge=1)
-    """Padded tokens a local model computes at a time."""
+    """Tokens a local model computes at a time."""
+    attention: str | None = None
+    """A kernel that transformers knows, such as sdpa or eager; by default shared prefixes."""
     trust_remote_code: bool = False
+    cache: str | None = None
+    """Folder of an endpoint's earlier replies; names no run, as it changes no number."""
+    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """USD that the endpoints of everything run with this object may cost; names no run."""
 
 
 class Traits(Record):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TypeVar
 
-from palate.engines import ChatTemplate, LocalModel, Reader, load_local
+from palate.engines import ChatTemplate, LocalModel, Reader, load_local, route_of
 from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import cut_to_fit
-from palate.records import Settings, Slate, Traits
+from palate.records import Scores, Settings, Slate, Traits
 from palate.seeding import digest
 from palate.specs import Reference
 
+Item = TypeVar("Item")
 PROMPT = 1024
 """More characters than the longest of palate's prompts adds around its texts."""
 FRAME = 64
@@ -39,22 +41,30 @@ class LocalText:
         """The model's chat template."""
         return self.reader.template
 
+    def notes(self) -> tuple[str, ...]:
+        """Say so where the model is read in padded batches, which costs time and no accuracy."""
+        route = route_of(self.reference, self.head, self.settings)
+        if route is None or route.startswith("shared"):
+            return ()
+        return (f"{self.reference}: read in {route}",)
+
     def traits(self, what: str, prompt: str, **more: object) -> Traits:
         """Return traits whose fingerprint holds weights, precision, prompt and what is computed."""
         folder = resolve(self.reference)
         device = choose_device(self.settings.device)
         dtype = str(choose_dtype(self.settings.dtype, device)).removeprefix("torch.")
         kind = device.split(":", maxsplit=1)[0]
-        tokens = self.settings.batch_tokens
+        tokens, attention = self.settings.batch_tokens, self.settings.attention or "tree"
         details = {
             "reference": str(self.reference),
             "content": folder.content,
             "dtype": dtype,
             "device": kind,
             "batch_tokens": tokens,
+            "attention": attention,
             "prompt": prompt,
         }
-        made = digest(what, folder.content, dtype, kind, tokens, prompt)
+        made = digest(what, folder.content, dtype, kind, tokens, attention, prompt)
         return Traits.model_validate(
             {"fingerprint": made, "details": details, "cuts": True, **more}
         )
@@ -80,6 +90,31 @@ class LocalText:
             return max(found[k] for k in possible)
 
         return cut_to_fit(slate, longest, window)
+
+    def scores(
+        self,
+        groups: Iterable[Sequence[Item]],
+        length: Callable[[Item], int],
+        run: Callable[[Iterable[Sequence[Item]]], Iterator[tuple[int, list[float]]]],
+    ) -> Iterator[tuple[int, Scores]]:
+        """Yield each group's scores; what is longer than the window is not run and unscored."""
+        window = self.model.window or float("inf")
+        fitting: dict[int, list[bool]] = {}
+
+        def that_fit() -> Iterator[Sequence[Item]]:
+            for k, group in enumerate(groups):
+                fitting[k] = [length(item) <= window for item in group]
+                yield [item for item, fits in zip(group, fitting[k], strict=True) if fits]
+
+        for k, found in run(that_fit()):
+            fits, values = fitting.pop(k), iter(found)
+            yield (
+                k,
+                Scores(
+                    values=tuple(next(values) if it else None for it in fits),
+                    reasons=() if all(fits) else tuple(None if it else "too long" for it in fits),
+                ),
+            )
 
     def _surely_fits(self, slate: Slate, reserve: int) -> bool:
         # A token of plain ASCII is at least one character, so counting characters can prove that a

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
+from palate.engines import Wanted
 from palate.errors import ModelError
 from palate.prompts import prompt_hash, render
 from palate.records import Scores, Settings, Slate
@@ -13,6 +13,7 @@ from palate.scorers.causal import LocalText
 from palate.specs import Reference, Spec
 
 EXAMPLE = "classifier:./models/my-rm"
+Ids = Sequence[int]
 
 
 class Classifier:
@@ -55,35 +56,28 @@ class Classifier:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield rewards; a slate's candidates share their prompt's cache."""
-        _ = self._reads_one_token  # asked once, before there are threads
         encoded = (self._encoded(self.reads(slate)) for slate in slates)
-        jobs = ((k, partial(self._score, each)) for k, each in enumerate(encoded))
-        return self.local.model.spread(jobs)
+        return self.local.scores(encoded, len, self._rewards)
 
-    def _score(self, sequences: Sequence[Sequence[int]]) -> Scores:
-        window = self.local.model.window or float("inf")
-        fits = [j for j, ids in enumerate(sequences) if len(ids) <= window]
-        values: list[float | None] = [None] * len(sequences)
-        reasons: list[str | None] = ["too long"] * len(sequences)
-        for j, value in self._rewards([sequences[j] for j in fits]) if fits else ():
-            values[fits[j]], reasons[fits[j]] = value, None
-        return Scores(values=tuple(values), reasons=tuple(reasons) if any(reasons) else ())
-
-    def _rewards(self, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, float]]:
-        if not self._reads_one_token:
-            for j, logits in self.local.model.pooled(sequences):  # such as encoders
-                yield j, float(logits[self._head])
+    def _rewards(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
+        if self._reads_one_token:
+            yield from self._read_off(groups)
             return
-        yield from self._read_off(sequences)
+        for k, group in enumerate(groups):  # such as encoders
+            found = dict(self.local.model.pooled(group))
+            yield k, [float(found[j][self._head]) for j in range(len(group))]
 
-    def _read_off(self, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, float]]:
-        model, head = self.local.model, self._head
-        linear = model.model.score
-        weight = linear.weight[head].float()
-        bias = 0.0 if linear.bias is None else float(linear.bias[head])
-        read = [self.read_position(ids) for ids in sequences]
-        for j, hidden in model.tail(sequences, read, hidden=True):
-            yield j, float(hidden[0] @ weight) + bias
+    def _read_off(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
+        linear = self.local.model.model.score
+        weight = linear.weight[self._head].float()
+        bias = 0.0 if linear.bias is None else float(linear.bias[self._head])
+        wanted = ([self._wanted(ids) for ids in group] for group in groups)
+        for k, found in self.local.model.read(wanted, lambda hidden, _: hidden.float() @ weight):
+            yield k, [float(value[0]) + bias for value in found]
+
+    def _wanted(self, ids: Ids) -> Wanted:
+        read = self.read_position(ids)
+        return Wanted(ids, read, read + 1)
 
     @cached_property
     def _reads_one_token(self) -> bool:
@@ -93,7 +87,7 @@ class Classifier:
             return False
         ids = self._encoded(_HELLO)[0]
         ((_, own),) = model.pooled([ids])
-        ((_, read),) = self._read_off([ids])
+        ((_, (read,)),) = self._read_off([[ids]])
         tolerance = 1e-3 if model.dtype == model.torch.float32 else 0.05
         return abs(read - float(own[self._head])) <= tolerance * (1 + abs(read))
 
@@ -103,11 +97,15 @@ class Classifier:
         return next((k for k in range(len(ids) - 1, -1, -1) if ids[k] != pad), len(ids) - 1)
 
     def notes(self) -> tuple[str, ...]:
-        """Say so where the head does not read the last token."""
+        """Say so where the head does not read the last token, or batches are padded."""
         ids = self._encoded(_HELLO)[0]
+        notes = self.local.notes()
         if self.read_position(ids) == len(ids) - 1:
-            return ()
-        return (f"{self.spec}: pad also ends the turn, so the head reads the token before it",)
+            return notes
+        return (
+            f"{self.spec}: pad also ends the turn, so the head reads the token before it",
+            *notes,
+        )
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
@@ -115,7 +113,7 @@ class Classifier:
         messages = render(cut.question, cut.shown)
         return [self.local.template.closed_text(messages, text) for text in cut.candidates]
 
-    def _encoded(self, slate: Slate) -> list[Any]:
+    def _encoded(self, slate: Slate) -> list[Ids]:
         messages = render(slate.question, slate.shown)
         return [self.local.template.conversation(messages, text) for text in slate.candidates]
 

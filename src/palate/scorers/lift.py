@@ -25,12 +25,11 @@ class Lift:
     def combine(self, parts: Sequence[Scores]) -> Scores:
         """Return the difference of the two likelihoods."""
         shown, blind = parts
-        values = tuple(
-            None if ours is None or theirs is None else ours - theirs
-            for ours, theirs in zip(shown.values, blind.values, strict=True)
-        )
-        reasons = tuple(shown.reason(j) or blind.reason(j) for j in range(len(values)))
-        return Scores(values=values, reasons=reasons if any(reasons) else ())
+        return difference(shown, blind)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say so where the model is read in padded batches."""
+        return self.likelihood.notes()
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield lifts; a slate with nothing shown, or no room to show it, is unscored."""
@@ -41,3 +40,13 @@ class Lift:
             pair = [slate, slate.without_context()]
             found = dict(self.likelihood.score(pair))
             yield k, self.combine([found[0], found[1]])
+
+
+def difference(ours: Scores, theirs: Scores, scale: float = 1.0) -> Scores:
+    """Return scale × (ours − theirs), unscored with its reason where one of the two is."""
+    values = tuple(
+        None if a is None or b is None else scale * (a - b)
+        for a, b in zip(ours.values, theirs.values, strict=True)
+    )
+    reasons = tuple(ours.reason(j) or theirs.reason(j) for j in range(len(values)))
+    return Scores(values=values, reasons=reasons if any(reasons) else ())

@@ -10,6 +10,7 @@ from palate.errors import SpecError
 from palate.records import Record
 
 KIND = re.compile(r"[a-z][a-z0-9_-]*\Z")
+NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e-?[0-9]{1,2})?\Z")
 WHOLE = re.compile(r"[0-9]{1,18}\Z")
 SAFE = "/:@.,~-_"
 """Left as they are in canonical values; everything else outside letters and digits is encoded."""
@@ -89,6 +90,15 @@ class Spec(Record):
                 f"spec {str(self)!r}: {name}={value!r} is not a whole number of {least} or more"
             )
         return int(value)
+
+    def positive(self, name: str, default: float) -> float:
+        """Return an option that must be a number above 0."""
+        value = self.options.get(name)
+        if value is None:
+            return default
+        if not NUMBER.match(value) or not 0 < float(value) < float("inf"):
+            raise SpecError(f"spec {str(self)!r}: {name}={value!r} is not a number above 0")
+        return float(value)
 
 
 def _options(text: str, query: str) -> dict[str, str]:

@@ -17,28 +17,31 @@ Result = TypeVar("Result")
 MOST_WORKERS = 8
 
 
+def workers(torch: Any, device: str) -> int:
+    """Return how many jobs run side by side: on an accelerator, or with one thread, one."""
+    return min(torch.get_num_threads(), MOST_WORKERS) if device == "cpu" else 1
+
+
 def spread(
     torch: Any, device: str, jobs: Iterable[tuple[Key, Callable[[], Result]]]
 ) -> Iterator[tuple[Key, Result]]:
     """Yield (key, result) in order; jobs are drawn by the caller's thread, a few ahead.
 
-    So what makes the jobs, such as a tokenizer, need not be safe between threads. On an
-    accelerator, or with one thread, jobs run one by one.
+    So what makes the jobs, such as a tokenizer, need not be safe between threads.
     """
-    threads = torch.get_num_threads()
-    workers = min(threads, MOST_WORKERS) if device == "cpu" else 1
-    if workers < 2:
+    threads, most = torch.get_num_threads(), workers(torch, device)
+    if most < 2:
         for key, job in jobs:
             yield key, job()
         return
-    each = threads // workers
+    each = threads // most
     waiting: deque[tuple[Key, Future[Result]]] = deque()
     torch.set_num_threads(each)
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(each,))
+    pool = ThreadPoolExecutor(most, initializer=torch.set_num_threads, initargs=(each,))
     try:
         for key, job in jobs:
             waiting.append((key, pool.submit(job)))
-            if len(waiting) > workers:
+            if len(waiting) > most:
                 first, future = waiting.popleft()
                 yield first, future.result()
         while waiting:

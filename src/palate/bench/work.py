@@ -1,0 +1,83 @@
+"""What is measured: prompts and responses of real words, of seeded lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from palate.benchmarks import load_benchmark
+from palate.engines import LocalModel
+from palate.seeding import rng
+
+SPREAD = (0.4, 1.6)
+"""Lengths are uniform between these multiples of their mean."""
+RESPONSE = 128
+
+
+class Case(NamedTuple):
+    """Slates of one shape; means are in tokens."""
+
+    name: str
+    prefix: int
+    candidates: int
+    slates: int
+    repeats: int = 1
+    response: int = RESPONSE
+
+
+PAIRS = {256: 12, 512: 12, 1024: 8, 1500: 8, 2048: 4}
+FULL = (
+    *(
+        Case(f"pairs, P = {prefix}", prefix, 2, slates, 5 if prefix == 1500 else 1)
+        for prefix, slates in PAIRS.items()
+    ),
+    Case("best of 16, P = 1024", 1024, 16, 2, 5),
+)
+QUICK = (Case("pairs, P = 1024", 1024, 2, 4), Case("best of 8, P = 512", 512, 8, 1))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Per slate, its sequences; a response starts at `start` of each."""
+
+    slates: tuple[tuple[tuple[int, ...], ...], ...]
+    starts: tuple[int, ...]
+
+    @property
+    def groups(self) -> list[list[tuple[Sequence[int], int]]]:
+        """The slates as an engine takes them."""
+        return [
+            [(ids, start) for ids in slate]
+            for slate, start in zip(self.slates, self.starts, strict=True)
+        ]
+
+    @property
+    def rows(self) -> list[tuple[Sequence[int], int]]:
+        """Every response by itself, in the order of the data."""
+        return [row for group in self.groups for row in group]
+
+
+def draw_work(local: LocalModel, case: Case, seed: int = 0) -> Work:
+    """Draw slates whose prompts and responses are runs of the bundled benchmark's words."""
+    ids = _words(local)
+    stream = rng("bench", seed, case.name)
+
+    def run(mean: int) -> tuple[int, ...]:
+        length = round(mean * stream.uniform(*SPREAD))
+        first = int(stream.integers(len(ids)))
+        return tuple(ids[(first + k) % len(ids)] for k in range(length))
+
+    slates, starts = [], []
+    for _ in range(case.slates):
+        prompt = run(case.prefix)
+        slates.append(tuple(prompt + run(case.response) for _ in range(case.candidates)))
+        starts.append(len(prompt))
+    return Work(tuple(slates), tuple(starts))
+
+
+def _words(local: LocalModel) -> list[int]:
+    pairs = load_benchmark("tasting").pairs
+    texts = [text for pair in pairs for text in (*(p.text for p in pair.profile), pair.chosen)]
+    text = "\n\n".join(dict.fromkeys(texts))
+    return [int(token) for token in local.tokenizer(text, add_special_tokens=False)["input_ids"]]

@@ -1,0 +1,251 @@
+"""Attention over a pack: every token sees its own run so far and its ancestors, nothing else.
+
+For a token t of a node with ancestors a: softmax over (own run up to t) ∪ (all of every a). Each
+part is computed by itself and merged by its log-sum-exp (online softmax), so keys that many
+sequences share are read once for all of them and copied for none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from palate.engines.local.tree import Segment
+from palate.models import import_torch, import_transformers
+
+if TYPE_CHECKING:
+    import torch
+
+NAME = "palate_tree"
+ROWS = 512
+"""Query rows at a time where attention is written out."""
+FOREIGN = ("softcap", "s_aux", "position_bias", "cache")
+"""What some models ask of attention and a tree does not give."""
+KeysValues = tuple["torch.Tensor", "torch.Tensor"]
+
+
+@dataclass
+class Layout:
+    """What the attention layers of one forward pass must know, and what they leave behind."""
+
+    segments: Sequence[Segment] = ()
+    past: Sequence[Sequence[KeysValues]] = ()
+    """Of each segment kept before, per layer, keys and values, which every token sees."""
+    keep: int | None = None
+    """The segment whose keys and values are kept."""
+    rows: Steps | None = None
+    """Where given, every token of the pack is the next step of a row of its own."""
+    kept: list[KeysValues] = field(default_factory=list)
+    layers: int = 1
+    """How many layers attend, where it is known."""
+    layer: int = 0
+    memory: list[torch.Tensor] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+    """What a layer asked for that a tree does not give."""
+    reach: int | None = None
+    """The smallest window of a layer: longer sequences need another path."""
+
+
+@dataclass
+class Steps:
+    """Keys and values of each row's own steps: per layer, n × heads × room × d."""
+
+    room: int
+    taken: int = 0
+    buffers: list[KeysValues] = field(default_factory=list)
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.buffers = [(keys[rows], values[rows]) for keys, values in self.buffers]
+
+
+_now = threading.local()
+
+
+@contextlib.contextmanager
+def reading(layout: Layout) -> Iterator[Layout]:
+    """Let the attention layers of this thread follow a layout."""
+    _now.layout = layout
+    try:
+        yield layout
+    finally:
+        _now.layout = None
+
+
+def register() -> None:
+    """Make the tree known to transformers; where a thread follows no layout it is plain sdpa."""
+    transformers = import_transformers()
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+    def attention(
+        module: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **given: Any,
+    ) -> tuple[torch.Tensor, None]:
+        layout: Layout | None = getattr(_now, "layout", None)
+        if layout is None:
+            found = sdpa_attention_forward(module, query, key, value, attention_mask, **given)
+            return found[0], None
+        if not getattr(module, "is_causal", True) or given.get("is_causal") is False:
+            layout.strange.append("attention in both directions")
+        layout.strange += [name for name in FOREIGN if given.get(name) is not None]
+        if given.get("sliding_window"):
+            _within(layout, given["sliding_window"])
+        scale = given.get("scaling") or query.shape[-1] ** -0.5
+        attend = _attend_rows if layout.rows is not None else _attend_tree
+        out = attend(layout, query, key, value, scale)
+        layout.layer += 1
+        return out.transpose(1, 2), None
+
+    def mask(**given: Any) -> torch.Tensor | None:
+        layout: Layout | None = getattr(_now, "layout", None)
+        if layout is None:
+            found: torch.Tensor | None = sdpa_mask(**given)
+            return found
+        if given.get("local_size"):
+            _within(layout, given["local_size"])
+        elif given.get("mask_function") is not causal_mask_function:
+            layout.strange.append("a mask of its own")
+        return None
+
+    transformers.AttentionInterface.register(NAME, attention)
+    transformers.AttentionMaskInterface.register(NAME, mask)
+
+
+def _within(layout: Layout, window: int) -> None:
+    layout.reach = min(window, layout.reach or window)
+
+
+def _attend_tree(
+    layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> torch.Tensor:
+    torch = import_torch()
+    out = torch.empty_like(query)
+    weight = query.new_empty(query.shape[:-1], dtype=torch.float32)
+    for start, stop, *_ in layout.segments:
+        run = slice(start, stop)
+        out[:, :, run], weight[:, :, run] = causal(
+            query[:, :, run], key[:, :, run], value[:, :, run], scale
+        )
+    for start, stop, below, *_ in layout.segments:
+        if below > stop:
+            under = slice(stop, below)
+            seen = key[:, :, start:stop], value[:, :, start:stop]
+            _merge(out, weight, under, dense(query[:, :, under], *seen, scale))
+    for kept in layout.past:
+        every = slice(0, query.shape[2])
+        _merge(out, weight, every, dense(query, *kept[layout.layer], scale))
+    if layout.keep is not None:
+        start, stop, *_ = layout.segments[layout.keep]
+        layout.kept.append(_kept(layout, key[:, :, start:stop], value[:, :, start:stop]))
+    return out
+
+
+def _kept(layout: Layout, key: torch.Tensor, value: torch.Tensor) -> KeysValues:
+    # All layers of a run in one piece of memory: many small ones would leave holes behind.
+    layers = max(layout.layers, 1)
+    if layout.layer % layers == 0:
+        layout.memory = [it.new_empty(layers, *it.shape) for it in (key, value)]
+    keys, values = (room[layout.layer % layers] for room in layout.memory)
+    return keys.copy_(key), values.copy_(value)
+
+
+def _merge(out: torch.Tensor, weight: torch.Tensor, rows: slice, more: KeysValues) -> None:
+    # Two softmaxes over disjoint keys: each result counts by its share of the summed weights.
+    torch = import_torch()
+    ours, theirs = weight[:, :, rows], more[1]
+    share = torch.sigmoid(theirs - ours).unsqueeze(-1)
+    out[:, :, rows] = torch.lerp(out[:, :, rows], more[0], share.to(out.dtype))
+    weight[:, :, rows] = torch.logaddexp(ours, theirs)
+
+
+def _attend_rows(
+    layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> torch.Tensor:
+    steps = layout.rows
+    assert steps is not None
+    fresh = [it.permute(2, 1, 0, 3) for it in (key, value)]  # one row each: n × heads × 1 × d
+    if layout.layer == len(steps.buffers):
+        made = [it.new_empty(*it.shape[:2], steps.room, it.shape[-1]) for it in fresh]
+        steps.buffers.append((made[0], made[1]))
+    buffers = steps.buffers[layout.layer]
+    for buffer, it in zip(buffers, fresh, strict=True):
+        buffer[:, :, steps.taken : steps.taken + 1] = it
+    keys, values = (buffer[:, :, : steps.taken + 1] for buffer in buffers)
+    own, weight = dense(query.permute(2, 1, 0, 3), keys, values, scale)
+    out, total = own.permute(2, 1, 0, 3).clone(), weight.permute(2, 1, 0).clone()
+    for kept in layout.past:
+        every = slice(0, query.shape[2])
+        _merge(out, total, every, dense(query, *kept[layout.layer], scale))
+    return out
+
+
+def causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> KeysValues:
+    """Return attention of a run to itself, and the log of each row's summed weights (float32).
+
+    Shapes: query 1 × heads × t × d, key and value 1 × groups × t × d; heads are dealt to groups in
+    order.
+    """
+    groups = query.shape[1] // key.shape[1]
+    if query.device.type == "cpu":  # the repeated heads are a view
+        lead = query[0].unflatten(0, (-1, groups))
+        keys, values = (it[0].unsqueeze(1).expand(-1, groups, -1, -1) for it in (key, value))
+        out, weight = _kernel(lead, keys, values, True, scale)
+        return out.flatten(0, 1).unsqueeze(0), weight.flatten(0, 1).unsqueeze(0)
+    keys, values = (it.repeat_interleave(groups, dim=1) for it in (key, value))
+    return _kernel(query, keys, values, True, scale)
+
+
+def dense(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> KeysValues:
+    """Return attention of every query to every key, and the log of each row's summed weights.
+
+    Shapes: query b × heads × t × d, key and value b × groups × s × d.
+    """
+    groups, rows = query.shape[1] // key.shape[1], query.shape[2]
+    # Without a mask one row is like another: the heads of a group go on the row axis.
+    folded = query.unflatten(1, (-1, groups)).flatten(2, 3)
+    out, weight = _kernel(folded, key, value, False, scale)
+    apart = (groups, rows)
+    return out.unflatten(2, apart).flatten(1, 2), weight.unflatten(2, apart).flatten(1, 2)
+
+
+def _kernel(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool, scale: float
+) -> KeysValues:
+    torch = import_torch()
+    same = query.shape[-1] == value.shape[-1]
+    if query.device.type == "cpu" and same:
+        flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        out, weight = flash(query, key, value, 0.0, is_causal, scale=scale)
+        return out, weight
+    if query.device.type == "cuda" and same and query.dtype != torch.float32:
+        flash = torch.ops.aten._scaled_dot_product_flash_attention
+        out, weight = flash(query, key, value, 0.0, is_causal, scale=scale)[:2]
+        return out, weight
+    return written_out(query, key, value, is_causal, scale)
+
+
+def written_out(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool, scale: float
+) -> KeysValues:
+    """Return what the fast kernels return, by the formula, in float32, some rows at a time."""
+    torch = import_torch()
+    outs, weights = [], []
+    for first in range(0, query.shape[-2], ROWS):
+        some = query[..., first : first + ROWS, :].float()
+        scores = some @ key.float().transpose(-1, -2) * scale
+        if is_causal:
+            rows = torch.arange(first, first + some.shape[-2], device=query.device)
+            later = torch.arange(key.shape[-2], device=query.device) > rows[:, None]
+            scores = scores.masked_fill(later, float("-inf"))
+        weight = torch.logsumexp(scores, dim=-1)
+        outs.append((torch.exp(scores - weight[..., None]) @ value.float()).to(query.dtype))
+        weights.append(weight)
+    return torch.cat(outs, dim=-2), torch.cat(weights, dim=-1)

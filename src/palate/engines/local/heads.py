@@ -1,0 +1,106 @@
+"""From hidden states to numbers: log-probabilities, label logits, distributions, pooled rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from palate.engines.local.forward import Reduce, halve, pad, padded
+from palate.engines.local.loading import LOGIT_ROWS, Loaded
+
+if TYPE_CHECKING:
+    import torch
+
+CLOSE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
+
+
+class Head:
+    """A language model's head, applied to the rows that are wanted and to no others.
+
+    Where the model does more to its logits than palate knows (asked of the model itself), `apart`
+    is False, and what comes in are the model's own logits.
+    """
+
+    def __init__(self, local: Loaded) -> None:
+        self.torch = local.torch
+        self.linear = local.model.get_output_embeddings()
+        config = local.model.config.get_text_config()
+        self.cap = getattr(config, "final_logit_softcapping", None)
+        self.scale = getattr(config, "logit_scale", None) or 1.0  # Cohere
+        self.scale /= getattr(config, "logits_scaling", None) or 1.0  # Granite
+        self.apart = self._is_linear(local)
+
+    def _is_linear(self, local: Loaded) -> bool:
+        if self.linear is None or not hasattr(self.linear, "weight"):
+            return False
+        tokens = self.torch.tensor([[1, 2, 3, 4]], device=local.device)
+        with self.torch.inference_mode():
+            own = local.model(input_ids=tokens).logits[0].float()
+            ours = self._logits(local.model.base_model(input_ids=tokens).last_hidden_state[0])
+        close = CLOSE[str(local.dtype).removeprefix("torch.")]
+        return bool(ours.shape == own.shape and (ours - own).abs().max() <= close)
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self._shaped(self.linear(hidden).float())
+
+    def _shaped(self, logits: torch.Tensor) -> torch.Tensor:
+        logits = logits * self.scale if self.scale != 1 else logits
+        return self.cap * self.torch.tanh(logits / self.cap) if self.cap else logits
+
+    def _chunks(self, outputs: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+        for first in range(0, len(outputs), LOGIT_ROWS):
+            rows = slice(first, first + LOGIT_ROWS)
+            yield rows, self._logits(outputs[rows]) if self.apart else outputs[rows].float()
+
+    def log_probabilities(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+        """Return log p of the token that follows each row."""
+        found = [
+            -self.torch.nn.functional.cross_entropy(logits, following[rows], reduction="none")
+            for rows, logits in self._chunks(outputs)
+        ]
+        return self.torch.cat(found).cpu()
+
+    def distributions(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+        """Return log p of every token after each row."""
+        del following
+        logs = [self.torch.log_softmax(logits, dim=-1) for _, logits in self._chunks(outputs)]
+        return self.torch.cat(logs).cpu()
+
+    def of_labels(self, labels: Sequence[int]) -> Reduce:
+        """Return what makes the logits of these labels.
+
+        They are computed in float32 on the labels alone: in bfloat16 logits near 20 step by 0.125,
+        which makes ties.
+        """
+        if not self.apart:
+            return lambda outputs, following: outputs[:, list(labels)].float().cpu()
+        ids = self.torch.tensor(list(labels), device=self.linear.weight.device)
+        weight = self.linear.weight[ids].float()
+        bias = getattr(self.linear, "bias", None)
+        shift: Any = bias[ids].float() if bias is not None else 0.0
+
+        def reduce(outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+            del following
+            return self._shaped(outputs.float() @ weight.T + shift).cpu()
+
+        return reduce
+
+
+def pooled(local: Loaded, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield (position, the logits of a classification model's own head)."""
+    token = local.model.config.get_text_config().pad_token_id
+    todo = list(range(len(sequences)))
+    while todo:
+        budget = local.budget if token is not None else 0
+        batch = next(padded([len(sequences[k]) for k in todo], budget))
+        rows = [todo[k] for k in batch]
+        try:
+            with local.torch.inference_mode():
+                inputs = pad(local, [sequences[k] for k in rows], token or 0)
+                found = local.model(**inputs).logits.float()
+        except (RuntimeError, MemoryError) as error:
+            halve(local, error)
+            continue
+        for row, k in enumerate(rows):
+            yield k, found[row].cpu()
+        todo = [k for k in todo if k not in set(rows)]

@@ -1,0 +1,115 @@
+"""A transformers model and its tokenizer, loaded."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from palate.errors import ModelError
+from palate.models import choose_device, choose_dtype, import_torch, import_transformers, resolve
+from palate.records import Settings
+from palate.specs import Reference
+
+LOGIT_ROWS = 64
+"""Rows of logits held at a time: a vocabulary is wide."""
+HEADS = {"causal": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassification"}
+LACKING = {
+    "classifier": "no trained classifier (see: palate train classifier)",
+    "causal": "no language model that can write or read off probabilities",
+}
+
+
+class Route(NamedTuple):
+    """How sequences are read, and why not as a tree where they are not."""
+
+    tree: bool
+    why: str = ""
+    reach: int | None = None
+    """Sequences longer than this go the other way: a layer sees no further."""
+
+    def __str__(self) -> str:
+        if not self.tree:
+            return f"padded batches ({self.why})"
+        limit = f" up to {self.reach} tokens" if self.reach else ""
+        return f"shared prefixes{limit}"
+
+
+class Loaded:
+    """A model in this process, its tokenizer, and how it is read."""
+
+    def __init__(self, reference: Reference, head: str, settings: Settings) -> None:
+        torch, transformers = import_torch(), import_transformers()
+        self.folder = resolve(reference)
+        self.reference, self.settings, self.torch = reference, settings, torch
+        self.device = choose_device(settings.device)
+        self.dtype = choose_dtype(settings.dtype, self.device)
+        self.budget = settings.batch_tokens
+        options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
+        if settings.attention not in (None, "tree"):
+            options["attn_implementation"] = settings.attention
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+                self.folder.path, trust_remote_code=settings.trust_remote_code
+            )
+            loader = getattr(transformers, HEADS[head])
+            self.model, info = loader.from_pretrained(
+                self.folder.path,
+                dtype=self.dtype,
+                output_loading_info=True,
+                use_safetensors=True,
+                **options,
+            )
+        except Exception as error:  # what a broken folder raises is anybody's guess
+            raise ModelError(f"{reference}: cannot be loaded ({first_line(error)})") from error
+        missing = sorted(info["missing_keys"])
+        if missing:
+            raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {LACKING[head]}")
+        self.model.to(self.device).eval()
+        self.route, self.layers = Route(False, "not asked yet"), 1
+
+    @property
+    def window(self) -> int | None:
+        """Tokens the model can read, or None if it declares no limit."""
+        config = self.model.config.get_text_config()
+        positions = getattr(config, "max_position_embeddings", None)
+        embeddings = getattr(self.model.base_model, "embeddings", None)
+        padding = getattr(embeddings, "padding_idx", None)
+        if positions is not None and padding is not None:
+            positions -= padding + 1  # RoBERTa counts positions from there
+        limits = [positions, self.tokenizer.model_max_length]
+        real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
+        return min(real) if real else None
+
+    def memory(self, longest: int, side_by_side: int = 1) -> int:
+        """Return the bytes beyond the model that reading may take, however much is read.
+
+        Activations of the tokens at a time; per worker the logits in hand, and the keys and values
+        of one sequence of `longest` tokens, which are kept where a slate is cut.
+        """
+        config = self.model.config.get_text_config()
+        heads = config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        groups = getattr(config, "num_key_value_heads", None) or heads
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        values = 8 * config.hidden_size + 4 * inner + 3 * (heads + 2 * groups) * width
+        token = values * self.dtype.itemsize + 3 * config.hidden_size * 4  # norms are in float32
+        kept = 2 * config.num_hidden_layers * groups * width * self.dtype.itemsize
+        logits = LOGIT_ROWS * config.vocab_size * (self.dtype.itemsize + 8)
+        return int(self.budget * token + side_by_side * (logits + longest * kept))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a manifest must hold of this model."""
+        return {
+            "reference": str(self.reference),
+            "content": self.folder.content,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.torch.device(self.device).type,
+            "attention": self.model.config._attn_implementation,
+            "batch_tokens": self.settings.batch_tokens,
+            "route": str(self.route),
+        }
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,79 @@
+"""Which way a model can read: a tree of shared beginnings, or padded batches.
+
+Asked of the model itself, never of a list of names: a small tree is read, and each of its sequences
+alone; if the two agree and no layer asked for what a tree does not give, the tree it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from palate.engines.local.attention import NAME, Layout, register
+from palate.engines.local.forward import forward_pack, is_out_of_memory
+from palate.engines.local.loading import Loaded, Route
+from palate.engines.local.tree import packs, plant
+
+SHARED, OWN = 24, 7
+"""Tokens of the probe's beginning and of its two ends."""
+CLOSE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+"""How far hidden states may differ, relative to their largest number."""
+
+
+def find_route(local: Loaded, asked: str | None) -> Route:
+    """Return how this model is read, and leave its attention set for it."""
+    if asked not in (None, "tree"):
+        return Route(False, f"attention={asked}")
+    before = local.model.config._attn_implementation
+    register()
+    try:
+        sequences = _sequences(local)
+        with local.torch.inference_mode():
+            plain = [_alone(local, ids) for ids in sequences]
+        local.model.set_attn_implementation(NAME)
+        route = _probe(local, sequences, plain)
+    except Exception as error:  # what a model raises that cannot is anybody's guess
+        if is_out_of_memory(error):
+            raise
+        route = Route(False, f"its layers do not take it: {type(error).__name__}")
+    if not route.tree:
+        local.model.set_attn_implementation(before)
+    return route
+
+
+def _sequences(local: Loaded) -> list[list[int]]:
+    size = local.model.get_input_embeddings().weight.shape[0]
+    tokens = [(7 * k * k + 3 * k + 1) % size for k in range(SHARED + 2 * OWN)]
+    return [tokens[: SHARED + OWN], [*tokens[:SHARED], *tokens[-OWN:]]]
+
+
+def _probe(local: Loaded, sequences: Sequence[Sequence[int]], plain: Sequence[Any]) -> Route:
+    torch = local.torch
+    (pack,) = packs(plant(sequences, least=1), 10 * SHARED)
+    layout = Layout(pack.segments)
+    with torch.inference_mode():
+        ours = forward_pack(local, pack, layout, False).float()
+    layers = getattr(local.model.config.get_text_config(), "num_hidden_layers", None)
+    if layout.strange:
+        return Route(False, ", ".join(dict.fromkeys(layout.strange)))
+    if layers is None or layout.layer != layers:
+        return Route(False, f"{layout.layer} of {layers} layers attend")
+    if layout.reach is not None and layout.reach < SHARED + OWN:
+        return Route(False, f"a layer sees {layout.reach} tokens")
+    order = pack.segments[0].sequences
+    theirs = torch.cat([plain[order[0]][:SHARED], *(plain[k][SHARED:] for k in _leaves(pack))])
+    close = CLOSE[str(local.dtype).removeprefix("torch.")]
+    apart = float((ours - theirs).abs().max() / theirs.abs().max())
+    if not apart <= close:
+        return Route(False, f"a tree changes its outputs by {apart:.1g}")
+    local.layers = layout.layer
+    return Route(True, reach=layout.reach)
+
+
+def _leaves(pack: Any) -> Sequence[int]:
+    return [segment.sequences[0] for segment in pack.segments[1:]]
+
+
+def _alone(local: Loaded, ids: Sequence[int]) -> Any:
+    tokens = local.torch.tensor([list(ids)], device=local.device)
+    return local.model.base_model(input_ids=tokens).last_hidden_state[0].float()

@@ -1,0 +1,47 @@
+"""A reward model that gives every token a reward: its own log-probability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from palate.prompts import render
+from palate.records import Settings, Slate
+from palate.scorers.likelihood import Likelihood
+from palate.specs import Spec
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Autoregressive(Likelihood):
+    """r(x, y) = β Σ_t log π_r(y_t | x, y_<t), the end of turn included (GenARM, section 3.1).
+
+    β only scales; a margin is a log-odds, and calibrated as one, where `?beta=` gives the β of
+    training.
+    """
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.only({"beta"})
+        self.beta = spec.positive("beta", 1.0)
+        self._load(
+            spec.need_reference("autoregressive:./models/my-arm"),
+            settings,
+            f"{self.beta:g} sum log p(response, end of turn)",
+            log_odds="beta" in spec.options,
+        )
+
+    def value(self, logp: torch.Tensor) -> float:
+        """Return the sum of the tokens' rewards."""
+        return self.beta * float(logp.double().sum())
+
+    def encoded(self, slate: Slate) -> list[tuple[Sequence[int], int]]:
+        """Return, per candidate, the token ids of the closed conversation, and where it starts."""
+        messages = render(slate.question, slate.shown)
+        return [self.local.template.closed(messages, text) for text in slate.candidates]
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the model reads, one text per candidate."""
+        cut = self.reads(slate)
+        messages = render(cut.question, cut.shown)
+        return [self.local.template.closed_text(messages, text) for text in cut.candidates]

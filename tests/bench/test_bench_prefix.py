@@ -1,0 +1,99 @@
+"""The bench measures what it says, on a tiny model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from palate.bench import FULL, Case, as_rows, bench_prefix, plot
+from palate.bench.operations import Costs, dense_operations, tree_operations, tree_tokens
+from palate.bench.work import SPREAD, Work, draw_work
+from palate.engines import LocalModel
+from palate.errors import UsageError
+from palate.records import Settings
+from palate.specs import Reference
+
+CASES = (Case("pairs", 60, 2, 3, 2, response=20), Case("best of 4", 40, 4, 2, response=20))
+COSTS = Costs(token=10.0, logits=100.0, attention=1.0)
+
+
+def test_every_column_is_measured_and_the_ways_agree(tiny):
+    found = bench_prefix(tiny.model(), cases=CASES, settings=Settings(dtype="float32"))
+    assert [one.case for one in found] == ["pairs", "best of 4", "best of 4"]
+    for one in found:
+        assert min(one.usual_s, one.sorted_s, one.shared_s, one.roof_share, one.token_share) > 0
+        assert one.speedup == pytest.approx(one.usual_s / one.shared_s)
+        assert 1 < one.token_ideal < one.candidates
+        assert one.max_abs_difference <= 1e-4
+        assert one.rank_flips == 0
+    assert list(as_rows(found)[0]) == [
+        "case", "dtype", "prefix_tokens", "response_tokens", "candidates", "usual_s", "sorted_s",
+        "shared_s", "speedup", "token_ideal", "roof_share", "token_share", "max_abs_difference",
+        "rank_flips",
+    ]  # fmt: skip
+
+
+def test_float32_is_measured_beside_another_dtype(tiny):
+    found = bench_prefix(tiny.model(), cases=CASES[:1], settings=Settings(dtype="bfloat16"))
+    assert [one.dtype for one in found] == ["bfloat16", "float32"]
+    assert found[1].max_abs_difference <= 1e-4 < found[0].max_abs_difference
+
+
+def test_work_is_drawn_anew_the_same_with_the_lengths_it_says(tiny):
+    local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
+    case = Case("many", 100, 3, 60, response=50)
+    work = draw_work(local, case)
+    assert work == draw_work(local, case)
+    assert all(SPREAD[0] * 100 - 1 <= n <= SPREAD[1] * 100 + 1 for n in work.starts)
+    assert sum(work.starts) / 60 == pytest.approx(100, rel=0.1)
+    own = [len(ids) - start for ids, start in work.rows]
+    assert len(own) == 180
+    assert sum(own) / 180 == pytest.approx(50, rel=0.1)
+    for slate, start in zip(work.slates, work.starts, strict=True):
+        assert len({ids[:start] for ids in slate}) == 1
+        assert len(set(slate)) == 3
+
+
+def test_operations_are_counted_by_hand():
+    shared = tuple(range(20))
+    work = Work((((*shared, 50, 51), (*shared, 60)),), (20,))
+    assert tree_tokens(work) == 23
+    keys = 20 * 21 / 2 + (21 + 22) + 21
+    assert tree_operations(COSTS, work) == 23 * 10 + 3 * 100 + keys
+    assert dense_operations(COSTS, 4) == 4 * 10 + 10
+    assert dense_operations(COSTS, 4, logits=2) == 4 * 10 + 10 + 200
+
+
+def test_operations_equal_what_torch_counts(tiny):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from palate.bench.operations import costs_of
+
+    local = LocalModel(Reference.parse(tiny.model()), "causal", Settings(attention="eager"))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        local.model(input_ids=torch.arange(64)[None])
+    costs = costs_of(local)
+    square = 64 * 64 * costs.attention  # eager attention computes the masked half too
+    assert counter.get_total_flops() == 64 * costs.token + 64 * costs.logits + square
+
+
+def test_a_model_that_shares_nothing_is_refused(tiny):
+    with pytest.raises(UsageError, match="nothing to measure"):
+        bench_prefix(tiny.model("MambaForCausalLM", state_size=4), cases=CASES)
+
+
+def test_the_full_bench_is_what_the_documentation_says():
+    assert [(case.prefix, case.candidates) for case in FULL] == [
+        (256, 2), (512, 2), (1024, 2), (1500, 2), (2048, 2), (1024, 16),
+    ]  # fmt: skip
+    assert [case.repeats for case in FULL] == [1, 1, 1, 5, 1, 5]
+
+
+def test_the_picture_is_written_or_refused_in_one_line(tiny, tmp_path):
+    found = bench_prefix(tiny.model(), cases=CASES[:1], settings=Settings(dtype="float32"))
+    for name in ("bench.svg", "bench.png"):
+        plot(found, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 5000
+    for wrong in (tmp_path / "none" / "bench.svg", tmp_path / "bench.doc"):
+        with pytest.raises(UsageError, match="cannot be written"):
+            plot(found, wrong)

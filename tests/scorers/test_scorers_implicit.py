@@ -1,0 +1,143 @@
+"""Rewards that policies stand for, against the models themselves."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+import transformers
+
+from palate import evaluate
+from palate.benchmarks import load_benchmark
+from palate.errors import SpecError
+from palate.evaluation import Options
+from palate.prompts import render
+from palate.records import Settings
+from palate.scorers import build_scorer
+from tiny import change_json, make_slate
+
+TOLERANCE = 1e-3
+RESPONSES = ("Tea.", "Coffee, black, in a tin mug by the fire.", "Neither; it is late.")
+POSTS = ("I roast my own beans.", "Tea is for when I am ill.")
+
+
+def summed(folder, slate):
+    """Sum the log-probabilities of the closed turn's tokens after the prompt, model alone."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    turns = [{"role": m.role, "content": m.content} for m in render(slate.question, slate.shown)]
+    prompt = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    n = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+    found = []
+    for text in slate.candidates:
+        closed = [*turns, {"role": "assistant", "content": text}]
+        whole = tokenizer.apply_chat_template(closed, tokenize=False)
+        ids = tokenizer(whole, add_special_tokens=False)["input_ids"]
+        with torch.inference_mode():
+            logp = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        found.append(sum(float(logp[k - 1, ids[k]]) for k in range(n, len(ids))))
+    return found
+
+
+def other(tiny):
+    """Return a second policy over the same tokens."""
+    return tiny.model(rms_norm_eps=1e-2, num_hidden_layers=1)
+
+
+def scores(scorer, slate):
+    return dict(scorer.score([slate]))[0]
+
+
+def test_an_autoregressive_reward_is_the_sum_of_its_tokens(tiny):
+    folder = tiny.model()
+    slate = make_slate(*RESPONSES, shown=POSTS)
+    expected = summed(folder, slate)
+    assert scores(build_scorer(f"autoregressive:{folder}"), slate).values == pytest.approx(
+        expected, abs=TOLERANCE
+    )
+    halved = scores(build_scorer(f"autoregressive:{folder}?beta=0.5"), slate)
+    assert halved.values == pytest.approx([v / 2 for v in expected], abs=TOLERANCE)
+
+
+def test_an_implicit_reward_is_the_scaled_difference_from_the_reference(tiny):
+    policy, reference = tiny.model(), other(tiny)
+    slate = make_slate(*RESPONSES, shown=POSTS)
+    pairs = zip(summed(policy, slate), summed(reference, slate), strict=True)
+    found = scores(build_scorer(f"implicit:{policy}?reference={reference}&beta=0.1"), slate)
+    expected = [0.1 * (a - b) for a, b in pairs]
+    assert found.values == pytest.approx(expected, abs=TOLERANCE)
+    assert max(expected) - min(expected) > 10 * TOLERANCE
+    free = scores(build_scorer(f"implicit:{policy}?reference=none"), slate)
+    assert free.values == pytest.approx(summed(policy, slate), abs=TOLERANCE)
+
+
+def test_a_policy_against_itself_has_no_preferences(tiny):
+    found = scores(
+        build_scorer(f"implicit:{tiny.model()}?reference={tiny.model()}"), make_slate(*RESPONSES)
+    )
+    assert found.values == (0.0, 0.0, 0.0)
+
+
+def test_a_margin_is_a_log_odds_only_where_beta_and_a_reference_are_given(tiny):
+    one, two = tiny.model(), other(tiny)
+
+    def log_odds(spec):
+        return build_scorer(spec).traits.log_odds
+
+    assert log_odds(f"implicit:{one}?reference={two}&beta=0.1")
+    assert not log_odds(f"implicit:{one}?reference={two}")
+    assert not log_odds(f"implicit:{one}?reference=none&beta=0.1")
+    assert log_odds(f"autoregressive:{one}?beta=0.05")
+    assert not log_odds(f"autoregressive:{one}")
+
+
+def test_policy_and_reference_are_shown_the_same_even_if_one_window_is_shorter(tiny, tmp_path):
+    short = tmp_path / "short"
+    shutil.copytree(other(tiny), short)
+    change_json(short / "config.json", max_position_embeddings=130)
+    slate = make_slate(*RESPONSES, shown=["beans " * 30, "tea " * 30])
+    scorer = build_scorer(f"implicit:{tiny.model()}?reference={short}")
+    cut = scorer.reads(slate)
+    assert len(cut.shown) < 2
+    assert all(term.contestant.reads(slate) == cut for term in scorer.terms)
+    pairs = zip(summed(tiny.model(), cut), summed(short, cut), strict=True)
+    expected = [a - b for a, b in pairs]
+    assert scores(scorer, slate).values == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, monkeypatch):
+    from palate.engines import LocalModel
+
+    one, two, reference = tiny.model(), tiny.model(rms_norm_eps=1e-3), other(tiny)
+    pairs = load_benchmark("tasting", limit=2)
+    how = Options(Settings(dtype="float32"))
+    evaluate(f"implicit:{one}?reference={reference}", pairs, root=tmp_path, options=how)
+    loaded = []
+    own = LocalModel.__init__
+
+    def counted(self, where, head, settings):
+        loaded.append(where.name)
+        own(self, where, head, settings)
+
+    monkeypatch.setattr(LocalModel, "__init__", counted)
+    run = evaluate(f"implicit:{two}?reference={reference}", pairs, root=tmp_path, options=how)
+    assert run.summary.unscored == 0
+    assert loaded == [two]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("implicit:./p", "needs what it was trained from"),
+        ("implicit", "needs a reference"),
+        ("implicit:./p?reference=none&beta=0", "not a number above 0"),
+        ("implicit:./p?reference=none&beta=-1", "not a number above 0"),
+        ("implicit:./p?reference=none&beta=nan", "not a number above 0"),
+        ("autoregressive:./p?beta=x", "not a number above 0"),
+        ("autoregressive:./p?gamma=1", "unknown option 'gamma'"),
+    ],
+)
+def test_what_cannot_be_read_is_named(spec, said):
+    with pytest.raises(SpecError, match=said):
+        build_scorer(spec)
