@@ -67,7 +67,8 @@ def bench_prefix(
     """
     settings = settings or Settings(dtype="bfloat16")
     chosen = list(cases if cases is not None else QUICK if quick else FULL)
-    exact = min(chosen, key=lambda case: case.prefix)._replace(slates=2, repeats=1)
+    exact = min(chosen, key=lambda case: case.candidates * case.prefix)
+    exact = exact._replace(slates=2, repeats=1)
     jobs = [(case, settings) for case in chosen]
     jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
     total = sum(case.repeats for case, _ in jobs)

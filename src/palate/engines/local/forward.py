@@ -55,9 +55,14 @@ def read(
     numbered = iter(enumerate(groups))
     side_by_side = workers(local.torch, local.device)
     while some := list(islice(numbered, AT_ONCE)):
+        loads = cut(some, _target(local, side_by_side), side_by_side)
+        if len(loads) < side_by_side:  # too few to keep all busy: one after another on all threads
+            for load in loads:
+                found = _read_load(local, load, reduce, logits, 1)
+                yield from zip((k for k, _ in load), found, strict=True)
+            continue
         jobs = (
-            (load, partial(_read_load, local, load, reduce, logits, side_by_side))
-            for load in cut(some, _target(local, side_by_side), side_by_side)
+            (load, partial(_read_load, local, load, reduce, logits, side_by_side)) for load in loads
         )
         for load, found in spread(local.torch, local.device, jobs):
             yield from zip((k for k, _ in load), found, strict=True)
