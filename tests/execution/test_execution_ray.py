@@ -12,7 +12,8 @@ from scripted import Flaky, Locked, Mortal, Neighbourly, Raising, Sleeper, Threa
 from palate.benchmarks import PairSet, load_benchmark
 from palate.errors import EndpointError, EngineError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
-from palate.execution import build_runner, over_ray
+from palate.execution import build_runner
+from palate.execution.over_ray import engine as over_ray
 from palate.records import Settings
 from palate.runs import read_journal, read_manifest
 

@@ -1,11 +1,11 @@
 """Who runs a model: this process, or an endpoint."""
 
-from palate.engines.chat import Ask, ChatEndpoint, ChatSettings, Reply
-from palate.engines.chat_template import ChatTemplate, Encoded
-from palate.engines.embedder import Embedder, Embedding, load_embedder, unit_length
+from palate.engines.endpoints.chat import Ask, ChatEndpoint, ChatSettings, Reply
+from palate.engines.endpoints.scripted import ScriptedChat
 from palate.engines.local import LocalModel, Wanted, generate, load_local, route_of, sample
-from palate.engines.reader import Reader
-from palate.engines.scripted import ScriptedChat
+from palate.engines.local.embedder import Embedder, Embedding, load_embedder, unit_length
+from palate.engines.text.chat_template import ChatTemplate, Encoded
+from palate.engines.text.reader import Reader
 
 __all__ = [
     "Ask",

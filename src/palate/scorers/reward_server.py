@@ -11,9 +11,9 @@ from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
+from palate.engines.endpoints.rewards import FORMATS, Outputs, Text, check_count
 from palate.engines.http import HttpClient, HttpSettings, Post, body_of, ledger_of
-from palate.engines.remote_reader import RemoteReader
-from palate.engines.reward_formats import FORMATS, Outputs, Text, check_count
+from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
 from palate.records import Message, Scores, Settings, Slate, Traits

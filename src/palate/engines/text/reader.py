@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from palate.engines.chat_template import ChatTemplate
+from palate.engines.text.chat_template import ChatTemplate
 from palate.errors import ModelError
 from palate.models import import_transformers, resolve
 from palate.records import Message, Settings

@@ -18,31 +18,6 @@ from palate.scorers import build_scorer
 BEAT_EVERY_S = 1.0
 
 
-class Pulse:
-    """Knows the workers that started, and counts signs of life of all of them."""
-
-    def __init__(self) -> None:
-        self._starts = self._beats = 0
-        self._workers: dict[str, Any] = {}
-
-    def start(self, name: str, worker: Any) -> None:
-        """Note that a worker began, anew or for the first time."""
-        self._starts += 1
-        self._workers[name] = worker
-
-    def workers(self) -> list[Any]:
-        """Return the handles of all that ever started."""
-        return list(self._workers.values())
-
-    def beat(self) -> None:
-        """Note a sign of life."""
-        self._beats += 1
-
-    def counts(self) -> tuple[int, int]:
-        """Return how many starts and how many signs of life there were."""
-        return self._starts, self._beats
-
-
 class Worker:
     """Scores units of one term of a contestant; the model is loaded at the first."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from palate.engines.chat import Ask, Reply
+from palate.engines.endpoints.chat import Ask, Reply
 
 
 class ScriptedChat:

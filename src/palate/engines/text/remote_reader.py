@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from palate.engines.reader import Reader
+from palate.engines.text.reader import Reader
 from palate.errors import HubError, ModelError, UsageError
 from palate.models import import_transformers, resolve
 from palate.specs import Reference
