@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from palate.bench.work import Work
 from palate.engines import LocalModel
 from palate.engines.local.tree import Node, plant
+
+MATMUL, TURNS = {"cpu": 2048, "accelerator": 16_384}, 5
 
 
 class Costs(NamedTuple):
@@ -27,6 +30,18 @@ def costs_of(local: LocalModel) -> Costs:
     width = getattr(config, "head_dim", None) or config.hidden_size // heads
     head = local.model.get_output_embeddings().weight.numel()
     return Costs(2.0 * base, 2.0 * head, 4.0 * config.num_hidden_layers * heads * width)
+
+
+def matmul_rate(local: LocalModel) -> float:
+    """Measure operations per second of one large product of matrices: the device's own roof."""
+    torch, n = local.torch, MATMUL["cpu" if local.device == "cpu" else "accelerator"]
+    a, b = (torch.randn(n, n, device=local.device, dtype=local.dtype) for _ in range(2))
+    best = float("inf")
+    for _ in range(TURNS):
+        started = time.perf_counter()
+        float((a @ b)[0, 0])  # waits for an accelerator
+        best = min(best, time.perf_counter() - started)
+    return 2.0 * n**3 / best
 
 
 def dense_operations(costs: Costs, length: int, logits: int = 0) -> float:

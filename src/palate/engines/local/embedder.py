@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.engines.local.threads import spread, workers
 from palate.errors import ModelError, UsageError
 from palate.models import choose_device, import_torch, resolve
 from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference
+
+AT_ONCE = 256
+"""Texts tokenised and computed before the first of them is given."""
+REMEMBERED = 65_536
+"""Texts whose embeddings are kept in memory."""
 
 
 class Embedding(NamedTuple):
@@ -34,7 +42,7 @@ class Embedder:
         self.folder = resolve(reference)
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
-        self.fingerprint = digest("embedder", self.folder.content, kind, 2)
+        self.fingerprint = digest("embedder", self.folder.content, kind, 3)
         self._known: dict[str, Embedding] = {}
 
     @cached_property
@@ -63,18 +71,53 @@ class Embedder:
             raise ModelError(f"{self.reference}: cannot be loaded ({reason})") from error
 
     def embed(self, text: str) -> Embedding:
-        """Return the embedding of one text, remembered."""
-        if text not in self._known:
-            self._known[text] = self._embed(text)
-        return self._known[text]
+        """Return the embedding of one text."""
+        return next(self.embed_all([text]))
 
-    def _embed(self, text: str) -> Embedding:
+    def embed_all(self, texts: Iterable[str]) -> Iterator[Embedding]:
+        """Yield the embedding of each text, in order; on a CPU several are computed side by side.
+
+        Each is remembered while the latest `REMEMBERED` texts are.
+        """
+        rest = iter(texts)
+        while some := list(islice(rest, AT_ONCE)):
+            new = [text for text in dict.fromkeys(some) if text not in self._known]
+            found = {text: self._known[text] for text in some if text in self._known}
+            found |= dict(zip(new, self._computed(new), strict=True))
+            self._known |= {text: found[text] for text in new}
+            while len(self._known) > REMEMBERED:
+                del self._known[next(iter(self._known))]
+            yield from (found[text] for text in some)
+
+    def _computed(self, texts: Sequence[str]) -> Iterator[Embedding]:
+        torch, jobs = import_torch(), (self._job(text) for text in texts)
+        if len(texts) < workers(torch, self.device):  # too few to keep all busy
+            for job in jobs:
+                yield job()
+            return
+        for _, embedding in spread(torch, self.device, ((None, job) for job in jobs)):
+            yield embedding
+
+    def _job(self, text: str) -> Callable[[], Embedding]:
+        # Tokenised here, by the caller's thread: tokenizers are not safe between threads.
         windows, sizes = self._windows(text)
-        vectors = self._model.encode(
-            windows, batch_size=16, show_progress_bar=False, convert_to_numpy=True
-        )
-        mean = np.average(vectors.astype(np.float64), axis=0, weights=sizes)
-        return Embedding(unit_length(mean), sum(sizes), len(windows))
+        prompt = self._model.prompts.get(self._model.default_prompt_name or "")
+        inputs = [self._model.preprocess([window], prompt=prompt or None) for window in windows]
+        return partial(self._forward, inputs, sizes)
+
+    def _forward(self, inputs: Sequence[dict[str, Any]], sizes: Sequence[int]) -> Embedding:
+        torch, model = import_torch(), self._model
+        vectors = []
+        with torch.inference_mode():
+            for one in inputs:
+                there = {
+                    name: value.to(self.device) if hasattr(value, "to") else value
+                    for name, value in one.items()
+                }
+                vector = model(there)["sentence_embedding"][0][: model.truncate_dim]
+                vectors.append(vector.double().cpu().numpy())
+        mean = np.average(vectors, axis=0, weights=sizes)
+        return Embedding(unit_length(mean), sum(sizes), len(inputs))
 
     def _windows(self, text: str) -> tuple[list[str], list[int]]:
         tokenizer, limit = self._model.tokenizer, self._model.max_seq_length

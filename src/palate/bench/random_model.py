@@ -1,0 +1,48 @@
+"""Models of usual shapes with random weights: speed depends on the shape alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palate.engines import LocalModel
+from palate.engines.local.route import find_route
+from palate.errors import SpecError
+from palate.models import choose_device, choose_dtype, import_torch, import_transformers
+from palate.records import Settings
+
+PREFIX = "random:"
+SHAPES: dict[str, dict[str, int]] = {
+    "0.1b": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+             "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152},
+    "1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+           "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
+    "3b": {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28,
+           "num_attention_heads": 24, "num_key_value_heads": 8, "vocab_size": 128256},
+    "8b": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+           "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
+}  # fmt: skip
+"""The shapes of SmolLM2-135M and of Llama 3.1 and 3.2."""
+POSITIONS = 8192
+
+
+class RandomModel(LocalModel):
+    """A decoder without a tokenizer, made on the device it runs on."""
+
+    def __init__(self, spec: str, settings: Settings) -> None:
+        size = spec.removeprefix(PREFIX)
+        if size not in SHAPES:
+            raise SpecError(f"model {spec!r}: {PREFIX} is followed by one of {', '.join(SHAPES)}")
+        torch, transformers = import_torch(), import_transformers()
+        self.torch, self.settings, self.tokenizer = torch, settings, None
+        self.device = choose_device(settings.device)
+        self.dtype = choose_dtype(settings.dtype, self.device)
+        self.budget, self.layers = settings.batch_tokens, 1
+        config = transformers.LlamaConfig(
+            max_position_embeddings=POSITIONS, tie_word_embeddings=size != "8b", **SHAPES[size]
+        )
+        torch.manual_seed(settings.seed)
+        with torch.device(self.device):
+            self.model: Any = transformers.AutoModelForCausalLM.from_config(
+                config, dtype=self.dtype
+            ).eval()
+        self.route = find_route(self, settings.attention)
