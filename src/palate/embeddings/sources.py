@@ -1,0 +1,127 @@
+"""Where vectors come from: one class per kind of model behind one protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.embeddings.items import Item
+from palate.engines import Embedder, LocalModel, Reader, Wanted, load_embedder, load_local
+from palate.engines.endpoints.embeddings import EmbeddingEndpoint
+from palate.models import choose_device, choose_dtype, resolve
+from palate.records import Settings
+from palate.seeding import digest
+from palate.specs import Reference
+
+Vector = NDArray[np.float32]
+
+
+class Source(Protocol):
+    """Turns items into vectors of one width."""
+
+    fingerprint: str
+    """Hash of all that a vector depends on beside the item."""
+    stored: bool
+    """True where vectors are worth keeping on disk."""
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        ...
+
+    def read(self, item: Item) -> tuple[object, ...]:
+        """Return what of an item a vector depends on."""
+        ...
+
+    def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
+        """Yield (position, vector) as they come; None for what is too long for the model."""
+        ...
+
+
+class Sentences:
+    """A sentence embedder on the response alone; long texts are averaged over windows."""
+
+    stored = True
+
+    def __init__(self, reference: Reference, settings: Settings) -> None:
+        self.embedder: Embedder = load_embedder(reference, settings)
+        self.fingerprint = digest("sentences", self.embedder.fingerprint)
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return len(self.embedder.embed("width").vector)
+
+    def read(self, item: Item) -> tuple[object, ...]:
+        """Read the response and nothing else."""
+        return (item.response,)
+
+    def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
+        """Yield vectors of length 1."""
+        found = self.embedder.embed_all(item.response for item in items)
+        for k, embedding in enumerate(found):
+            yield k, embedding.vector
+
+
+class HiddenStates:
+    """A causal model's last hidden state at the last token of the closed conversation."""
+
+    stored = True
+
+    def __init__(self, reference: Reference, settings: Settings) -> None:
+        self.reference, self.settings = reference, settings
+        self.reader = Reader(reference, settings)
+        device = choose_device(settings.device)
+        dtype = str(choose_dtype(settings.dtype, device))
+        kind = device.split(":", maxsplit=1)[0]
+        self.fingerprint = digest("hidden", resolve(reference).content, dtype, kind, 1)
+
+    @cached_property
+    def _model(self) -> LocalModel:
+        return load_local(self.reference, "causal", self.settings)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return int(self.reader.config.get_text_config().hidden_size)
+
+    def read(self, item: Item) -> tuple[object, ...]:
+        """Read question and response, as the model's template writes them."""
+        return ([(m.role, m.content) for m in item.question], item.response)
+
+    def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
+        """Yield hidden states; conversations that begin alike are read together."""
+        window = self.reader.window or float("inf")
+        tokens = [self.reader.template.conversation(i.question, i.response) for i in items]
+        fits = [k for k, ids in enumerate(tokens) if len(ids) <= window]
+        yield from ((k, None) for k, ids in enumerate(tokens) if len(ids) > window)
+        groups = ([Wanted(tokens[k], len(tokens[k]) - 1, len(tokens[k]))] for k in fits)
+        for n, found in self._model.hidden(groups):
+            yield fits[n], found[0][0].numpy()
+
+
+class Endpoint:
+    """An OpenAI-compatible embedding endpoint, on the response alone."""
+
+    stored = True
+
+    def __init__(self, endpoint: EmbeddingEndpoint) -> None:
+        self.endpoint = endpoint
+        self.fingerprint = digest("endpoint", endpoint.settings.base_url, endpoint.settings.model)
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers of a vector, asked of the endpoint."""
+        return len(next(iter(self.endpoint.embed(["width"])))[1])
+
+    def read(self, item: Item) -> tuple[object, ...]:
+        """Read the response and nothing else."""
+        return (item.response,)
+
+    def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
+        """Yield what the endpoint gives."""
+        yield from self.endpoint.embed([item.response for item in items])

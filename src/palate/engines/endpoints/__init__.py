@@ -1,0 +1,1 @@
+"""What is asked of endpoints, and how their replies are read."""

@@ -1,0 +1,51 @@
+"""An OpenAI-compatible embedding endpoint: `POST /embeddings`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.engines.http import HttpClient, HttpSettings, Ledger, Post, Wire, body_of
+from palate.errors import EngineError
+
+BATCH = 32
+"""Texts in one request."""
+
+
+class EmbeddingEndpoint:
+    """Sends texts and gives their vectors; a text without one ends the work."""
+
+    def __init__(
+        self, settings: HttpSettings, *, ledger: Ledger | None = None, wire: Wire | None = None
+    ) -> None:
+        self.settings = settings
+        self.client = HttpClient(settings, noun="list of embeddings", ledger=ledger, wire=wire)
+
+    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield (position, vector) as they come; raises `EngineError` where one does not."""
+        starts = range(0, len(texts), BATCH)
+        posts = (self._post(texts[first : first + BATCH]) for first in starts)
+        with closing(self.client.ask(posts)) as outcomes:
+            for position, outcome in outcomes:
+                if outcome.value is None:
+                    raise EngineError(
+                        f"{self.settings.base_url}: no embedding for {BATCH} texts "
+                        f"({outcome.failure}); what came before is kept"
+                    )
+                for k, vector in enumerate(outcome.value):
+                    yield starts[position] + k, vector
+
+    def _post(self, texts: Sequence[str]) -> Post[list[NDArray[np.float32]]]:
+        body = {"model": self.settings.model, "input": list(texts), "encoding_format": "float"}
+
+        def read(said: Any) -> list[NDArray[np.float32]] | None:
+            rows = sorted(said["data"], key=lambda row: int(row["index"]))
+            if [int(row["index"]) for row in rows] != list(range(len(texts))):
+                return None
+            return [np.array(row["embedding"], np.float32) for row in rows]
+
+        return Post("embeddings", body_of(body), read)

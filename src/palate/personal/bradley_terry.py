@@ -1,0 +1,111 @@
+"""One Bradley–Terry head for everybody: the yardstick for every personal method.
+
+Bradley and Terry, Biometrika 39, 1952; as a reward model: Ouyang et al., 2022, eq. 1.
+P(a over b) = σ(w·(φ(a) − φ(b))), w by maximum likelihood under a ridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from palate.errors import DataError
+from palate.personal.choices import Choices, Floats
+from palate.personal.options import read_options
+from palate.personal.protocol import States
+from palate.seeding import rng
+
+RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+FOLDS = 5
+
+
+class BradleyTerry:
+    """score = w·φ; nobody has a state."""
+
+    method: ClassVar[str] = "bradley-terry"
+    paper: ClassVar[str] = "Bradley and Terry 1952"
+    log_odds: ClassVar[bool] = True
+    needs_prompts: ClassVar[bool] = False
+    defaults: ClassVar[Mapping[str, Any]] = {"ridge": None}
+
+    def __init__(self, head: NDArray[np.float64], options: Mapping[str, Any]) -> None:
+        self.head, self.options = head, options
+
+    @classmethod
+    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
+        """Fit w; without a `ridge` it is chosen by the likelihood of users left out."""
+        given = read_options(cls, options)
+        ridge = given["ridge"] or choose_ridge(choices, seed)
+        return cls(fit_head(choices.differences, ridge), {**given, "ridge": ridge})
+
+    def prior(self) -> States:
+        """Return the empty state."""
+        return {"none": np.zeros((1, 0), np.float32)}
+
+    def adapt(self, choices: Choices) -> States:
+        """Return the empty state for everybody."""
+        return {"none": np.zeros((choices.users, 0), np.float32)}
+
+    def score(
+        self, states: States, candidates: Floats, prompts: Floats | None = None
+    ) -> NDArray[np.float64]:
+        """Return w·φ."""
+        del states, prompts
+        found: NDArray[np.float64] = candidates.astype(np.float64) @ self.head
+        return found
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the head."""
+        return {"head": self.head}
+
+    @classmethod
+    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
+        """Return the model of a head."""
+        return cls(tensors["head"].astype(np.float64), options)
+
+
+def fit_head(
+    differences: Floats,
+    ridge: float,
+    weights: NDArray[np.float64] | None = None,
+    centre: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Return argmin over w of Σ aᵢ softplus(−w·Dᵢ) + ½ ridge |w − centre|², which is convex.
+
+    Weights a are 1 and the centre is 0 where none are given; by L-BFGS.
+    """
+    rows = differences.astype(np.float64)
+    weight = np.ones(len(rows)) if weights is None else weights
+    start = np.zeros(rows.shape[1]) if centre is None else centre
+
+    def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        margins, apart = rows @ w, w - start
+        value = float(weight @ np.logaddexp(0, -margins) + 0.5 * ridge * apart @ apart)
+        return value, ridge * apart - rows.T @ (weight * expit(-margins))
+
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    return np.asarray(found.x)
+
+
+def choose_ridge(choices: Choices, seed: int) -> float:
+    """Return the ridge whose heads make the choices of users left out most likely, in 5 folds."""
+    have = np.flatnonzero(choices.counts)
+    if not len(have):
+        raise DataError("no choice to learn from")
+    fold = np.empty(choices.users, np.int64)
+    fold[rng("folds", seed).permutation(choices.users)] = np.arange(choices.users) % FOLDS
+    of_choice = fold[choices.user] if len(have) >= FOLDS else np.arange(len(choices)) % FOLDS
+    losses = dict.fromkeys(RIDGES, 0.0)
+    for k in range(FOLDS):
+        out = of_choice == k
+        if not out.any() or out.all():
+            continue
+        for ridge in RIDGES:
+            head = fit_head(choices.differences[~out], ridge)
+            losses[ridge] += float(np.logaddexp(0, -choices.differences[out] @ head).sum())
+    return min(losses, key=lambda ridge: losses[ridge])

@@ -1,0 +1,97 @@
+"""A head per user, drawn towards everybody's.
+
+w_u = w + δ_u with δ_u ~ N(0, τ² I): logistic regression per user, shrunk to the global head and not
+to 0 (a hierarchical Bradley–Terry model; Gelman and Hill 2007, ch. 14, with the prior's mean fitted
+first). τ² is the one under which training users' held-out choices are most likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.personal.bradley_terry import choose_ridge, fit_head
+from palate.personal.choices import Choices, Floats
+from palate.personal.newton import ridge_offsets
+from palate.personal.options import read_options
+from palate.personal.protocol import States
+from palate.seeding import rng
+
+VARIANCES = (0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+FOLDS = 5
+
+
+class UserHeads:
+    """score = (w + δ_u)·φ; the state is δ_u, as many numbers as a vector has."""
+
+    method: ClassVar[str] = "user-heads"
+    paper: ClassVar[str] = "Gelman and Hill 2007, ch. 14"
+    log_odds: ClassVar[bool] = True
+    needs_prompts: ClassVar[bool] = False
+    defaults: ClassVar[Mapping[str, Any]] = {"ridge": None, "variance": None}
+
+    def __init__(self, head: NDArray[np.float64], options: Mapping[str, Any]) -> None:
+        self.head, self.options = head, options
+
+    @classmethod
+    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
+        """Fit w, then choose τ² on held-out choices of the training users."""
+        given = read_options(cls, options)
+        ridge = given["ridge"] or choose_ridge(choices, seed)
+        head = fit_head(choices.differences, ridge)
+        variance = given["variance"] or _choose_variance(choices, ridge, seed)
+        return cls(head, {"ridge": ridge, "variance": variance})
+
+    def prior(self) -> States:
+        """Return δ = 0: the global head."""
+        return {"offset": np.zeros((1, len(self.head)), np.float32)}
+
+    def adapt(self, choices: Choices) -> States:
+        """Return δ_u of every user, 0 for one without choices."""
+        return {"offset": offsets(choices, self.head, self.options["variance"])}
+
+    def score(
+        self, states: States, candidates: Floats, prompts: Floats | None = None
+    ) -> NDArray[np.float64]:
+        """Return (w + δ_u)·φ."""
+        del prompts
+        heads = self.head + states["offset"].astype(np.float64)
+        return np.asarray(np.einsum("scd,sd->sc", candidates.astype(np.float64), heads))
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the global head."""
+        return {"head": self.head}
+
+    @classmethod
+    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
+        """Return the model of a head."""
+        return cls(tensors["head"].astype(np.float64), options)
+
+
+def offsets(choices: Choices, head: NDArray[np.float64], variance: float) -> Floats:
+    """Return δ (users × d)."""
+    found = np.zeros((choices.users, choices.width), np.float32)
+    for block in choices.blocks():
+        margins = block.differences.astype(np.float64) @ head
+        found[block.users] = ridge_offsets(block.differences, block.mask, margins, variance)
+    return found
+
+
+def _choose_variance(choices: Choices, ridge: float, seed: int) -> float:
+    # The global head is fitted without the held-out choices too: it has seen the others' answers
+    # to the same questions, but not these.
+    fold = rng("variance", seed).permutation(len(choices)) % FOLDS
+    losses = dict.fromkeys(VARIANCES, 0.0)
+    for k in range(FOLDS):
+        kept, out = choices.take(fold != k), choices.take(fold == k)
+        if not len(kept) or not len(out):
+            continue
+        head = fit_head(kept.differences, ridge)
+        for variance in VARIANCES:
+            heads = head + offsets(kept, head, variance)
+            margins = np.einsum("nd,nd->n", out.differences, heads[out.user])
+            losses[variance] += float(np.logaddexp(0, -margins).sum())
+    return min(losses, key=lambda variance: losses[variance])
