@@ -7,9 +7,9 @@ import pytest
 from palate.benchmarks import PairSet, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation.rows import make_rows
+from palate.evaluation.rows import make_rows, nobody
 from palate.prompts import pair_prompt, rating_prompt, render
-from palate.records import Post, PreferencePair, RubricAspect, Slate
+from palate.records import Post, PreferencePair, RubricAspect, Slate, user_key
 
 TEXT = ("I like strong tea.", "Milk first.", "The boat leaks.")
 CONTEXTS = ("none", "profile:1", "profile:9", "profile:2?order=recent", "stranger:1", "stranger:9",
@@ -27,7 +27,7 @@ def pair(user: str = "ann", k: int = 0, **fields: Any) -> PreferencePair:
 
 
 def shown(spec: str, *pairs: PreferencePair) -> Slate:
-    made = make_rows(PairSet("made", pairs), build_context(spec), seed=0, needs_user=False)
+    made = make_rows(PairSet("made", pairs), build_context(spec), seed=0)
     return made[0].slate
 
 
@@ -58,7 +58,7 @@ def test_a_profile_is_the_rows_own_not_the_users_other_rows() -> None:
 
 
 def test_own_words_are_counted() -> None:
-    made = make_rows(PairSet("m", (pair(),)), build_context("profile:2"), seed=0, needs_user=False)
+    made = make_rows(PairSet("m", (pair(),)), build_context("profile:2"), seed=0)
     assert made[0].shown.own_words == 5 + 4
 
 
@@ -116,7 +116,7 @@ def test_the_rubric_shows_the_aspects_and_says_it_is_an_oracle() -> None:
 def test_a_benchmark_with_nothing_to_show_is_refused(spec: str, nothing: dict[str, Any]) -> None:
     bare = PairSet("bare", (pair(**nothing), pair("bob", **nothing)))
     with pytest.raises(BenchmarkError, match="bare has no"):
-        make_rows(bare, build_context(spec), seed=0, needs_user=False)
+        make_rows(bare, build_context(spec), seed=0)
 
 
 GOLD = {
@@ -158,7 +158,12 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
         pair(user, k, **GOLD, mirror_of=f"sentinel-mirror-{user}{k}")
         for user in ("ann", "bob", "cy") for k in range(3)
     )  # fmt: skip
-    rows = make_rows(PairSet("gold", pairs), build_context(spec), seed=1, needs_user=needs_user)
+    rows = make_rows(
+        PairSet("gold", pairs),
+        build_context(spec),
+        seed=1,
+        whose=user_key if needs_user else nobody,
+    )
     for row in rows:
         text = everything_a_model_could_read(row.slate)
         if spec == "rubric":
@@ -181,8 +186,8 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
         p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users
     ]  # fmt: skip
     context = build_context(spec)
-    ours = make_rows(PairSet("a", tuple(users)), context, seed=0, needs_user=True)
-    theirs = make_rows(PairSet("a", tuple(swapped)), context, seed=0, needs_user=True)
+    ours = make_rows(PairSet("a", tuple(users)), context, seed=0, whose=user_key)
+    theirs = make_rows(PairSet("a", tuple(swapped)), context, seed=0, whose=user_key)
     for one, other in zip(ours, theirs, strict=True):
         assert one.slate == other.slate
         assert one.chosen_position == 1 - other.chosen_position
@@ -192,7 +197,7 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
 @pytest.mark.parametrize("spec", CONTEXTS)
 def test_the_gold_of_tasting_reaches_no_slate(spec: str) -> None:
     pairs = load_benchmark("tasting")
-    for row in make_rows(pairs, build_context(spec), seed=0, needs_user=False):
+    for row in make_rows(pairs, build_context(spec), seed=0):
         # A response may use an aspect's words; what surrounds it must not.
         text = everything_a_model_could_read(row.slate.replace(candidates=("one", "two")))
         assert (row.pair.narrative or "?") not in text

@@ -23,7 +23,7 @@ def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> Preferen
 
 def rows(pairs: list[PreferencePair], spec: str = "stranger:2?order=recent") -> list[Row]:
     return make_rows(
-        PairSet("made", tuple(pairs)), build_context(spec), seed=0, needs_user=False
+        PairSet("made", tuple(pairs)), build_context(spec), seed=0
     )  # fmt: skip
 
 
@@ -93,9 +93,7 @@ def test_a_mirror_partner_is_never_the_stranger() -> None:
     users = [pair("ann", ["a a"], mirror_of="bob"), pair("bob", ["b b"], mirror_of="ann"),
              pair("cy", ["c c"]), pair("di", ["d d"])]  # fmt: skip
     for seed in range(20):
-        made = make_rows(
-            PairSet("made", tuple(users)), build_context("stranger:1"), seed=seed, needs_user=False
-        )
+        made = make_rows(PairSet("made", tuple(users)), build_context("stranger:1"), seed=seed)
         shown = {row.pair.user_id: texts(row) for row in made}
         assert shown["ann"] in (["c c"], ["d d"])
         assert shown["bob"] in (["c c"], ["d d"])
@@ -143,7 +141,7 @@ def test_without_user_ids_each_row_has_a_stranger_of_its_own() -> None:
 
 def test_a_user_has_one_stranger_in_all_rows() -> None:
     pairs = load_benchmark("tasting")
-    made = make_rows(pairs, build_context("stranger:8"), seed=3, needs_user=False)
+    made = make_rows(pairs, build_context("stranger:8"), seed=3)
     owner = {p.text: p.id.rsplit("-", 1)[0] for q in pairs.pairs for p in q.profile}
     shown: dict[str, set[str]] = {}
     for row in made:
@@ -157,8 +155,8 @@ def test_a_user_has_one_stranger_in_all_rows() -> None:
 @pytest.mark.parametrize("k", [1, 5])
 def test_on_tasting_own_and_strangers_words_are_matched(k: int) -> None:
     pairs = load_benchmark("tasting")
-    own = make_rows(pairs, build_context(f"profile:{k}"), seed=0, needs_user=False)
-    other = make_rows(pairs, build_context(f"stranger:{k}"), seed=0, needs_user=False)
+    own = make_rows(pairs, build_context(f"profile:{k}"), seed=0)
+    other = make_rows(pairs, build_context(f"stranger:{k}"), seed=0)
     for mine, theirs in zip(own, other, strict=True):
         words = sum(count_words(part.text) for part in mine.slate.shown)
         assert words == mine.shown.own_words == theirs.shown.own_words > 0

@@ -48,6 +48,8 @@ class PairSet:
     everyone: tuple[PreferencePair, ...] = ()
     """Rows that the users are gathered from, where they are more than `pairs`: a limited or
     mirrored set keeps the whole split's, so that who is whose stranger does not change."""
+    history: tuple[PreferencePair, ...] = ()
+    """Decided rows of the split `adapt`, where another split was selected: earlier choices."""
 
     @cached_property
     def content_hash(self) -> str:
@@ -102,7 +104,9 @@ class PairSet:
         if not decided:
             raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
         ties = len(kept) - len(decided)
-        return _as_mirrored(replace(self, pairs=decided, ties=ties, split=wanted))
+        earlier = () if wanted in ("all", "adapt") else self.pairs
+        history = tuple(pair for pair in earlier if pair.split == "adapt" and not pair.tie)
+        return _as_mirrored(replace(self, pairs=decided, ties=ties, split=wanted, history=history))
 
     def limit(self, n: int | None, seed: int = 0) -> PairSet:
         """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""

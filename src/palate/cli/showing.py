@@ -11,7 +11,7 @@ from palate.cli import options as flags
 from palate.contexts import build_context
 from palate.data import parse_columns
 from palate.errors import BenchmarkError
-from palate.evaluation import make_rows
+from palate.evaluation import adapt_to, make_rows, whose_state
 from palate.records import Settings, Slate, traits_of
 from palate.scorers import build_scorer
 
@@ -47,8 +47,9 @@ def first_prompt(
     """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
     contestant = build_scorer(scorer, settings)
     built = build_context(context, settings)
-    needs_user = traits_of(contestant, scorer).needs_user
-    rows = make_rows(pairs, built, seed=settings.seed, needs_user=needs_user)
+    contestant = adapt_to(contestant, pairs, scorer)
+    whose = whose_state(contestant, traits_of(contestant, scorer), pairs, settings.seed)
+    rows = make_rows(pairs, built, seed=settings.seed, whose=whose)
     row = next((row for row in rows if pair is None or row.pair.id == pair), None)
     if row is None:
         raise BenchmarkError(f"{pairs.name} has no pair {pair!r}")

@@ -1,8 +1,16 @@
 """Responses as vectors, computed once and kept on disk."""
 
 from palate.embeddings.features import Features, build_features
-from palate.embeddings.items import Item, items_of
+from palate.embeddings.items import Item, items_of, plain_item
 from palate.embeddings.sources import Source
 from palate.embeddings.store import EmbeddingStore
 
-__all__ = ["EmbeddingStore", "Features", "Item", "Source", "build_features", "items_of"]
+__all__ = [
+    "EmbeddingStore",
+    "Features",
+    "Item",
+    "Source",
+    "build_features",
+    "items_of",
+    "plain_item",
+]

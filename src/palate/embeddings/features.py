@@ -32,17 +32,36 @@ class Features:
     def __init__(self, specs: Sequence[str], sources: Sequence[Source]) -> None:
         self.specs, self.sources = tuple(specs), tuple(sources)
         self.fingerprint = digest("features", [source.fingerprint for source in sources])
+        self.meaning = digest("features", [source.meaning for source in sources])
+        self.exact = all(source.exact for source in sources)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of each source's vector."""
+        return tuple(source.width for source in self.sources)
 
     @property
     def width(self) -> int:
         """Numbers of a vector."""
-        return sum(source.width for source in self.sources)
+        return sum(self.widths)
 
     def table(self, items: Sequence[Item], progress: Progress | None = None) -> NDArray[np.float32]:
         """Return the vectors (n × width) of the items; NaN where one is too long for a model."""
         unique, positions = distinct(items)
         self.fill(unique, progress)
         return self._rows(unique)[positions]
+
+    def prompts(self, items: Sequence[Item]) -> NDArray[np.float32]:
+        """Return the vectors (n × width) of the items' questions."""
+        unique, positions = distinct(Item(item.question, "") for item in items)
+        parts = []
+        for source in self.sources:
+            asked = [source.prompt(item) for item in unique]
+            if source.stored:
+                _fill(source, asked, None)
+            parts.append(_rows(source, asked))
+        found = np.concatenate(parts, axis=1) if unique else np.empty((0, self.width), np.float32)
+        return np.asarray(found[positions])
 
     def blocks(self, items: Sequence[Item], size: int = 65_536) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the items, `size` at a time, in memory that does not grow."""

@@ -13,6 +13,7 @@ from palate.embeddings.items import Item
 from palate.engines import Embedder, LocalModel, Reader, Wanted, load_embedder, load_local
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
 from palate.models import choose_device, choose_dtype, resolve
+from palate.prompts import as_text
 from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference
@@ -23,8 +24,12 @@ Vector = NDArray[np.float32]
 class Source(Protocol):
     """Turns items into vectors of one width."""
 
+    meaning: str
+    """Hash of what a vector is: model content and what of it is taken."""
     fingerprint: str
-    """Hash of all that a vector depends on beside the item."""
+    """Hash of all that a vector depends on beside the item: its meaning, and the precision."""
+    exact: bool
+    """True where a vector does not depend on what is computed with it."""
     stored: bool
     """True where vectors are worth keeping on disk."""
 
@@ -37,6 +42,10 @@ class Source(Protocol):
         """Return what of an item a vector depends on."""
         ...
 
+    def prompt(self, item: Item) -> Item:
+        """Return the item whose vector stands for this one's question."""
+        ...
+
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield (position, vector) as they come; None for what is too long for the model."""
         ...
@@ -45,10 +54,11 @@ class Source(Protocol):
 class Sentences:
     """A sentence embedder on the response alone; long texts are averaged over windows."""
 
-    stored = True
+    stored = exact = True
 
     def __init__(self, reference: Reference, settings: Settings) -> None:
         self.embedder: Embedder = load_embedder(reference, settings)
+        self.meaning = digest("sentences", self.embedder.folder.content)
         self.fingerprint = digest("sentences", self.embedder.fingerprint)
 
     @cached_property
@@ -60,6 +70,10 @@ class Sentences:
         """Read the response and nothing else."""
         return (item.response,)
 
+    def prompt(self, item: Item) -> Item:
+        """Embed the question as if it were a response."""
+        return Item((), as_text(item.question))
+
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield vectors of length 1."""
         found = self.embedder.embed_all(item.response for item in items)
@@ -70,7 +84,7 @@ class Sentences:
 class HiddenStates:
     """A causal model's last hidden state at the last token of the closed conversation."""
 
-    stored = True
+    stored, exact = True, False
 
     def __init__(self, reference: Reference, settings: Settings) -> None:
         self.reference, self.settings = reference, settings
@@ -78,7 +92,8 @@ class HiddenStates:
         device = choose_device(settings.device)
         dtype = str(choose_dtype(settings.dtype, device))
         kind = device.split(":", maxsplit=1)[0]
-        self.fingerprint = digest("hidden", resolve(reference).content, dtype, kind, 1)
+        self.meaning = digest("hidden", resolve(reference).content, 1)
+        self.fingerprint = digest(self.meaning, dtype, kind)
 
     @cached_property
     def _model(self) -> LocalModel:
@@ -92,6 +107,10 @@ class HiddenStates:
     def read(self, item: Item) -> tuple[object, ...]:
         """Read question and response, as the model's template writes them."""
         return ([(m.role, m.content) for m in item.question], item.response)
+
+    def prompt(self, item: Item) -> Item:
+        """Take the state after an empty response."""
+        return Item(item.question, "")
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield hidden states; conversations that begin alike are read together."""
@@ -107,11 +126,12 @@ class HiddenStates:
 class Endpoint:
     """An OpenAI-compatible embedding endpoint, on the response alone."""
 
-    stored = True
+    stored = exact = True
 
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         self.endpoint = endpoint
-        self.fingerprint = digest("endpoint", endpoint.settings.base_url, endpoint.settings.model)
+        self.meaning = digest("endpoint", endpoint.settings.base_url, endpoint.settings.model)
+        self.fingerprint = self.meaning
 
     @cached_property
     def width(self) -> int:
@@ -121,6 +141,10 @@ class Endpoint:
     def read(self, item: Item) -> tuple[object, ...]:
         """Read the response and nothing else."""
         return (item.response,)
+
+    def prompt(self, item: Item) -> Item:
+        """Embed the question as if it were a response."""
+        return Item((), as_text(item.question))
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield what the endpoint gives."""

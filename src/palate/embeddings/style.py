@@ -10,6 +10,7 @@ import numpy as np
 
 from palate.embeddings.items import Item
 from palate.embeddings.sources import Vector
+from palate.prompts import as_text
 from palate.seeding import digest
 
 
@@ -19,13 +20,17 @@ class Style:
     Logarithms of lengths, shares of kinds of characters, and marks per sentence or word.
     """
 
-    stored = False
-    fingerprint = digest("style", 1)
+    stored, exact = False, True
+    fingerprint = meaning = digest("style", 1)
     width = 16
 
     def read(self, item: Item) -> tuple[object, ...]:
         """Read the response and nothing else."""
         return (item.response,)
+
+    def prompt(self, item: Item) -> Item:
+        """Count the question's text."""
+        return Item((), as_text(item.question))
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield the counts."""

@@ -17,6 +17,7 @@ from palate.errors import UsageError
 from palate.evaluation.judging import verdict_rows
 from palate.evaluation.rows import Blind, Rows, make_rows
 from palate.evaluation.scale import user_scales
+from palate.evaluation.states import adapt_to, whose_state
 from palate.evaluation.summarise import summarise
 from palate.execution import Known, Pass, Plan, Planner, Results, Runner, Task, build_runner
 from palate.records import (
@@ -86,15 +87,17 @@ def evaluate(
     seed = options.settings.seed
     pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
     pairs = pairs if pairs.split is not None else pairs.select()
-    traits = traits_of(contestant, spec)
+    adapted = adapt_to(contestant, pairs, spec)
+    built_from = scorer if isinstance(scorer, str) and adapted is contestant else None
+    contestant, traits = adapted, traits_of(adapted, spec)
     if root is not None and not isinstance(getattr(contestant, "traits", None), Traits):
         raise UsageError(
             f"{spec} declares no traits, so its numbers on disk could not be told from another "
             "version's; give it traits = palate.Traits(fingerprint=…), or pass root=None"
         )
     refuse(traits, shown, spec)
-    rows = make_rows(pairs, shown, seed=options.settings.seed, needs_user=traits.needs_user)
-    built_from = scorer if isinstance(scorer, str) else None
+    whose = whose_state(contestant, traits, pairs, seed)
+    rows = make_rows(pairs, shown, seed=seed, whose=whose)
     job = _Job(contestant, traits, spec, built_from, shown, pairs, rows, options)
     run = job.run(Path(root) if root is not None else None, progress or (lambda done, total: None))
     return replace(run, seconds=time.monotonic() - started)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,10 @@ from palate.runs import Gain, Run
 from palate.specs import Spec
 
 Rows = NDArray[np.int64]
+STATE_GAINS: tuple[tuple[Literal["gain", "identity"], str], ...] = (
+    ("gain", "prior"),
+    ("identity", "stranger"),
+)
 
 
 def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) -> list[Gain]:
@@ -28,6 +32,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
     found = []
     for (benchmark, scorer, context), run in by_cell.items():
+        found += _state_gains(run, by_cell)
         if context == "none":
             continue
         for kind, against in _partners(context, run.summary.oracle):
@@ -48,14 +53,36 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     return found
 
 
-def gain(run: Run, other: Run, base: Gain) -> Gain:
-    """Fill in one gain over the rows (couples) with an own part that both runs scored."""
+def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
+    """Return what a user's own state gains over the prior's and over a stranger's."""
+    summary, found = run.summary, []
+    spec = Spec.parse(summary.scorer) if ":" in summary.scorer else None
+    if spec is None or "state" in spec.options:
+        return []
+    for kind, state in STATE_GAINS:
+        other = str(spec.model_copy(update={"options": {**spec.options, "state": state}}))
+        against = by_cell.get((summary.benchmark, other, summary.context))
+        if against is not None:
+            base = Gain(
+                benchmark=summary.benchmark, scorer=summary.scorer, context=summary.context,
+                kind=kind, against=f"state={state}", oracle=summary.oracle,
+            )  # fmt: skip
+            found.append(gain(run, against, base, all_rows=True))
+    return found
+
+
+def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
+    """Fill in one gain over the rows (couples) that both runs scored.
+
+    Of contexts only rows with an own part count; of states, all.
+    """
     ours, theirs = run.verdicts, other.verdicts
     if not ours.same_rows(theirs):
         raise ComparisonError(
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )
-    usable = (ours.own_words > 0) & ~np.isnan(ours.values) & ~np.isnan(theirs.values)
+    usable = ~np.isnan(ours.values) & ~np.isnan(theirs.values)
+    usable &= all_rows | (ours.own_words > 0)
     if ours.mirrored:
         estimate, n_all, kept = _on_couples(run, other, usable)
         p = estimate.p

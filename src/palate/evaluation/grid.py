@@ -12,6 +12,7 @@ from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
 from palate.evaluation.gains import gains_of
+from palate.evaluation.states import with_states
 from palate.execution import build_runner
 from palate.records import traits_of
 from palate.runs import Gain, Run
@@ -57,7 +58,11 @@ def plan_grid(
     shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
     shown = list({context.spec: context for context in shown}.values())
     cells = []
-    for text in dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers):
+    asked = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
+    texts = [
+        one for text in asked for one in with_states(text, build_scorer(text, options.settings))
+    ]
+    for text in dict.fromkeys(texts):
         traits = traits_of(build_scorer(text, options.settings), text)
         for pairs in benchmarks:
             for context in shown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -18,8 +18,16 @@ from palate.records import (
     Slate,
     User,
     candidate_order,
-    user_key,
 )
+
+Whose = Callable[[str], str | None]
+"""From a user's id to the key a scorer finds in the slate."""
+
+
+def nobody(user_id: str) -> str | None:
+    """Say nothing of the user: what every scorer gets that keeps no state."""
+    del user_id
+    return None
 
 
 class Row(NamedTuple):
@@ -37,13 +45,8 @@ class Rows(Sequence[Row]):
     What summaries need of every row is noted when it is first built, in 17 bytes a row.
     """
 
-    def __init__(self, pairs: PairSet, context: Context, seed: int, needs_user: bool) -> None:
-        self.pairs, self.context, self.seed, self.needs_user = (
-            pairs.pairs,
-            context,
-            seed,
-            needs_user,
-        )
+    def __init__(self, pairs: PairSet, context: Context, seed: int, whose: Whose) -> None:
+        self.pairs, self.context, self.seed, self.whose = pairs.pairs, context, seed, whose
         # Where nothing is shown nobody need be gathered.
         self._others = {} if context.blind else pairs.others(seed)
         n = len(self.pairs)
@@ -75,7 +78,7 @@ class Rows(Sequence[Row]):
             question=(Message(role="user", content=pair.question),),
             shown=shown.parts,
             candidates=self.candidates(at),
-            user=user_key(pair.user_id) if self.needs_user else None,
+            user=self.whose(pair.user_id),
         )
         return Row(pair, slate, self.chosen_position(at), shown)
 
@@ -135,11 +138,11 @@ class Blind:
         return self._rows.candidates(row)
 
 
-def make_rows(pairs: PairSet, context: Context, *, seed: int, needs_user: bool) -> Rows:
+def make_rows(pairs: PairSet, context: Context, *, seed: int, whose: Whose = nobody) -> Rows:
     """Show each pair's part of the user; raises `BenchmarkError` where there is nothing to show."""
     if not context.blind:
         _refuse_without_text(pairs, context)
-    return Rows(pairs, context, seed, needs_user)
+    return Rows(pairs, context, seed, whose)
 
 
 def _refuse_without_text(pairs: PairSet, context: Context) -> None:

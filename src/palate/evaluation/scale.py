@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from palate.evaluation.rows import Rows
-from palate.records import Scorer, Slate, user_key
+from palate.records import Scorer, Slate
 from palate.seeding import shuffled
 
 COMMON_PAIRS = 200
@@ -24,7 +24,7 @@ def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
     users = sorted({pair.user_id for pair in rows.pairs})
     scales = {}
     for user in users:
-        slates = [slate.replace(user=user_key(user)) for slate in common]
+        slates = [slate.replace(user=rows.whose(user)) for slate in common]
         margins = [
             first - second
             for _, scores in scorer.score(slates)

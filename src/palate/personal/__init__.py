@@ -1,7 +1,25 @@
 """Reward models that learn each user's taste from their choices, one method per file."""
 
 from palate.personal.choices import Block, Choices
+from palate.personal.fitting import fit
+from palate.personal.gathering import Gathered, gather
 from palate.personal.protocol import Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
+from palate.personal.states import UserStates
+from palate.personal.trained import Trained
 
-__all__ = ["Block", "Choices", "Model", "Scaling", "States", "method_of", "repeated", "take"]
+__all__ = [
+    "Block",
+    "Choices",
+    "Gathered",
+    "Model",
+    "Scaling",
+    "States",
+    "Trained",
+    "UserStates",
+    "fit",
+    "gather",
+    "method_of",
+    "repeated",
+    "take",
+]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import DataError
-from palate.personal.choices import Floats
+from palate.personal.choices import Choices, Floats
 
 FLAT = 1e-6
 """A number that varies less than this over the training responses says nothing and becomes 0."""
@@ -44,3 +45,8 @@ class Scaling(NamedTuple):
                 f"{len(self.mean)}: another embedder?"
             )
         return np.asarray((table - self.mean) * self.scale, np.float32)
+
+    def of_choices(self, choices: Choices) -> Choices:
+        """Return choices with scaled vectors."""
+        asked = None if choices.prompts is None else self.apply(choices.prompts)
+        return replace(choices, features=self.apply(choices.features), prompts=asked)

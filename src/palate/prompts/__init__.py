@@ -10,13 +10,14 @@ from palate.prompts.judging import (
     rating_prompt,
     without_thought,
 )
-from palate.prompts.rendering import about, cut_to_fit, prompt_hash, render
+from palate.prompts.rendering import about, as_text, cut_to_fit, prompt_hash, render
 
 __all__ = [
     "Form",
     "Letter",
     "Unreadable",
     "about",
+    "as_text",
     "cut_to_fit",
     "pair_prompt",
     "parse_rating",

@@ -1,6 +1,6 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
-from palate.records.others import Others
+from palate.records.others import Others, derangement
 from palate.records.pairs import PreferencePair
 from palate.records.protocols import (
     Context,
@@ -41,6 +41,7 @@ __all__ = [
     "User",
     "Verdict",
     "candidate_order",
+    "derangement",
     "margin_of",
     "read_by",
     "sign",

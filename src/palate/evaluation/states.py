@@ -1,0 +1,110 @@
+"""Personal scorers: whose choices they learn from, and whose state a row is scored with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from palate.benchmarks import PairSet
+from palate.errors import BenchmarkError, UsageError
+from palate.evaluation.rows import Whose, nobody
+from palate.records import Choice, Judge, Scorer, Traits, derangement, user_key
+from palate.specs import Spec
+
+OTHER_STATES = ("prior", "stranger")
+
+
+@runtime_checkable
+class KeepsStates(Protocol):
+    """A scorer with one state per user that `evaluate` can give the users' choices to."""
+
+    state: str
+    """`own`, `stranger` or `prior`."""
+
+    @property
+    def wants_choices(self) -> bool:
+        """True until it knows any user's state."""
+        ...
+
+    def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Scorer:
+        """Return the scorer with a state for each user (id → their earlier choices)."""
+        ...
+
+    def knows(self, user: str) -> bool:
+        """Tell whether there is a state of this user's own."""
+        ...
+
+
+def adapt_to(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> Scorer | Judge:
+    """Adapt a personal scorer to the earlier choices of the benchmark's users; others pass.
+
+    Raises:
+        UsageError: where there are no earlier choices.
+        BenchmarkError: where one of them is a pair that is evaluated.
+    """
+    if not isinstance(contestant, KeepsStates) or not contestant.wants_choices:
+        return contestant
+    history = history_of(pairs)
+    if not history:
+        raise UsageError(
+            f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); name a file "
+            "that palate adapt made, as in ?users=users.safetensors, or give --choices FILE"
+        )
+    return contestant.adapted(history)
+
+
+def history_of(pairs: PairSet) -> dict[str, list[Choice]]:
+    """Return each user's earlier choices, in the order of the data.
+
+    Raises `BenchmarkError` for one that is among the evaluated pairs: the same user's vote on the
+    same question and responses, whichever way it went.
+    """
+    evaluated = {_vote(pair) for pair in pairs.pairs}
+    ids = {pair.id for pair in pairs.pairs}
+    found: dict[str, list[Choice]] = {}
+    for pair in pairs.history:
+        if pair.id in ids or _vote(pair) in evaluated:
+            raise BenchmarkError(
+                f"{pairs.name}: row {pair.id!r} is among the choices to learn from and among the "
+                "pairs to evaluate; a test pair is never learnt from"
+            )
+        choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+        found.setdefault(pair.user_id, []).append(choice)
+    return found
+
+
+def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: PairSet, seed: int) -> Whose:
+    """Return whose key a slate carries: nobody's, the user's own, or their stranger's.
+
+    Strangers are a seeded derangement among the users with a state, never a mirror partner.
+    """
+    if not traits.needs_user:
+        return nobody
+    state = getattr(contestant, "state", "own")
+    if state == "own" or not isinstance(contestant, KeepsStates):
+        return user_key
+    if state == "prior":
+        return nobody
+    users = sorted({pair.user_id for pair in pairs.pairs})
+    partners: dict[str, set[str]] = {}
+    for a, b in pairs.couples:
+        ours, theirs = pairs.pairs[a].user_id, pairs.pairs[b].user_id
+        partners.setdefault(ours, set()).add(theirs)
+        partners.setdefault(theirs, set()).add(ours)
+    forbidden = {user: frozenset(who) for user, who in partners.items()}
+    known = [user for user in users if contestant.knows(user)]
+    drawn = derangement(known, forbidden, seed)
+    return lambda user: user_key(drawn[user]) if user in drawn else None
+
+
+def with_states(text: str, contestant: Any) -> list[str]:
+    """Return the specs that stand for a personal scorer in a grid: own, prior, stranger."""
+    spec = Spec.parse(text)
+    if not isinstance(contestant, KeepsStates) or contestant.state != "own":
+        return [text]
+    others = [
+        str(spec.model_copy(update={"options": {**spec.options, "state": state}}))
+        for state in OTHER_STATES
+    ]
+    own = {name: value for name, value in spec.options.items() if name != "state"}
+    return [str(spec.model_copy(update={"options": own})), *others]

@@ -1,0 +1,55 @@
+"""From choices to a trained personal reward model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from palate.embeddings import build_features
+from palate.errors import DataError
+from palate.personal.gathering import Progress, gather
+from palate.personal.protocol import method_of
+from palate.personal.scaling import Scaling
+from palate.personal.trained import Trained
+from palate.records import Choice, Settings, user_key
+from palate.seeding import digest
+
+
+def fit(
+    method: str,
+    history: Mapping[str, Sequence[Choice]],
+    embedders: Sequence[str],
+    settings: Settings,
+    *,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train a method on users' choices (user id → choices).
+
+    Raises:
+        SpecError: for an unknown method or embedder.
+        UsageError: for an option that the method does not have.
+        DataError: where there is nothing to learn from.
+    """
+    made = method_of(method)
+    features = build_features(embedders, settings)
+    gathered = gather(
+        features, list(history.values()), prompts=made.needs_prompts, progress=progress
+    )
+    choices = gathered.choices
+    if not len(choices):
+        raise DataError(f"{method}: no choice to learn from")
+    used = np.unique(np.concatenate([choices.chosen, choices.rejected]))
+    scaling = Scaling.of(choices.features[used], features.widths)
+    facts = {
+        "users": [user_key(user) for user in history],
+        "n_choices": len(choices),
+        "n_too_long": gathered.n_too_long,
+        "data": digest("history", {user: [c.model_dump() for c in listed]
+                                   for user, listed in history.items()}),
+        "seed": settings.seed,
+    }  # fmt: skip
+    model = made.fit(scaling.of_choices(choices), seed=settings.seed, **(options or {}))
+    return Trained(model, scaling, tuple(embedders), features.meaning, facts)

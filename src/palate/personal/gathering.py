@@ -1,0 +1,57 @@
+"""From what users chose to vectors: the raw material of every method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from palate.embeddings import Features, plain_item
+from palate.personal.choices import Choices
+from palate.records import Choice
+
+Progress = Callable[[int, int], None]
+
+
+class Gathered(NamedTuple):
+    """Choices as unscaled vectors, and those that could not be embedded."""
+
+    choices: Choices
+    n_too_long: int
+    """Choices left out: a conversation is longer than the embedder's window."""
+
+
+def gather(
+    features: Features,
+    by_user: Sequence[Iterable[Choice]],
+    *,
+    prompts: bool = False,
+    progress: Progress | None = None,
+) -> Gathered:
+    """Embed every response once and return the choices of users 0, 1, … in the order given."""
+    owned = [(user, choice) for user, listed in enumerate(by_user) for choice in listed]
+    places: dict[tuple[str, str], int] = {}
+    sides = [
+        [places.setdefault((c.question, text), len(places)) for text in (c.chosen, c.rejected)]
+        for _, c in owned
+    ]
+    items = [plain_item(question, response) for question, response in places]
+    table = features.table(items, progress)
+    usable = np.isfinite(table).all(axis=1)
+    asked = features.prompts(items) if prompts else None
+    if asked is not None:
+        usable &= np.isfinite(asked).all(axis=1)
+        asked = np.nan_to_num(asked)
+    rows = np.array(sides, np.int64).reshape(-1, 2)
+    kept = usable[rows].all(axis=1) if len(rows) else np.empty(0, bool)
+    users = np.array([user for user, _ in owned], np.int64)
+    choices = Choices(
+        np.nan_to_num(table),
+        users[kept],
+        rows[kept, 0],
+        rows[kept, 1],
+        users=len(by_user),
+        prompts=asked,
+    )
+    return Gathered(choices, int((~kept).sum()))

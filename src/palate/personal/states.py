@@ -1,0 +1,93 @@
+"""What is kept of each user, in one file: safetensors with the users' keys in its header."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.errors import ModelError, ResourceError
+from palate.personal.protocol import States
+from palate.seeding import digest
+
+SCHEMA = "1"
+
+
+@dataclass(frozen=True)
+class UserStates:
+    """States of some users under one model."""
+
+    keys: tuple[str, ...]
+    """`user_key` of each user, in the order of the arrays."""
+    states: States
+    model: str
+    """Fingerprint of the model they belong to."""
+
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """Where each user's state stands."""
+        return {key: k for k, key in enumerate(self.keys)}
+
+    @property
+    def bytes_each(self) -> float:
+        """Bytes of one user's state."""
+        return sum(array.nbytes for array in self.states.values()) / max(1, len(self.keys))
+
+    @cached_property
+    def content(self) -> str:
+        """Hash of keys and numbers."""
+        arrays = {name: _hash(array) for name, array in sorted(self.states.items())}
+        return digest("states", self.model, list(self.keys), arrays)
+
+    def save(self, path: Path) -> None:
+        """Write the file; raises `ResourceError` where it cannot be written."""
+        from safetensors.numpy import save_file
+
+        header = {"schema": SCHEMA, "model": self.model, "users": json.dumps(self.keys)}
+        arrays = {name: np.ascontiguousarray(array) for name, array in self.states.items()}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(arrays, path, metadata=header)
+        except OSError as error:
+            raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
+
+    @classmethod
+    def load(cls, path: Path, model: str) -> UserStates:
+        """Read the file; raises `ModelError` for one of another model, or that is none."""
+        header, arrays = read_tensors(path)
+        if header.get("schema") != SCHEMA or "users" not in header:
+            raise ModelError(f"{path}: no file of user states")
+        if header.get("model") != model:
+            raise ModelError(f"{path}: states of another model; adapt its users again")
+        return cls(tuple(json.loads(header["users"])), arrays, model)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+    """Return header and arrays of a safetensors file; raises `ModelError` naming it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            header = file.metadata() or {}
+            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path}: cannot be read ({error})") from error
+
+
+def concatenated(parts: Sequence[UserStates]) -> UserStates:
+    """Return the states of several groups of users under one model."""
+    first = parts[0]
+    arrays = {name: np.concatenate([part.states[name] for part in parts]) for name in first.states}
+    return UserStates(tuple(key for part in parts for key in part.keys), arrays, first.model)
+
+
+def _hash(array: NDArray[Any]) -> str:
+    import hashlib
+
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,155 @@
+"""A trained personal reward model: one state per user, learnt from their choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+
+from palate.embeddings import Features, items_of
+from palate.errors import UsageError
+from palate.personal import Trained, UserStates, repeated, take
+from palate.records import Choice, Scores, Settings, Slate, Traits, user_key
+from palate.seeding import digest, shuffled
+from palate.specs import Reference, Spec
+
+EXAMPLE = "personal:./models/lore"
+State = Literal["own", "stranger", "prior"]
+STATES = ("own", "stranger", "prior")
+AT_ONCE = 2048
+"""Slates whose vectors are in memory together."""
+
+
+class Personal:
+    """Scores each response by its vector and the user's state.
+
+    `?state=own` (the default) reads the user's own state, `stranger` another user's, `prior` that
+    of a user of whom nothing is known. States come from `?users=FILE`, or from the choices that the
+    benchmark's users made earlier, of which `?shots=k` draws k per user, `?repeat=r` other ones.
+    """
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.only({"state", "users", "shots", "repeat"})
+        reference = Reference.parse(spec.need_reference(EXAMPLE))
+        if reference.place != "folder":
+            raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
+        self.trained = Trained.load(Path(reference.name).expanduser())
+        self.settings = settings
+        self.features: Features = self.trained.features(settings)
+        self.state = cast(State, spec.choice("state", STATES, "own"))
+        self.shots = spec.number("shots", 0) if "shots" in spec.options else None
+        self.repeat = spec.number("repeat", 0)
+        file = spec.options.get("users")
+        if file is not None and self.shots is not None:
+            raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
+        self.users: UserStates | None = None
+        if file is not None:
+            self.users = UserStates.load(Path(file).expanduser(), self.trained.fingerprint)
+
+    @property
+    def wants_choices(self) -> bool:
+        """True until it knows any user's state."""
+        return self.users is None and self.state != "prior"
+
+    def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
+        """Return this scorer with a state for each user (id → their earlier choices)."""
+        chosen = {user_key(user): self._drawn(user, listed) for user, listed in history.items()}
+        copy = object.__new__(Personal)
+        copy.__dict__.update(self.__dict__)
+        copy.users = self.trained.adapt(chosen, self.features)
+        return copy
+
+    def knows(self, user: str) -> bool:
+        """Tell whether there is a state of this user's own."""
+        return self.users is not None and user_key(user) in self.users.place
+
+    @property
+    def traits(self) -> Traits:
+        """What the numbers depend on: model, vectors, whose state, and the states."""
+        states = self.users.content if self.users is not None else None
+        return Traits(
+            fingerprint=digest(
+                "personal", self.trained.fingerprint, self.features.fingerprint, self.state, states
+            ),
+            exact=self.features.exact,
+            needs_user=True,
+            log_odds=self.trained.model.log_odds,
+            details={
+                "method": self.trained.model.method,
+                "model": self.trained.fingerprint,
+                "embedders": list(self.trained.embedders),
+                "states": states,
+            },
+        )
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield scores; a user without a state of their own has the prior's."""
+        for first in range(0, len(slates), AT_ONCE):
+            some = list(enumerate(slates[first : first + AT_ONCE], first))
+            sizes = {len(slate.candidates) for _, slate in some}
+            for size in sorted(sizes):
+                yield from self._of_size([it for it in some if len(it[1].candidates) == size], size)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how large a state is."""
+        if self.users is None or self.state == "prior":
+            return ()
+        each = self.users.bytes_each
+        return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user",)
+
+    def _of_size(
+        self, some: Sequence[tuple[int, Slate]], size: int
+    ) -> Iterator[tuple[int, Scores]]:
+        items = [item for _, slate in some for item in items_of(slate)]
+        shape = (len(some), size, self.features.width)
+        table = self.features.table(items).reshape(shape)
+        asked = None
+        if self.trained.model.needs_prompts:
+            asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
+        usable = np.isfinite(table).all(axis=2)
+        places = [self._place(slate) for _, slate in some]
+        found = self.trained.score(
+            self._states([place or 0 for place in places]), np.nan_to_num(table), asked
+        )
+        for (k, _), values, fits, place in zip(some, found, usable, places, strict=True):
+            if place is None:
+                yield k, Scores.unscored(size, "no stranger")
+                continue
+            whole = fits.all()
+            yield (
+                k,
+                Scores(
+                    values=tuple(
+                        float(v) if ok else None for v, ok in zip(values, fits, strict=True)
+                    ),
+                    reasons=() if whole else tuple(None if ok else "too long" for ok in fits),
+                ),
+            )
+
+    def _place(self, slate: Slate) -> int | None:
+        # 0 is the prior, n + 1 the n-th user; None where a stranger is asked for and there is none.
+        if self.state == "prior":
+            return 0
+        if slate.user is None:
+            return None
+        assert self.users is not None, "the scorer was not adapted"
+        return self.users.place.get(slate.user, -1) + 1
+
+    def _states(self, places: Sequence[int]) -> dict[str, np.ndarray]:
+        prior = repeated(self.trained.model.prior(), 1)
+        if self.users is None:
+            return take(prior, np.zeros(len(places), np.int64))
+        rows = np.array(places, np.int64)
+        known = take(self.users.states, np.maximum(rows - 1, 0))
+        return {
+            name: np.where((rows == 0).reshape(-1, *[1] * (array.ndim - 1)), prior[name], array)
+            for name, array in known.items()
+        }
+
+    def _drawn(self, user: str, listed: Sequence[Choice]) -> Sequence[Choice]:
+        if self.shots is None:
+            return listed
+        order = shuffled(range(len(listed)), "shots", self.settings.seed, self.repeat, user)
+        return [listed[k] for k in sorted(order[: self.shots])]
