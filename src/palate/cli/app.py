@@ -12,7 +12,9 @@ from palate.cli.benching import bench
 from palate.cli.comparing import compare_runs
 from palate.cli.console import err, notices
 from palate.cli.evaluate import evaluate
+from palate.cli.learning import learning_curve
 from palate.cli.listing import list_things
+from palate.cli.personal import adapt, add_methods
 from palate.cli.selfchecking import check_self
 from palate.cli.showing import show_pair
 from palate.cli.training import train
@@ -31,6 +33,9 @@ app.command("show")(show_pair)
 app.command("list")(list_things)
 app.command("selfcheck")(check_self)
 app.command("bench")(bench)
+app.command("adapt")(adapt)
+app.command("learning-curve")(learning_curve)
+add_methods(train)
 app.add_typer(train, name="train")
 
 

@@ -8,7 +8,15 @@ from typing import Any, Protocol, runtime_checkable
 from palate.benchmarks import PairSet
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation.rows import Whose, nobody
-from palate.records import Choice, Judge, Scorer, Traits, derangement, user_key
+from palate.records import (
+    Choice,
+    Judge,
+    PreferencePair,
+    Scorer,
+    Traits,
+    derangement,
+    user_key,
+)
 from palate.specs import Spec
 
 OTHER_STATES = ("prior", "stranger")
@@ -108,3 +116,7 @@ def with_states(text: str, contestant: Any) -> list[str]:
     ]
     own = {name: value for name, value in spec.options.items() if name != "state"}
     return [str(spec.model_copy(update={"options": own})), *others]
+
+
+def _vote(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
+    return pair.user_id, pair.question, frozenset((pair.chosen, pair.rejected))

@@ -1,0 +1,139 @@
+"""palate train METHOD, palate adapt: reward models that learn each user's taste."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.cli import options as flags
+from palate.cli.console import bars
+from palate.data import parse_columns
+from palate.errors import UsageError
+from palate.personal import Trained, fit
+from palate.records import Choice, user_key
+from palate.seeding import shuffled
+from palate.specs import registered
+from palate.training import new_folder
+
+Data = Annotated[str, typer.Option(help="File of pairs, or a benchmark's name.")]
+SplitToRead = Annotated[
+    str | None, typer.Option(help="Split to read; default adapt, where there is one.")
+]
+
+
+def add_methods(train: typer.Typer) -> None:
+    """Add one command per registered method."""
+    for name in registered("palate.methods"):
+        train.command(name, help=f"Train {name} on users' choices.")(_trainer(name))
+
+
+def _trainer(method: str) -> Callable[..., None]:
+    def run(
+        data: Data,
+        embedder: Annotated[
+            list[str],
+            typer.Option(help="What turns responses into vectors: a model, style, api:…; repeat."),
+        ],
+        output: Annotated[Path, typer.Option("-o", "--output", help="New folder for the model.")],
+        given: Annotated[
+            list[str] | None, typer.Option("--set", help="Option of the method, name=value.")
+        ] = None,
+        unseen: Annotated[
+            float, typer.Option(help="Share of users, drawn by the seed, that are not trained on.")
+        ] = 0.0,
+        leave_out: Annotated[
+            list[str] | None, typer.Option(help="User who is not trained on; may be repeated.")
+        ] = None,
+        seed: flags.Seed = 0,
+        split: SplitToRead = None,
+        dtype: flags.Dtype = None,
+        device: flags.Device = None,
+        columns: flags.Map = None,
+        skip_bad_rows: flags.SkipBadRows = False,
+    ) -> None:
+        pairs = _load(data, split, columns, skip_bad_rows)
+        history = choices_of(pairs)
+        left_out = {*(leave_out or ()), *_drawn(sorted(history), unseen, seed)}
+        history = {user: listed for user, listed in history.items() if user not in left_out}
+        settings = flags.make_settings(seed, dtype, device)
+        with new_folder(output) as folder, bars() as shown:
+            advance = shown.start(f"{method} on {sum(map(len, history.values())):,} choices")
+            made = fit(
+                method, history, embedder, settings, options=_read(given or []), progress=advance
+            )
+            made.save(folder)
+        typer.echo(
+            f"{output}: {method} from {made.facts['n_choices']:,} choices of {len(history):,} users"
+            + (f", {len(left_out):,} users left out" if left_out else "")
+        )
+        chosen = ", ".join(f"{name} {value}" for name, value in made.model.options.items())
+        typer.echo(f"options: {chosen}" if chosen else "no options")
+
+    return run
+
+
+def adapt(
+    model: Annotated[Path, typer.Argument(help="Folder that palate train made.")],
+    choices: Annotated[str, typer.Option(help="File of the users' choices, or a benchmark.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the states.")],
+    split: SplitToRead = None,
+    seed: flags.Seed = 0,
+    dtype: flags.Dtype = None,
+    device: flags.Device = None,
+    columns: flags.Map = None,
+    skip_bad_rows: flags.SkipBadRows = False,
+) -> None:
+    """Learn a state for every user of a file, all in one job."""
+    if output.suffix != ".safetensors":
+        raise UsageError(f"output {output}: a file of states ends in .safetensors")
+    trained = Trained.load(model)
+    features = trained.features(flags.make_settings(seed, dtype, device))
+    history = choices_of(_load(choices, split, columns, skip_bad_rows))
+    with bars() as shown:
+        advance = shown.start(f"choices of {len(history):,} users")
+        states = trained.adapt(
+            {user_key(user): listed for user, listed in history.items()}, features, advance
+        )
+    states.save(output)
+    typer.echo(f"{output}: {len(history):,} users, {states.bytes_each:,.0f} bytes of state each")
+    typer.echo(f"use it with: palate evaluate -s 'personal:{model}?users={output}' …")
+
+
+def choices_of(pairs: PairSet) -> dict[str, list[Choice]]:
+    """Return the choices of each user, in the order of the data."""
+    found: dict[str, list[Choice]] = {}
+    for pair in pairs.pairs:
+        choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+        found.setdefault(pair.user_id, []).append(choice)
+    return found
+
+
+def _load(data: str, split: str | None, columns: list[str] | None, skip_bad_rows: bool) -> PairSet:
+    options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
+    pairs = load_benchmark(data, split="all", options=options)
+    if split or any(pair.split for pair in pairs.pairs):
+        return pairs.select(split or "adapt")
+    return pairs
+
+
+def _drawn(users: list[str], share: float, seed: int) -> list[str]:
+    if not 0 <= share < 1:
+        raise UsageError(f"--unseen {share}: expected a share of the users, 0 or more, below 1")
+    return shuffled(users, "unseen", seed)[: round(share * len(users))]
+
+
+def _read(given: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {text}: expected name=value")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = value
+    return found
