@@ -9,7 +9,7 @@ from palate.bench import FULL, Case, as_rows, bench_prefix, plot
 from palate.bench.operations import Costs, dense_operations, tree_operations, tree_tokens
 from palate.bench.work import SPREAD, Work, draw_work
 from palate.engines import LocalModel
-from palate.errors import UsageError
+from palate.errors import SpecError, UsageError
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -22,14 +22,15 @@ def test_every_column_is_measured_and_the_ways_agree(tiny):
     assert [one.case for one in found] == ["pairs", "best of 4", "pairs"]
     for one in found:
         assert min(one.usual_s, one.sorted_s, one.shared_s, one.roof_share, one.token_share) > 0
+        assert one.matmul_share > 0
         assert one.speedup == pytest.approx(one.usual_s / one.shared_s)
         assert 1 < one.token_ideal < one.candidates
         assert one.max_abs_difference <= 1e-4
         assert one.rank_flips == 0
     assert list(as_rows(found)[0]) == [
         "case", "dtype", "prefix_tokens", "response_tokens", "candidates", "usual_s", "sorted_s",
-        "shared_s", "speedup", "token_ideal", "roof_share", "token_share", "max_abs_difference",
-        "rank_flips",
+        "shared_s", "speedup", "token_ideal", "roof_share", "token_share", "matmul_share",
+        "max_abs_difference", "rank_flips",
     ]  # fmt: skip
 
 
@@ -75,6 +76,15 @@ def test_operations_equal_what_torch_counts(tiny):
     costs = costs_of(local)
     square = 64 * 64 * costs.attention  # eager attention computes the masked half too
     assert counter.get_total_flops() == 64 * costs.token + 64 * costs.logits + square
+
+
+def test_random_weights_need_no_tokenizer_and_no_folder():
+    how = Settings(dtype="float32", device="cpu")
+    (found, _) = bench_prefix("random:0.1b", cases=CASES[1:], settings=how)
+    assert (found.case, found.dtype) == ("best of 4", "float32")
+    assert found.max_abs_difference <= 1e-4
+    with pytest.raises(SpecError, match=r"one of 0\.1b, 1b, 3b, 8b"):
+        bench_prefix("random:2b", cases=CASES)
 
 
 def test_a_model_that_shares_nothing_is_refused(tiny):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from palate.engines.local.attention import KeysValues, Layout, reading
 from palate.engines.local.loading import Loaded
 from palate.engines.local.threads import spread, workers
-from palate.engines.local.tree import Pack, packs, plant
+from palate.engines.local.tree import Node, Pack, branches, packs, plant
 from palate.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class Wanted(NamedTuple):
     stop: int
 
 
+TOGETHER = 1.1
+"""What several threads on one product cost over one thread each."""
+TRUNK, BRANCHES = 256, 512
+"""Tokens that a root and its branches need for the branches to be read at the same time."""
+
 Reduce = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """From outputs (m × width) and the tokens that follow (m; −1 at an end) to m numbers or rows."""
 Group = Sequence[Wanted]
@@ -56,7 +61,7 @@ def read(
     side_by_side = workers(local.torch, local.device)
     while some := list(islice(numbered, AT_ONCE)):
         loads = cut(some, _target(local, side_by_side), side_by_side)
-        if len(loads) < side_by_side:  # too few to keep all busy: one after another on all threads
+        if _uneven(loads, side_by_side):  # one after another, on all threads
             for load in loads:
                 found = _read_load(local, load, reduce, logits, 1)
                 yield from zip((k for k, _ in load), found, strict=True)
@@ -66,6 +71,15 @@ def read(
         )
         for load, found in spread(local.torch, local.device, jobs):
             yield from zip((k for k, _ in load), found, strict=True)
+
+
+def _uneven(loads: Sequence[Load], side_by_side: int) -> bool:
+    """Tell whether some threads would wait for others longer than working together costs."""
+    sizes = [sum(unique_tokens([one.ids for one in group]) for _, group in load) for load in loads]
+    lanes = [0] * side_by_side
+    for size in sizes:  # largest first
+        lanes[lanes.index(min(lanes))] += size
+    return max(lanes) * side_by_side > TOGETHER * sum(sizes)
 
 
 def _target(local: Loaded, side_by_side: int) -> int:
@@ -154,13 +168,7 @@ def _read_tree(
 ) -> list[torch.Tensor]:
     torch = local.torch
     found: list[list[Any]] = [[] for _ in sequences]
-    stack: list[list[KeysValues]] = []
-    for pack in packs(plant([one.ids for one in sequences]), share):
-        del stack[pack.depth :]
-        layout = Layout(pack.segments, tuple(stack), pack.keep, layers=local.layers)
-        outputs = forward_pack(local, pack, layout, logits)
-        if pack.keep is not None:
-            stack.append(layout.kept)
+    for pack, outputs in _outputs_of(local, plant([one.ids for one in sequences]), share, logits):
         owners, rows, following = _wanted_rows(pack, sequences)
         if not rows:
             continue
@@ -173,6 +181,40 @@ def _read_tree(
             found[k].append(made[taken : taken + n])
             taken += n
     return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in found]
+
+
+def _outputs_of(
+    local: Loaded, roots: Sequence[Node], share: int, logits: bool
+) -> Iterator[tuple[Pack, torch.Tensor]]:
+    lanes = workers(local.torch, local.device)
+    size = sum(root.size for root in roots)
+    if lanes > 1 and size <= share and all(_branches_pay(root) for root in roots):
+        for trunk, dealt in branches(roots, lanes):
+            layout = Layout(trunk.segments, (), trunk.keep, layers=local.layers)
+            yield trunk, forward_pack(local, trunk, layout, logits)
+            past = (layout.kept,)
+            jobs = ((pack, partial(_branch, local, pack, past, logits)) for pack in dealt)
+            yield from spread(local.torch, local.device, jobs)
+        return
+    stack: list[list[KeysValues]] = []
+    for pack in packs(roots, share):
+        del stack[pack.depth :]
+        layout = Layout(pack.segments, tuple(stack), pack.keep, layers=local.layers)
+        yield pack, forward_pack(local, pack, layout, logits)
+        if pack.keep is not None:
+            stack.append(layout.kept)
+
+
+def _branches_pay(root: Node) -> bool:
+    below = root.size - len(root.tokens)
+    return len(root.children) > 1 and len(root.tokens) >= TRUNK and below >= BRANCHES
+
+
+def _branch(
+    local: Loaded, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool
+) -> torch.Tensor:
+    with local.torch.inference_mode():  # which holds for one thread
+        return forward_pack(local, pack, Layout(pack.segments, past, layers=local.layers), logits)
 
 
 def forward_pack(local: Loaded, pack: Pack, layout: Layout, logits: bool) -> torch.Tensor:

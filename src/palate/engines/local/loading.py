@@ -9,7 +9,7 @@ from palate.models import choose_device, choose_dtype, import_torch, import_tran
 from palate.records import Settings
 from palate.specs import Reference
 
-LOGIT_ROWS = 64
+LOGIT_ROWS = 128
 """Rows of logits held at a time: a vocabulary is wide."""
 HEADS = {"causal": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassification"}
 LACKING = {

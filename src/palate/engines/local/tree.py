@@ -108,9 +108,30 @@ def packs(roots: Iterable[Node], budget: int) -> Iterator[Pack]:
     yield from builder.flush()
 
 
+def branches(roots: Iterable[Node], lanes: int) -> Iterator[tuple[Pack, list[Pack]]]:
+    """Yield, per tree, the pack of its root alone and its branches dealt to at most `lanes` packs.
+
+    Branches of one tree need nothing of each other: they can be read at the same time.
+    """
+    for root in roots:
+        builder = _Builder(root.size)
+        builder.keep = builder.add(root, 0, len(root.tokens))
+        trunk = next(builder.flush())
+        lots: list[list[Node]] = [[] for _ in range(lanes)]
+        for child in sorted(root.children, key=lambda node: -node.size):
+            min(lots, key=lambda lot: sum(node.size for node in lot)).append(child)
+        dealt = []
+        for lot in filter(None, lots):
+            builder = _Builder(root.size, path=1)
+            for child in lot:
+                builder.add_whole(child)
+            dealt += builder.flush()
+        yield trunk, dealt
+
+
 class _Builder:
-    def __init__(self, budget: int) -> None:
-        self.budget, self.path = budget, 0
+    def __init__(self, budget: int, path: int = 0) -> None:
+        self.budget, self.path = budget, path
         self._open()
 
     def _open(self) -> None:
@@ -130,12 +151,12 @@ class _Builder:
         if len(self.tokens) + node.size > self.budget:
             yield from self.flush()
         if node.size <= self.budget:
-            self._add_whole(node)
+            self.add_whole(node)
             return
         outside = self.path
         for first in range(0, len(node.tokens), self.budget):
             yield from self.flush()
-            self.keep = self._add(node, first, first + self.budget)
+            self.keep = self.add(node, first, first + self.budget)
             self.path += 1
         for child in node.children:
             yield from self.place(child)
@@ -145,7 +166,7 @@ class _Builder:
         self.path = outside
         self._open()
 
-    def _add(self, node: Node, first: int, last: int) -> int:
+    def add(self, node: Node, first: int, last: int) -> int:
         run = node.tokens[first:last]
         start, offset = len(self.tokens), node.offset + first
         stop = start + len(run)
@@ -154,10 +175,10 @@ class _Builder:
         self.segments.append(Segment(start, stop, stop, offset, node.sequences))
         return len(self.segments) - 1
 
-    def _add_whole(self, node: Node) -> None:
-        own = self._add(node, 0, len(node.tokens))
+    def add_whole(self, node: Node) -> None:
+        own = self.add(node, 0, len(node.tokens))
         for child in node.children:
-            self._add_whole(child)
+            self.add_whole(child)
         self._reach(own)
 
     def _reach(self, segment: int) -> None:
