@@ -27,7 +27,7 @@ class World(NamedTuple):
 def linear_world(heads: NDArray[np.float64], *, each: int, tests: int = 60, seed: int = 0) -> World:
     """Draw `each` choices per head from σ(w·D), and test pairs without noise."""
     stream = np.random.default_rng(seed)
-    users, d = heads.shape
+    d = heads.shape[1]
     table = stream.normal(size=(4000, d)).astype(np.float32) / np.sqrt(d)
     return World(
         _drawn(stream, table, heads, each, noise=True),

