@@ -57,7 +57,7 @@ def test_heads_per_user_find_users_who_differ():
     world = linear_world(heads, each=150, seed=4)
     model = UserHeads.fit(world.train)
     reached = world.accuracy(margins_of(model, model.adapt(world.train), world.test))
-    assert reached - 0.5 >= 0.9 * 0.5, "the oracle is right on every pair"
+    assert reached - 0.5 >= 0.85 * 0.5, "the oracle is right on every pair"
 
 
 @pytest.mark.slow
