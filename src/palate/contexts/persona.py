@@ -18,7 +18,7 @@ from palate.specs import Spec
 
 K = 20
 """Choices or posts read, unless `?k=` says otherwise."""
-DEFAULT = {"k": K, "of": "self", "from": "either", "max_tokens": MAX_TOKENS}
+DEFAULT: dict[str, str | int] = {"k": K, "of": "self", "from": "either", "max_tokens": MAX_TOKENS}
 
 
 class Persona(Written):
@@ -46,7 +46,7 @@ class Persona(Written):
             self.texts.fingerprint, self._choices.fingerprint, self._posts.fingerprint
         )
         self.needs = ("choices", "posts") if self.reads == "either" else (self.reads,)
-        read = {
+        read: dict[str, str | int] = {
             "k": k,
             "of": self.of,
             "from": self.reads,

@@ -15,7 +15,7 @@ from palate.specs import Spec
 
 K = 10
 """Posts read, unless `?k=` says otherwise."""
-DEFAULT = {"k": K, "order": "bm25", "of": "self", "max_tokens": MAX_TOKENS}
+DEFAULT: dict[str, str | int] = {"k": K, "order": "bm25", "of": "self", "max_tokens": MAX_TOKENS}
 
 
 class Plan(Written):
@@ -38,7 +38,12 @@ class Plan(Written):
         self._profile = Profile(Spec(kind="profile", reference=str(k), options=options), settings)
         self.texts = Texts(writer, plan_prompt, "plan", prompt_hash("plan.jinja", "about.jinja"))
         self.fingerprint = digest(self.texts.fingerprint, self._profile.fingerprint)
-        read = {"k": k, "order": order, "of": self.of, "max_tokens": writer.max_tokens}
+        read: dict[str, str | int] = {
+            "k": k,
+            "order": order,
+            "of": self.of,
+            "max_tokens": writer.max_tokens,
+        }
         self.spec = one_spelling(spec, read, DEFAULT)
 
     def inner(self, others: Others) -> Profile:

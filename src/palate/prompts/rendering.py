@@ -43,7 +43,7 @@ def attribute(text: str) -> str:
 
 def inset(text: str) -> str:
     """Move every line in by two spaces, so that none stands where a label does."""
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return "\n".join(f"  {line}" if line.strip() else "" for line in text.splitlines())
 
 
 def _source(name: str) -> str:
