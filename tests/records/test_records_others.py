@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from palate.benchmarks import load_benchmark
-from palate.records import Others, Post, PreferencePair
+from palate.records import Choice, Others, Post, PreferencePair, User
 from palate.records.others import derangement
 
 
@@ -155,3 +155,44 @@ def test_on_tasting_everyone_has_a_stranger_who_is_no_partner(seed: int) -> None
         for mine, theirs in others.strangers.items():
             assert theirs != mine
             assert theirs not in others.partners[mine]
+
+
+def chose(name: str, user: str, mirror_of: str | None = None) -> PreferencePair:
+    return pair(f"past-{name}", user, mirror_of=mirror_of)
+
+
+def test_strangers_of_choices_are_drawn_among_users_with_choices() -> None:
+    rows = [pair(name, name, post(name)) for name in "abcd"]
+    history = [chose(name, name) for name in "bcdx"]
+    for seed in range(20):
+        others = Others.of(rows, seed, history)
+        strangers = others.choice_strangers
+        assert set(strangers) == set("abcdx")
+        assert set(strangers.values()) <= set("bcdx")
+        assert all(mine != theirs for mine, theirs in strangers.items())
+        assert set(others.strangers.values()) == set("abcd")
+
+
+def test_a_partner_of_pairs_or_of_past_choices_is_no_stranger_of_choices() -> None:
+    rows = [pair("1", "a", post("p"), mirror_of="2"), pair("2", "b", post("q"), mirror_of="1"),
+            pair("3", "c", post("r")), pair("4", "d", post("s"))]  # fmt: skip
+    history = [chose("a", "a", "past-c"), chose("b", "b"), chose("c", "c", "past-a"),
+               chose("d", "d")]  # fmt: skip
+    for seed in range(20):
+        strangers = Others.of(rows, seed, history).choice_strangers
+        assert (strangers["a"], strangers["c"]) == ("d", "b")
+        assert strangers["b"] != "a"
+
+
+@given(bars(), st.integers(0, 20))
+def test_no_stranger_of_choices_is_a_partner(
+    drawn: tuple[list[str], dict[str, frozenset[str]]], seed: int
+) -> None:
+    names, barred = drawn
+    users = {
+        name: User(id=name, choices=(Choice(question="?", chosen="y", rejected="n"),))
+        for name in names
+    }
+    for mine, theirs in Others(users, barred, seed).choice_strangers.items():
+        assert theirs != mine
+        assert theirs not in barred[mine]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,9 @@ from palate.data import MAX_LINE, content_hash
 from palate.errors import BenchmarkError, DataError
 from palate.records import Others, PreferencePair
 from palate.seeding import rng
+
+PAST = "adapt"
+"""The split whose rows are the users' past choices."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,20 @@ class PairSet:
     """Rows that the users are gathered from, where they are more than `pairs`: a limited or
     mirrored set keeps the whole split's, so that who is whose stranger does not change."""
     history: tuple[PreferencePair, ...] = ()
-    """Decided rows of the split `adapt`, where another split was selected: earlier choices."""
+    """The users' past choices: the decided rows of the split `adapt` where another was selected.
+    `limit` and `mirrors` leave them alone."""
+    history_left_out: int = 0
+    """Past choices left out because they are one of their user's evaluated pairs."""
 
     @cached_property
     def content_hash(self) -> str:
         """Hash of the rows, in their order, and of those that users are gathered from."""
         return content_hash((*self.pairs, *self.everyone))
+
+    @cached_property
+    def history_hash(self) -> str:
+        """Hash of the past choices; part of a run's identity where they are read."""
+        return content_hash(self.history)
 
     @cached_property
     def couples(self) -> tuple[tuple[int, int], ...]:
@@ -84,15 +95,25 @@ class PairSet:
     def others(self, seed: int = 0) -> dict[str, Others]:
         """The users of each subset, gathered once."""
         gathered = (*self.everyone, *self.pairs)
-        return {
-            name: Others.of([pair for pair in gathered if pair.subset == name], seed)
-            for name in self.subsets
-        }
+        found = {}
+        for name in self.subsets:
+            pairs = [pair for pair in gathered if pair.subset == name]
+            found[name] = Others.of(pairs, seed, self._past_of(name, pairs))
+        return found
+
+    def _past_of(self, subset: str, pairs: Sequence[PreferencePair]) -> list[PreferencePair]:
+        # Choices from a file of their own may name no subset of this set: then the user decides.
+        known, users = set(self.subsets), {pair.user_id for pair in pairs}
+        return [
+            past for past in self.history
+            if past.subset == subset or (past.subset not in known and past.user_id in users)
+        ]  # fmt: skip
 
     def select(self, split: str | None = None) -> PairSet:
         """Return the pairs of one split, undecided votes counted and left out.
 
-        Where rows have a split and none is named, `test`; `all` takes every row.
+        Where rows have a split and none is named, `test`; `all` takes every row. The rows of the
+        split `adapt` go into `history` where another split is selected.
         """
         splits = {pair.split for pair in self.pairs} - {None}
         wanted = split or ("test" if splits else "all")
@@ -104,9 +125,31 @@ class PairSet:
         if not decided:
             raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
         ties = len(kept) - len(decided)
-        earlier = () if wanted in ("all", "adapt") else self.pairs
-        history = tuple(pair for pair in earlier if pair.split == "adapt" and not pair.tie)
-        return _as_mirrored(replace(self, pairs=decided, ties=ties, split=wanted, history=history))
+        past = [p for p in self.pairs if wanted not in ("all", PAST) and p.split == PAST]
+        selected = _as_mirrored(replace(self, pairs=decided, ties=ties, split=wanted))
+        return selected.with_history(past)
+
+    def with_history(self, rows: Iterable[PreferencePair]) -> PairSet:
+        """Return the set with more past choices of its users; undecided ones are left out.
+
+        A row that is one of its user's evaluated pairs (the same question and two responses, in
+        whichever order) is left out and counted. Raises `BenchmarkError` for a row with the id of
+        an evaluated pair.
+        """
+        rows = [row for row in (*self.history, *rows) if not row.tie]
+        if not rows:
+            return self
+        evaluated = (*self.everyone, *self.pairs)
+        ids, asked = {pair.id for pair in evaluated}, {_vote(pair) for pair in evaluated}
+        twice = next((row.id for row in rows if row.id in ids), None)
+        if twice is not None:
+            raise BenchmarkError(
+                f"{self.name}: the past choice {twice!r} has the id of an evaluated pair; past "
+                "choices are other rows, with ids of their own"
+            )
+        kept = tuple(row for row in rows if _vote(row) not in asked)
+        left_out = self.history_left_out + len(rows) - len(kept)
+        return replace(self, history=kept, history_left_out=left_out)
 
     def limit(self, n: int | None, seed: int = 0) -> PairSet:
         """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""
@@ -117,6 +160,14 @@ class PairSet:
         keep = sorted(i for unit in drawn for i in units[int(unit)])
         kept = tuple(self.pairs[i] for i in keep)
         return replace(self, pairs=kept, limited=n, everyone=(*self.everyone, *self.pairs))
+
+
+def _vote(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
+    # White space apart: a file that was written anew holds the same vote.
+    question, chosen, rejected = (
+        " ".join(text.split()) for text in (pair.question, pair.chosen, pair.rejected)
+    )
+    return pair.user_id, question, frozenset((chosen, rejected))
 
 
 def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:

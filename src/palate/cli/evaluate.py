@@ -107,6 +107,9 @@ def _say_what_was_left_out(pairs: PairSet) -> None:
         err.print(f"left out: {error}", style="yellow", highlight=False, markup=False)
     if len(pairs.bad_rows) > 5:
         err.print(f"left out: {len(pairs.bad_rows) - 5} more bad rows", style="yellow")
+    if pairs.history_left_out:
+        said = f"{pairs.history_left_out} past choices that are evaluated pairs of the same user"
+        err.print(f"{pairs.name}: left out: {said}", style="yellow", markup=False)
     if pairs.unknown_columns:
         names = ", ".join(pairs.unknown_columns)
         err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)

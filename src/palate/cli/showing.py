@@ -50,13 +50,14 @@ def first_prompt(
     contestant = adapt_to(contestant, pairs, scorer)
     whose = whose_state(contestant, traits_of(contestant, scorer), pairs, settings.seed)
     rows = make_rows(pairs, built, seed=settings.seed, whose=whose)
-    row = next((row for row in rows if pair is None or row.pair.id == pair), None)
-    if row is None:
+    at = next((k for k in range(len(rows)) if pair is None or rows.id(k) == pair), None)
+    if at is None:
         raise BenchmarkError(f"{pairs.name} has no pair {pair!r}")
+    slate = rows.slate(at)  # this row alone: what a context shows may be costly
     prompts = getattr(contestant, "prompts", None)
     if prompts is None:
-        return _slate(row.slate)
-    return "\n\n".join(prompts(row.slate))
+        return _slate(slate)
+    return "\n\n".join(prompts(slate))
 
 
 def _slate(slate: Slate) -> str:

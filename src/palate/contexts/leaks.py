@@ -1,4 +1,4 @@
-"""Posts that give the answer away: those that hold the question's first line or a response."""
+"""Texts that give the answer away: those that hold the question's first line or a response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ def forbidden_texts(pair: PreferencePair) -> tuple[str, ...]:
 
     First 120 characters, lower case, white space collapsed.
     """
-    openings = (asked_title(pair.question), normal(pair.chosen), normal(pair.rejected))
+    opening = asked_title(pair.question)[:OPENING]
+    return (*((opening,) if opening else ()), *forbidden_responses(pair))
+
+
+def forbidden_responses(pair: PreferencePair) -> tuple[str, ...]:
+    """Return the openings no past choice may hold: of chosen and rejected.
+
+    The question may return: many people choose twice on one question.
+    """
+    openings = (normal(pair.chosen), normal(pair.rejected))
     return tuple(opening[:OPENING] for opening in openings if opening)
 
 
@@ -26,7 +35,12 @@ def leaks(text: str, forbidden: tuple[str, ...]) -> bool:
     >>> leaks("Once more: why  TEA? Because.", ("why tea?",))
     True
     """
-    return any(opening in normal(text) for opening in forbidden)
+    return holds(normal(text), forbidden)
+
+
+def holds(plain: str, forbidden: tuple[str, ...]) -> bool:
+    """Tell the same of a text that is normal already."""
+    return any(opening in plain for opening in forbidden)
 
 
 def normal(text: str) -> str:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable
 
 from palate.contexts.leaks import forbidden_texts, leaks
+from palate.contexts.options import OWNERS, read_count
 from palate.errors import SpecError
 from palate.records import Others, Part, Post, PreferencePair, Settings, Shown, User
 from palate.retrieval import build_ranking
 from palate.specs import Spec
-
-OWNERS = ("self", "stranger")
 
 
 class Profile:
@@ -24,10 +23,11 @@ class Profile:
 
     oracle = False
     blind = False
+    needs = ("posts",)
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.only({"order", "of"})
-        self.k = _count(spec)
+        self.k = read_count(spec, "profile:5", "posts")
         self.of = spec.choice("of", OWNERS, "self")
         order = spec.options.get("order", "bm25")
         self.rank, self.fingerprint = build_ranking(order, settings)
@@ -97,10 +97,3 @@ def _parts(posts: Iterable[Post]) -> tuple[Part, ...]:
         Part(kind="post", text=post.text, category=post.category, rank=rank)
         for rank, post in enumerate(posts)
     )
-
-
-def _count(spec: Spec) -> int:
-    text = spec.need_reference("profile:5")
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise SpecError(f"{spec}: {text!r} is no number of posts of 1 or more")
-    return int(text)

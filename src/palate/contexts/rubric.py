@@ -12,6 +12,7 @@ class Rubric:
 
     oracle = True
     blind = False
+    needs = ("aspects",)
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         del settings

@@ -42,6 +42,7 @@ from palate.runs import (
     versions,
 )
 from palate.scorers import build_scorer
+from palate.seeding import digest
 from palate.specs import Spec
 
 Progress = Callable[[int, int], None]
@@ -124,6 +125,14 @@ def refuse(traits: Traits, context: Context, spec: str) -> None:
         raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
 
 
+def _shown_by(context: Context, pairs: PairSet) -> str | None:
+    # What the context computes with and, where it reads them, the past choices.
+    own = getattr(context, "fingerprint", None)
+    if "choices" in getattr(context, "needs", ()) and pairs.history:
+        return digest("choices", own, pairs.history_hash)
+    return own
+
+
 class _Job:
     """One evaluation, ready to run."""
 
@@ -149,6 +158,7 @@ class _Job:
         return self.traits if own else traits_of(term.contestant, self.spec)
 
     def _plans(self) -> list[Plan]:
+        self.rows.prepare()
         # All in one sweep: what a context shows may be costly to find.
         n = len(self.rows)
         planners = [Planner(term.contestant, self._term_traits(term), n) for term in self.terms]
@@ -174,7 +184,7 @@ class _Job:
             mirrors=self.pairs.mirrors,
             limit=self.pairs.limited,
             columns=dict(self.pairs.columns),
-            shown_by=getattr(self.context, "fingerprint", None),
+            shown_by=_shown_by(self.context, self.pairs),
             seed=settings.seed,
             dtype=details.get("dtype"),
             device=details.get("device"),
@@ -247,7 +257,9 @@ class _Job:
         return mates
 
     def _summary(self, verdicts: Verdicts, first: Results) -> Summary:
-        notes = [*self.traits.notes, *getattr(self.contestant, "notes", tuple)()]
+        speakers = (self.contestant, self.context)
+        said = [note for one in speakers for note in getattr(one, "notes", tuple)()]
+        notes = [*self.traits.notes, *said]
         scale = None
         plain = isinstance(self.contestant, Scorer) and len(self.terms) == 1
         if self.traits.needs_user and verdicts.mirrored and plain:

@@ -10,6 +10,7 @@ import numpy as np
 from palate.benchmarks import PairSet
 from palate.errors import BenchmarkError
 from palate.records import (
+    Case,
     Context,
     Message,
     Others,
@@ -82,6 +83,17 @@ class Rows(Sequence[Row]):
         )
         return Row(pair, slate, self.chosen_position(at), shown)
 
+    def prepare(self) -> None:
+        """Let the context do at once what would be costly row by row."""
+        prepare = getattr(self.context, "prepare", None)
+        if prepare is None or self.context.blind:
+            return
+        prepare(
+            Case(pair, others.users[pair.user_id], others)
+            for pair in self.pairs
+            for others in (self._others[pair.subset],)
+        )
+
     def id(self, row: int) -> str:
         """Return the pair's id."""
         return self.pairs[row].id
@@ -145,8 +157,20 @@ def make_rows(pairs: PairSet, context: Context, *, seed: int, whose: Whose = nob
     return Rows(pairs, context, seed, whose)
 
 
+NAMES = {
+    "posts": "profiles",
+    "choices": "past choices (rows of the split adapt, or another file of them)",
+    "aspects": "rubric aspects",
+}
+
+
 def _refuse_without_text(pairs: PairSet, context: Context) -> None:
-    if context.spec.startswith("profile") and not pairs.has_profiles:
-        raise BenchmarkError(f"{pairs.name} has no profiles, so there is no context {context.spec}")
-    if context.spec.startswith("rubric") and not any(p.rubric_aspects for p in pairs.pairs):
-        raise BenchmarkError(f"{pairs.name} has no rubric aspects, so there is no context rubric")
+    there = {
+        "posts": lambda: pairs.has_profiles,
+        "choices": lambda: bool(pairs.history),
+        "aspects": lambda: any(pair.rubric_aspects for pair in pairs.pairs),
+    }
+    needs = getattr(context, "needs", ())
+    if needs and not any(there[need]() for need in needs):
+        lacks = " and no ".join(NAMES[need] for need in needs)
+        raise BenchmarkError(f"{pairs.name} has no {lacks}, so there is no context {context.spec}")

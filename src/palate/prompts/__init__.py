@@ -10,7 +10,15 @@ from palate.prompts.judging import (
     rating_prompt,
     without_thought,
 )
-from palate.prompts.rendering import about, as_text, cut_to_fit, prompt_hash, render
+from palate.prompts.rendering import about, as_text, cut_to_fit, fitting_parts, prompt_hash, render
+from palate.prompts.writing import (
+    example_text,
+    parse_persona,
+    parse_plan,
+    persona_prompt,
+    plan_prompt,
+    plan_text,
+)
 
 __all__ = [
     "Form",
@@ -19,9 +27,16 @@ __all__ = [
     "about",
     "as_text",
     "cut_to_fit",
+    "example_text",
+    "fitting_parts",
     "pair_prompt",
+    "parse_persona",
+    "parse_plan",
     "parse_rating",
     "parse_verdict",
+    "persona_prompt",
+    "plan_prompt",
+    "plan_text",
     "prompt_hash",
     "rating_prompt",
     "render",

@@ -41,6 +41,11 @@ def attribute(text: str) -> str:
     return re.sub(r"\s+", " ", text.replace('"', "'").replace("<", "").replace(">", "")).strip()
 
 
+def inset(text: str) -> str:
+    """Move every line in by two spaces, so that none stands where a label does."""
+    return "\n".join(f"  {line}" if line.strip() else "" for line in text.splitlines())
+
+
 def _source(name: str) -> str:
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
@@ -50,7 +55,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False
     )
-    environment.filters.update(fence=fence, attribute=attribute)
+    environment.filters.update(fence=fence, attribute=attribute, inset=inset)
     return environment
 
 
@@ -105,14 +110,22 @@ def cut_to_fit(slate: Slate, needs: Callable[[Slate], int], window: int | None) 
     dropping every part is not enough, the slate comes back with nothing shown and its caller marks
     it `unscored: too long`.
     """
-    if window is None or needs(slate) <= window:
-        return slate
-    ranked = sorted(slate.shown, key=lambda part: part.rank)
+    kept = fitting_parts(slate.shown, lambda parts: needs(slate.replace(shown=parts)), window)
+    return slate if kept == slate.shown else slate.replace(shown=kept)
+
+
+def fitting_parts(
+    shown: tuple[Part, ...], needs: Callable[[tuple[Part, ...]], int], window: int | None
+) -> tuple[Part, ...]:
+    """Return the parts as they are where they fit, else as many of the best ranked as do."""
+    if window is None or needs(shown) <= window:
+        return shown
+    ranked = sorted(shown, key=lambda part: part.rank)
     kept, beyond = 0, len(ranked)
     while beyond - kept > 1:  # the largest number of parts that fits, by bisection
         middle = (kept + beyond) // 2
-        if needs(slate.replace(shown=tuple(ranked[:middle]))) <= window:
+        if needs(tuple(ranked[:middle])) <= window:
             kept = middle
         else:
             beyond = middle
-    return slate.replace(shown=tuple(ranked[:kept]))
+    return tuple(ranked[:kept])

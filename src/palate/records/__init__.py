@@ -3,6 +3,7 @@
 from palate.records.others import Others, derangement
 from palate.records.pairs import PreferencePair
 from palate.records.protocols import (
+    Case,
     Context,
     Judge,
     Scorer,
@@ -19,6 +20,7 @@ from palate.records.users import Choice, Post, Record, RubricAspect, User, user_
 from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of, sign
 
 __all__ = [
+    "Case",
     "Choice",
     "Context",
     "Judge",

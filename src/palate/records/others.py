@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from palate.records.pairs import PreferencePair
-from palate.records.users import Post, User
+from palate.records.users import Choice, Post, User
 from palate.seeding import rng
 
 
 class Others:
     """All users of one subset, as a context may know them.
 
-    A user's posts are the union by post id over all their rows, oldest first.
+    A user's posts are the union by post id over all their rows, oldest first; their choices are
+    what they preferred before, in file order.
     """
 
     def __init__(
@@ -24,25 +25,41 @@ class Others:
         self.seed = seed
 
     @classmethod
-    def of(cls, pairs: Iterable[PreferencePair], seed: int = 0) -> Others:
-        """Gather the users of these pairs (one subset)."""
-        pairs = list(pairs)
-        owner = {pair.id: pair.user_id for pair in pairs}
+    def of(
+        cls,
+        pairs: Iterable[PreferencePair],
+        seed: int = 0,
+        history: Iterable[PreferencePair] = (),
+    ) -> Others:
+        """Gather the users of these pairs (one subset) and of these past choices.
+
+        Of a past choice only the question, the two responses and whose it is are read.
+        """
+        pairs, history = list(pairs), list(history)
         posts: dict[str, dict[str, Post]] = {}
         traits: dict[str, dict[str, str]] = {}
-        partners: dict[str, set[str]] = {}
+        choices: dict[str, list[Choice]] = {}
         for pair in pairs:
             posts.setdefault(pair.user_id, {}).update((post.id, post) for post in pair.profile)
             traits.setdefault(pair.user_id, {}).update(pair.traits)
-            if pair.mirror_of in owner:
-                partner = owner[pair.mirror_of]
-                partners.setdefault(pair.user_id, set()).add(partner)
-                partners.setdefault(partner, set()).add(pair.user_id)
+        for past in history:
+            choice = Choice(question=past.question, chosen=past.chosen, rejected=past.rejected)
+            choices.setdefault(past.user_id, []).append(choice)
         users = {
-            name: User(id=name, posts=tuple(_by_date(mine)), traits=traits[name])
-            for name, mine in posts.items()
+            name: User(
+                id=name,
+                posts=tuple(_by_date(posts.get(name, {}))),
+                choices=tuple(choices.get(name, ())),
+                traits=traits.get(name, {}),
+            )
+            for name in dict.fromkeys((*posts, *choices))
         }
-        return cls(users, {name: frozenset(who) for name, who in partners.items()}, seed)
+        return cls(users, _partners([*history, *pairs]), seed)
+
+    @cached_property
+    def have_choices(self) -> bool:
+        """True where any user's past choices are known."""
+        return any(user.choices for user in self.users.values())
 
     @cached_property
     def strangers(self) -> Mapping[str, str]:
@@ -51,13 +68,32 @@ class Others:
         A user without posts gets a stranger too (nothing of theirs is shown to anybody). Where no
         derangement exists (everyone is everyone's partner) the users without one are absent.
         """
-        names = sorted(name for name, user in self.users.items() if user.posts)
+        return self._strangers([name for name, user in self.users.items() if user.posts])
+
+    @cached_property
+    def choice_strangers(self) -> Mapping[str, str]:
+        """Each user's stranger among users with past choices; the same law."""
+        return self._strangers([name for name, user in self.users.items() if user.choices])
+
+    def _strangers(self, among: Iterable[str]) -> Mapping[str, str]:
+        names = sorted(among)
         drawn = derangement(names, self.partners, self.seed)
         for name in sorted(set(self.users) - set(names)):
             allowed = [n for n in names if n not in self.partners.get(name, ())]
             if allowed:
                 drawn[name] = allowed[int(rng("stranger", self.seed, name).integers(len(allowed)))]
         return drawn
+
+
+def _partners(pairs: Sequence[PreferencePair]) -> dict[str, frozenset[str]]:
+    owner = {pair.id: pair.user_id for pair in pairs}
+    partners: dict[str, set[str]] = {}
+    for pair in pairs:
+        if pair.mirror_of in owner:
+            partner = owner[pair.mirror_of]
+            partners.setdefault(pair.user_id, set()).add(partner)
+            partners.setdefault(partner, set()).add(pair.user_id)
+    return {name: frozenset(who) for name, who in partners.items()}
 
 
 def derangement(

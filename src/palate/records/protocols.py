@@ -22,13 +22,30 @@ class Shown(Record):
     own_words: int = 0
     """Words of the user's own part; gains are paired over rows where it is not 0."""
     leaks_dropped: int = 0
-    """A stranger's posts left out because they hold the question's first line or a response."""
+    """Posts of a stranger, or past choices, left out because they give the answer away."""
     shortfall_words: int = 0
-    """Words by which a stranger's posts fall short of the user's own."""
+    """Words by which a stranger's part falls short of the user's own."""
+
+
+class Case(NamedTuple):
+    """A row as a context meets it: what `shown` is called with."""
+
+    pair: PreferencePair
+    user: User
+    others: Others
 
 
 class Context(Protocol):
-    """Chooses which part of the user a scorer is shown."""
+    """Chooses which part of the user a scorer is shown.
+
+    What a context may offer besides, each looked for by name:
+
+    - `fingerprint`: hash of what it computes with, such as a model; part of a run's identity.
+    - `needs`: of "posts", "choices" and "aspects", those of which the benchmark must have one.
+    - `prepare(cases)`: called with all rows before the first is shown, for work that is cheaper
+      done at once; `shown` must give the same without it.
+    - `notes()`: what a reader of the report must know.
+    """
 
     spec: str
     """Canonical spec, as printed and hashed."""

@@ -1,5 +1,13 @@
-"""Which of a user's posts matter for a question."""
+"""Which of a user's posts, or past choices, matter for a question."""
 
+from palate.retrieval.ordering import Ordering, dense_by, latest_first, nearest_first
 from palate.retrieval.ranking import Ranking, build_ranking
 
-__all__ = ["Ranking", "build_ranking"]
+__all__ = [
+    "Ordering",
+    "Ranking",
+    "build_ranking",
+    "dense_by",
+    "latest_first",
+    "nearest_first",
+]

@@ -37,7 +37,7 @@ class Identity(Record):
     limit: int | None = None
     columns: Mapping[str, str] = {}
     shown_by: str | None = None
-    """Content of a model the context uses, such as an embedder that ranks posts."""
+    """What the context reads and computes with: a model that ranks or writes, past choices."""
     seed: int = 0
     dtype: str | None = None
     device: str | None = None

@@ -1,6 +1,15 @@
-"""Thin recipes that train a reward model on users' choices; users to leave out are an argument."""
+"""Thin recipes over TRL: reward models from users' choices, planners from their rubrics."""
 
 from palate.training.classifier import TrainedClassifier, train_classifier
 from palate.training.output import new_folder
+from palate.training.planner import TrainedPlanner, train_planner
+from palate.training.tuning import Lora
 
-__all__ = ["TrainedClassifier", "new_folder", "train_classifier"]
+__all__ = [
+    "Lora",
+    "TrainedClassifier",
+    "TrainedPlanner",
+    "new_folder",
+    "train_classifier",
+    "train_planner",
+]

@@ -1,8 +1,8 @@
-"""The model that training starts from: one output, and a pad token that ends no turn."""
+"""The model that training starts from, and a pad token that ends no turn."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from palate.engines import ChatTemplate
 from palate.errors import ModelError
@@ -10,34 +10,40 @@ from palate.models import ModelFolder, import_torch, import_transformers
 from palate.records import Message
 
 ADDED_PAD = "<|pad|>"
+Kind = Literal["classifier", "causal"]
+LOADERS: dict[Kind, tuple[str, dict[str, int], str]] = {
+    "classifier": ("AutoModelForSequenceClassification", {"num_labels": 1}, "a classifier"),
+    "causal": ("AutoModelForCausalLM", {}, "a language model"),
+}
 
 
 class Base(NamedTuple):
-    """A sequence classifier with one output in float32, and its tokenizer."""
+    """A model in float32, and its tokenizer."""
 
     model: Any
     tokenizer: Any
     template: ChatTemplate
 
 
-def load_base(folder: ModelFolder, name: str, seed: int) -> Base:
-    """Load a causal model or a classifier; a head that is not there is drawn from the seed.
+def load_base(folder: ModelFolder, name: str, seed: int, kind: Kind = "classifier") -> Base:
+    """Load a causal model, or a classifier of one output whose missing head the seed draws.
 
     Seeds the global generators of Python, numpy and torch, as transformers does.
 
     Raises:
-        ModelError: if it cannot be loaded with one output, or has no chat template.
+        ModelError: if it cannot be loaded so, or has no chat template.
     """
     torch, transformers = import_torch(), import_transformers()
     transformers.set_seed(seed)
+    loader, options, what = LOADERS[kind]
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder.path)
-        model = transformers.AutoModelForSequenceClassification.from_pretrained(
-            folder.path, num_labels=1, dtype=torch.float32
+        model = getattr(transformers, loader).from_pretrained(
+            folder.path, dtype=torch.float32, **options
         )
     except (ValueError, OSError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ModelError(f"{name}: cannot be trained as a classifier ({reason})") from error
+        raise ModelError(f"{name}: cannot be trained as {what} ({reason})") from error
     if not tokenizer.chat_template:
         raise ModelError(f"{name}: the tokenizer has no chat template; use an instruct model")
     _set_pad(model, tokenizer)
@@ -46,7 +52,8 @@ def load_base(folder: ModelFolder, name: str, seed: int) -> Base:
 
 
 def _set_pad(model: Any, tokenizer: Any) -> None:
-    # The head reads the last token that is not pad: a pad that also ends turns would move it.
+    # A classifier's head reads the last token that is not pad, and a language model must not learn
+    # that pad ends a turn: so no token that any conversation holds.
     hello = (Message(role="user", content="Hello?"),)
     written = set(ChatTemplate(tokenizer).conversation(hello, "Hello!"))
     written |= {tokenizer.eos_token_id, tokenizer.bos_token_id}
@@ -61,6 +68,8 @@ def _set_pad(model: Any, tokenizer: Any) -> None:
     tokenizer.pad_token = pad
     model.config.pad_token_id = tokenizer.pad_token_id
     model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+    if getattr(model, "generation_config", None) is not None:
+        model.generation_config.pad_token_id = tokenizer.pad_token_id
 
 
 def _no_attention_dropout(model: Any) -> None:

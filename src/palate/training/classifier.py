@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from palate.data import content_hash
-from palate.errors import DataError, ResourceError
+from palate.errors import DataError
 from palate.models import choose_device, choose_dtype, resolve
-from palate.training.base import Base, load_base
+from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe, fit
 from palate.training.output import new_folder
 from palate.training.rows import encode, in_batches, keep_users
+from palate.training.saving import named, save
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -112,28 +112,13 @@ def train_classifier(
         seconds = time.monotonic() - began
         too_long = len(kept) - len(fitting)
         facts = {
-            "base": {"reference": _name(base), "content": source.content},
+            "base": {"reference": named(base), "content": source.content},
             "data": content_hash(pair for pair, _ in fitting),
             "n_pairs": len(fitting),
             "n_too_long": too_long,
             "n_users_left_out": len(set(leave_out)),
         }
-        _save(start, folder, {"schema": 1, "kind": "classifier", **facts, **asdict(recipe)})
+        said = {"kind": "classifier", **facts, **asdict(recipe)}
+        save(start.model, start.tokenizer, folder, said)
     seen = min(len(fitting), steps * batch_pairs)
     return TrainedClassifier(output, steps, seconds, len(fitting), seen, too_long, losses)
-
-
-def _save(base: Base, folder: Path, facts: dict[str, Any]) -> None:
-    from safetensors import SafetensorError
-
-    try:
-        base.model.save_pretrained(folder)
-        base.tokenizer.save_pretrained(folder)
-        (folder / "palate.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    except (OSError, SafetensorError) as error:
-        raise ResourceError(f"the trained model cannot be saved ({error})") from error
-
-
-def _name(base: Reference) -> str:
-    # Of a folder only its own name: where it lies is no property of the model.
-    return Path(base.name).name if base.place == "folder" else str(base)

@@ -1,4 +1,4 @@
-"""TRL's RewardTrainer, run on batches of token ids."""
+"""TRL's RewardTrainer on batches of token ids, and what its trainers share here."""
 
 from __future__ import annotations
 
@@ -65,25 +65,36 @@ def fit(
         UsageError: where TRL is not installed or several accelerators are visible.
         ResourceError: where memory runs out.
     """
-    torch, transformers = import_torch(), import_transformers()
     try:
         import datasets
-        from trl import RewardTrainer
+        from trl import RewardConfig, RewardTrainer
     except ImportError as error:
         raise UsageError("training needs pip install 'palate[train]'") from error
-    if device != "cpu" and torch.accelerator.device_count() > 1:
-        raise UsageError("training uses one device; show it only one, as in CUDA_VISIBLE_DEVICES=0")
+    one_device(device)
     rows = [row for batch in batches for row in batch]
     columns = {"chosen_ids": [r.chosen for r in rows], "rejected_ids": [r.rejected for r in rows]}
     losses: list[float] = []
     trainer = RewardTrainer(
         model=base.model,
-        args=_config(recipe, device, scratch),
+        args=config(RewardConfig, recipe, device, scratch),
         train_dataset=datasets.Dataset.from_dict(columns),
         processing_class=base.tokenizer,
-        callbacks=[_watch(losses, recipe.steps, progress)],
+        callbacks=[watch(losses, recipe.steps, progress)],
     )
-    trainer.remove_callback(transformers.PrinterCallback)
+    run(trainer, recipe)
+    base.model.to("cpu")
+    return tuple(losses)
+
+
+def one_device(device: str) -> None:
+    """Raise `UsageError` where several accelerators are visible."""
+    if device != "cpu" and import_torch().accelerator.device_count() > 1:
+        raise UsageError("training uses one device; show it only one, as in CUDA_VISIBLE_DEVICES=0")
+
+
+def run(trainer: Any, recipe: Recipe) -> None:
+    """Take a trainer's steps, silently; raises `ResourceError` where memory runs out."""
+    trainer.remove_callback(import_transformers().PrinterCallback)
     try:
         trainer.train()
     except RuntimeError as error:
@@ -92,13 +103,10 @@ def fit(
         raise ResourceError(
             f"out of memory at {recipe.batch_pairs} pairs a step; lower batch_pairs or max_length"
         ) from error
-    base.model.to("cpu")
-    return tuple(losses)
 
 
-def _config(recipe: Recipe, device: str, scratch: Path) -> Any:
-    from trl import RewardConfig
-
+def config(kind: Any, recipe: Recipe, device: str, scratch: Path) -> Any:
+    """Return a recipe as the configuration of one of TRL's trainers."""
     cpu = device == "cpu"
     options: dict[str, Any] = {
         "output_dir": str(scratch),
@@ -112,7 +120,7 @@ def _config(recipe: Recipe, device: str, scratch: Path) -> Any:
         "bf16": recipe.dtype == "bfloat16",  # autocast: the weights stay in float32
         "use_cpu": cpu,
         "gradient_checkpointing": not cpu,  # there memory is short, here time is
-        "max_length": None,  # longer pairs were counted and left out before
+        "max_length": None,  # what is longer was counted and left out before
         "dataloader_pin_memory": not cpu,
         "disable_tqdm": True,
         "logging_steps": 1,
@@ -121,10 +129,12 @@ def _config(recipe: Recipe, device: str, scratch: Path) -> Any:
     }
     with warnings.catch_warnings():  # TRL's own default still has the older name of an option
         warnings.simplefilter("ignore", FutureWarning)
-        return RewardConfig(**options)
+        return kind(**options)
 
 
-def _watch(losses: list[float], steps: int, progress: Progress | None) -> Any:
+def watch(losses: list[float], steps: int, progress: Progress | None) -> Any:
+    """Return a callback that notes each step's loss."""
+
     class Watch(import_transformers().TrainerCallback):  # type: ignore[misc]
         def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             logs = more.get("logs") or {}

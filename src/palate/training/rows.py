@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from palate.errors import DataError
 from palate.records import Message, PreferencePair
@@ -27,6 +27,18 @@ class Row(NamedTuple):
     def width(self) -> int:
         """Tokens of the longer conversation."""
         return max(len(self.chosen), len(self.rejected))
+
+
+class Wide(Protocol):
+    """What has a length in tokens."""
+
+    @property
+    def width(self) -> int:
+        """Tokens that a batch must hold of it."""
+        ...
+
+
+R = TypeVar("R", bound=Wide)
 
 
 def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> list[PreferencePair]:
@@ -56,7 +68,7 @@ def encode(pair: PreferencePair, template: ChatTemplate) -> Row:
     )
 
 
-def in_batches(rows: Sequence[Row], batch_pairs: int, steps: int, seed: int) -> Iterator[list[Row]]:
+def in_batches(rows: Sequence[R], batch_pairs: int, steps: int, seed: int) -> Iterator[list[R]]:
     """Yield the batches of a training run, each epoch in another order, rows of a length together.
 
     16 batches at a time are drawn, sorted by length, cut and shuffled, so a batch of convincing
@@ -67,7 +79,7 @@ def in_batches(rows: Sequence[Row], batch_pairs: int, steps: int, seed: int) -> 
         >>> sorted([row.width for row in batch] for batch in in_batches(rows, 2, 2, seed=0))
         [[1, 2], [4, 5]]
     """
-    drawn: list[Row] = []
+    drawn: list[R] = []
     for epoch in range(-(-steps * batch_pairs // len(rows))):
         drawn += shuffled(rows, "train", seed, epoch)
     for first in range(0, steps, GROUP):

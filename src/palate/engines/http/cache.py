@@ -21,7 +21,7 @@ class ReplyCache:
     holds the hash of the rest, so that a damaged file is seen.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, named_by: str = "--cache") -> None:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,9 @@ class ReplyCache:
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise UsageError(f"--cache {folder}: cannot write there ({error.strerror})") from error
+            raise UsageError(
+                f"{named_by} {folder}: cannot write there ({error.strerror})"
+            ) from error
 
     def key(self, url: str, body: bytes) -> str:
         """Return the name of a reply; the body holds the model."""

@@ -1,0 +1,116 @@
+"""What the user chose before: k of their past choices, or of a stranger's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from palate.contexts.leaks import forbidden_responses, holds, normal
+from palate.contexts.options import OWNERS, one_spelling, read_count
+from palate.errors import SpecError
+from palate.prompts import example_text, prompt_hash
+from palate.records import Choice, Others, Part, PreferencePair, Settings, Shown, User
+from palate.retrieval import Ordering, dense_by, latest_first, nearest_first
+from palate.seeding import digest, unit
+from palate.specs import Spec
+
+Order = Callable[[str, User, Sequence[Choice]], list[Choice]]
+"""(question, whose they are, choices oldest first) → choices, the first to be shown first."""
+DEFAULT = {"order": "recent", "of": "self"}
+
+
+class Examples:
+    """`examples:k?order=recent|random|nearest|nearest:REF`, past choices of the user or a stranger.
+
+    A choice that holds the opening of one of the pair's responses is left out and counted. With
+    `?of=stranger` as many of a stranger's choices are shown as there would be of the user's own.
+    `nearest` is BM25 over the questions, `nearest:REF` the cosine of their embeddings.
+    """
+
+    oracle = False
+    blind = False
+    needs = ("choices",)
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.only(DEFAULT)
+        self.k = read_count(spec, "examples:5", "examples")
+        self.of = spec.choice("of", OWNERS, "self")
+        named = spec.options.get("order", DEFAULT["order"])
+        self.order, model = _build_order(named, settings)
+        self.fingerprint = digest("examples", prompt_hash("example.jinja"), model)
+        plain = spec.model_copy(update={"reference": str(self.k)})
+        self.spec = one_spelling(plain, {"order": named, "of": self.of}, DEFAULT)
+
+    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+        """Return past choices in the order's order."""
+        own, dropped = self._taken(pair, user)
+        words = _words(_parts(own))
+        if self.of == "self" or not own:
+            return Shown(parts=_parts(own), own_words=words, leaks_dropped=dropped)
+        stranger = others.choice_strangers.get(user.id)
+        theirs: list[Choice] = []
+        dropped = 0
+        if stranger is not None:
+            theirs, dropped = self._taken(pair, others.users[stranger])
+        parts = _parts(theirs[: len(own)])
+        return Shown(
+            parts=parts,
+            own_words=words,
+            leaks_dropped=dropped,
+            shortfall_words=max(0, words - _words(parts)),
+        )
+
+    def _taken(self, pair: PreferencePair, user: User) -> tuple[list[Choice], int]:
+        forbidden = forbidden_responses(pair)
+        clean = [choice for choice in user.choices if not holds(_plain(choice), forbidden)]
+        taken = self.order(pair.question, user, clean)[: self.k]
+        return taken, len(user.choices) - len(clean)
+
+
+def _build_order(named: str, settings: Settings) -> tuple[Order, str | None]:
+    kind, colon, reference = named.partition(":")
+    if kind == "nearest" and reference:
+        ordering, fingerprint = dense_by(reference, settings)
+        return _by_question(ordering), fingerprint
+    if named == "random":
+        return _at_random(settings.seed), None
+    if named in ("recent", "nearest") and not colon:
+        by = {"recent": latest_first, "nearest": nearest_first}
+        return _by_question(by[named]), None
+    raise SpecError(f"order={named!r} is not one of recent, random, nearest, nearest:REFERENCE")
+
+
+def _by_question(ordering: Ordering) -> Order:
+    def order(question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
+        del user
+        return [choices[k] for k in ordering(question, [choice.question for choice in choices])]
+
+    return order
+
+
+def _at_random(seed: int) -> Order:
+    # A number of its own for each choice: leaving one out does not move the others.
+    def order(question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
+        del question
+        return sorted(
+            choices,
+            key=lambda c: unit("example", seed, user.id, c.question, c.chosen, c.rejected),
+        )
+
+    return order
+
+
+@lru_cache(maxsize=4096)  # rows of one user follow one another
+def _plain(choice: Choice) -> str:
+    return normal(f"{choice.question}\n{choice.chosen}\n{choice.rejected}")
+
+
+def _parts(choices: Sequence[Choice]) -> tuple[Part, ...]:
+    return tuple(
+        Part(kind="example", text=example_text(choice), rank=rank)
+        for rank, choice in enumerate(choices)
+    )
+
+
+def _words(parts: Sequence[Part]) -> int:
+    return sum(len(part.text.split()) for part in parts)

@@ -1,0 +1,34 @@
+"""Options that contexts share, and the one spelling of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from palate.engines.http.options import canonical
+from palate.errors import SpecError
+from palate.specs import Spec
+
+OWNERS = ("self", "stranger")
+
+
+def read_count(spec: Spec, example: str, noun: str) -> int:
+    """Return the reference as a whole number of 1 or more."""
+    text = spec.need_reference(example)
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise SpecError(f"{spec}: {text!r} is no number of {noun} of 1 or more")
+    return int(text)
+
+
+def one_spelling(
+    spec: Spec, read: Mapping[str, str | int], default: Mapping[str, str | int]
+) -> str:
+    """Return the canonical spec: options as they were read, without defaults and network options.
+
+    >>> spec = Spec.parse("plan:api:m?base_url=http://127.0.0.1/v1&k=010&timeout=9&of=self")
+    >>> one_spelling(spec, {"k": 10, "of": "self"}, {"k": 10, "of": "self"})
+    'plan:api:m?base_url=http://127.0.0.1/v1'
+    """
+    kept = {name: value for name, value in spec.options.items() if name not in read}
+    kept |= {name: str(value) for name, value in read.items() if value != default.get(name)}
+    return canonical(spec.model_copy(update={"options": kept}))

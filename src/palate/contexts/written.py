@@ -1,0 +1,73 @@
+"""Contexts whose part is a text that a language model writes of what another context shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from palate.contexts.texts import Source, Text, Texts
+from palate.prompts import Unreadable
+from palate.records import Case, Context, Others, Part, PreferencePair, Shown, User
+from palate.records.slates import PartKind
+
+
+class Written:
+    """Reads what an inner context shows, of the user or a stranger, and shows a text about it.
+
+    Where the inner context shows nothing, or the text cannot be read, nothing is shown.
+    """
+
+    oracle = False
+    blind = False
+    kind: PartKind
+    spec: str
+    of: str
+    texts: Texts
+    _unread, _written = 0, 0
+
+    def inner(self, others: Others) -> Context:
+        """Return the context that is read."""
+        raise NotImplementedError
+
+    def source(self, pair: PreferencePair, shown: Shown) -> Source:
+        """Return what the text is written from."""
+        raise NotImplementedError
+
+    def read(self, text: Text) -> str:
+        """Return what is shown of a text; raises `Unreadable`."""
+        raise NotImplementedError
+
+    def prepare(self, cases: Iterable[Case]) -> None:
+        """Have the texts of all rows written at once."""
+        texts = self.texts.of_all(self._sources(cases))
+        self._written = len(texts)
+        self._unread = sum(not self._readable(text) for text in texts)
+
+    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+        """Return the text as one part."""
+        inner = self.inner(others).shown(pair, user, others)
+        if not inner.parts:
+            return inner
+        text = self._readable(self.texts.of(self.source(pair, inner)))
+        parts = (Part(kind=self.kind, text=text),) if text else ()
+        own = len(text.split()) if self.of == "self" else inner.own_words
+        return inner.model_copy(update={"parts": parts, "own_words": own})
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how many texts could not be read."""
+        if not self._unread:
+            return ()
+        return (f"{self.spec}: {self._unread} of {self._written} texts hold nothing to show",)
+
+    def _sources(self, cases: Iterable[Case]) -> Iterator[Source]:
+        for case in cases:
+            shown = self.inner(case.others).shown(*case)
+            if shown.parts:
+                yield self.source(case.pair, shown)
+
+    def _readable(self, text: Text) -> str:
+        if text.failure is not None:
+            return ""
+        try:
+            return self.read(text)
+        except Unreadable:
+            return ""

