@@ -120,7 +120,7 @@ def branches(roots: Iterable[Node], lanes: int) -> Iterator[tuple[Pack, list[Pac
         lots: list[list[Node]] = [[] for _ in range(lanes)]
         for child in sorted(root.children, key=lambda node: -node.size):
             min(lots, key=lambda lot: sum(node.size for node in lot)).append(child)
-        dealt = []
+        dealt: list[Pack] = []
         for lot in filter(None, lots):
             builder = _Builder(root.size, path=1)
             for child in lot:
