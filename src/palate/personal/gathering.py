@@ -39,10 +39,10 @@ def gather(
     ]
     items = [plain_item(question, response) for question, response in places]
     table = features.table(items, progress)
-    usable: NDArray[np.bool_] = np.isfinite(table).all(axis=1)
+    usable: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=1))
     asked = features.prompts(items) if prompts else None
     if asked is not None:
-        usable = usable & np.isfinite(asked).all(axis=1)
+        usable = usable & np.asarray(np.isfinite(asked).all(axis=1))
         asked = np.nan_to_num(asked)
     rows = np.array(sides, np.int64).reshape(-1, 2)
     kept = usable[rows].all(axis=1) if len(rows) else np.empty(0, bool)

@@ -109,7 +109,7 @@ class Personal:
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        usable: NDArray[np.bool_] = np.isfinite(table).all(axis=2)
+        usable: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=2))
         places = [self._place(slate) for _, slate in some]
         found = self.trained.score(
             self._states([place or 0 for place in places]), np.nan_to_num(table), asked
