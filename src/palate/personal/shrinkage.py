@@ -1,0 +1,108 @@
+"""How far users may differ from everybody: a strength chosen on held-out choices.
+
+A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Strengths are
+tried from weak to strong, each fit starting where the last one ended, beside the model in which
+nobody differs; what makes held-out choices of the training users most likely is kept. So a world
+without personal differences costs nothing, and no fit needs to be stopped early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.personal.bradley_terry import choose_ridge, fit_head
+from palate.personal.choices import Choices
+from palate.personal.options import read_options
+from palate.personal.projection import margins
+from palate.personal.protocol import Model
+from palate.seeding import rng
+
+Doubles = NDArray[np.float64]
+STRENGTHS = (0.03, 0.3, 3.0, 30.0, 300.0)
+ALIKE = 1e6
+"""From this strength on nobody differs: the model is the global head."""
+CONCENTRATIONS = (0.3, 3.0, 10.0)
+FIRST_CONCENTRATION = 1.0
+FOLDS = 5
+
+
+class Shrunk(Model, Protocol):
+    """A method that can start, be refined, and equal the global head."""
+
+    @classmethod
+    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+        """Return the model in which everybody has the global head."""
+        ...
+
+    @classmethod
+    def begin(
+        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
+    ) -> Self:
+        """Return a rough model in which users differ, for a fit to start from."""
+        ...
+
+    def refined(
+        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
+    ) -> tuple[Self, float]:
+        """Return the fit that starts here, and its loss."""
+        ...
+
+
+S = TypeVar("S", bound=Shrunk)
+
+
+def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], seed: int) -> S:
+    """Choose what is not given, then fit from several seeded starts and keep the likeliest.
+
+    Raises `DataError` where there is no choice and `UsageError` for an unknown option.
+    """
+    given = read_options(method, options)
+    given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
+    if any(value is None for value in given.values()):
+        given = _settled(method, choices, given, seed)
+    head = fit_head(choices.differences, given["ridge"])
+    if given["strength"] >= ALIKE:
+        return method.alike(choices, head, given)
+    starts = [
+        method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
+        for k in range(given["starts"])
+    ]
+    return min(starts, key=lambda one: one[1])[0]
+
+
+def _settled(
+    method: type[S], choices: Choices, given: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    filled = {"strength": ALIKE, "concentration": FIRST_CONCENTRATION}
+    base = {name: filled[name] if value is None else value for name, value in given.items()}
+    out = rng("held-out", seed).permutation(len(choices)) % FOLDS == 0
+    kept, held = choices.take(~out), choices.take(out)
+    if not len(kept):
+        return base
+    head = fit_head(kept.differences, given["ridge"])
+    tried: list[tuple[float, S]] = []
+
+    def keep(model: S) -> S:
+        tried.append((held_out_loss(model, kept, held), model))
+        return model
+
+    if given["strength"] is None:
+        keep(method.alike(kept, head, base))
+    model = method.begin(kept, head, base, (seed, 0))
+    for strength in [given["strength"]] if given["strength"] else STRENGTHS:
+        model = keep(model.refined(kept, head, {**base, "strength": strength})[0])
+    best = min(tried, key=lambda one: one[0])[1]
+    if given.get("concentration", 0) is None and best.options["strength"] < ALIKE:
+        for value in CONCENTRATIONS:
+            keep(best.refined(kept, head, {**best.options, "concentration": value})[0])
+        best = min(tried, key=lambda one: one[0])[1]
+    return dict(best.options)
+
+
+def held_out_loss(model: Model, kept: Choices, held: Choices) -> float:
+    """Return −log of the held-out choices' likelihood, users adapted to those kept."""
+    return float(np.logaddexp(0, -margins(model, model.adapt(kept), held)).sum())
