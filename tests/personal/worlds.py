@@ -39,6 +39,7 @@ class Size(NamedTuple):
     width: int = 24
 
 
+USUAL = Size()
 SMALL = Size(seen=40, new=12, choices=25, tests=10, width=8)
 
 
@@ -47,7 +48,7 @@ def accuracy(model: Model, adapted: Choices, test: Choices) -> float:
     return float((apart > 0).mean() + 0.5 * (apart == 0).mean())
 
 
-def lore_world(seed: int = 0, size: Size = Size()) -> World:
+def lore_world(seed: int = 0, size: Size = USUAL) -> World:
     stream = rng("lore world", seed)
     basis = 5 * stream.normal(size=(size.width, 4))
     weights = stream.dirichlet(np.full(4, 0.3), size=size.seen + size.new)
@@ -55,7 +56,7 @@ def lore_world(seed: int = 0, size: Size = Size()) -> World:
     return _world(lambda user, responses, _: _linear(heads[user], responses), size, stream)
 
 
-def pref_world(seed: int = 0, size: Size = Size()) -> World:
+def pref_world(seed: int = 0, size: Size = USUAL) -> World:
     stream = rng("pref world", seed)
     psi = 2 * stream.normal(size=(size.width, 3))
     factors = stream.normal([1.0, 0.5, 0.0], 1.0, size=(size.seen + size.new, 3))
@@ -63,7 +64,7 @@ def pref_world(seed: int = 0, size: Size = Size()) -> World:
     return _world(lambda user, responses, _: _linear(heads[user], responses), size, stream)
 
 
-def pal_a_world(seed: int = 0, size: Size = Size()) -> World:
+def pal_a_world(seed: int = 0, size: Size = USUAL) -> World:
     stream = rng("pal-a world", seed)
     mapping = stream.normal(size=(3, size.width))
     weights = stream.dirichlet(np.full(4, 0.3), size=size.seen + size.new)
@@ -77,7 +78,7 @@ def pal_a_world(seed: int = 0, size: Size = Size()) -> World:
     return _world(reward, size, stream)
 
 
-def pal_b_world(seed: int = 0, size: Size = Size()) -> World:
+def pal_b_world(seed: int = 0, size: Size = USUAL) -> World:
     stream = rng("pal-b world", seed)
     mapping = 2 * stream.normal(size=(2, size.width))
     weights = stream.dirichlet(np.full(3, 0.3), size=size.seen + size.new)
@@ -91,7 +92,7 @@ def pal_b_world(seed: int = 0, size: Size = Size()) -> World:
     return _world(reward, size, stream)
 
 
-def one_taste_world(seed: int = 0, size: Size = Size()) -> World:
+def one_taste_world(seed: int = 0, size: Size = USUAL) -> World:
     stream = rng("one taste world", seed)
     head = 3.5 * stream.normal(size=size.width)
     return _world(lambda _, responses, __: responses @ head, size, stream)

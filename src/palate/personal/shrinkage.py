@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.errors import DataError
 from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices
 from palate.personal.options import read_options
@@ -61,6 +62,8 @@ def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], se
     Raises `DataError` where there is no choice and `UsageError` for an unknown option.
     """
     given = read_options(method, options)
+    if not len(choices):
+        raise DataError("no choice to learn from")
     given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
     if any(value is None for value in given.values()):
         given = _settled(method, choices, given, seed)
