@@ -32,11 +32,11 @@ class World(NamedTuple):
 
 
 class Size(NamedTuple):
-    seen: int = 200
+    seen: int = 240
     new: int = 60
     choices: int = 80
-    tests: int = 60
-    width: int = 24
+    tests: int = 200
+    width: int = 20
 
 
 USUAL = Size()

@@ -23,10 +23,10 @@ from palate.personal.protocol import Model
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
-STRENGTHS = (0.03, 0.3, 3.0, 30.0, 300.0)
+STRENGTHS = (0.3, 3.0, 30.0, 300.0, 3000.0)
 ALIKE = 1e6
 """From this strength on nobody differs: the model is the global head."""
-CONCENTRATIONS = (0.3, 3.0, 10.0)
+CONCENTRATIONS = (0.3, 3.0, 10.0, 30.0)
 FIRST_CONCENTRATION = 1.0
 FOLDS = 5
 
