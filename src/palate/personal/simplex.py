@@ -29,18 +29,18 @@ def simplex_weights(
     >>> simplex_weights(p, np.array([[True]]), np.array([0.5, 0.5]), 1.0).round(3)
     array([[0.611, 0.389]])
     """
-    rows = np.where(mask[..., None], rows, 0.0).astype(np.float64)
+    seen = np.where(mask[..., None], rows, 0.0).astype(np.float64)
     pull = concentration * centre
     w = np.repeat(centre[None], len(rows), axis=0)
-    loss = _loss(rows, mask, w, pull)
+    loss = _loss(seen, mask, w, pull)
     for _ in range(STEPS):
-        step = _newton(rows, mask, w, pull)
+        step = _newton(seen, mask, w, pull)
         edge = np.maximum(-step.min(axis=1, keepdims=True, initial=0), 1e-300)
         size = np.minimum(1.0, TO_THE_EDGE / edge)
         for _ in range(STEPS):
             tried = w * (1 + size * step)
             tried /= tried.sum(axis=1, keepdims=True)
-            new = _loss(rows, mask, tried, pull)
+            new = _loss(seen, mask, tried, pull)
             worse = new > loss + 1e-12 * np.abs(loss)
             if not worse.any():
                 break
