@@ -31,11 +31,11 @@ LOSSES: dict[str, tuple[Any, list[np.ndarray]]] = {
     ),
     "pal-a": (
         lambda *x: pal_a._joint(ROWS, BOTH, USER, SUMS, HEAD, OPTIONS, SHARES, *x),
-        [STREAM.normal(size=(Q, D)), STREAM.normal(size=(K, Q)), np.array([0.4]), THETA],
+        [HEAD + 1, STREAM.normal(size=(Q, D)), STREAM.normal(size=(K, Q)), np.array([0.4]), THETA],
     ),
     "pal-b": (
         lambda *x: pal_b._joint(ROWS, ASKED, USER, SUMS, HEAD, OPTIONS, SHARES, *x),
-        [STREAM.normal(size=(Q, D)), STREAM.normal(size=(K, Q, P)), THETA],
+        [HEAD - 1, STREAM.normal(size=(Q, D)), STREAM.normal(size=(K, Q, P)), THETA],
     ),
 }
 

@@ -1,13 +1,14 @@
 """Ideal points mixed from prototypes (PAL-A; Chen, Chen, Rege and Vinayak 2024).
 
-r_u(x, y) = −|f(φ(x, y)) − a_u|², f a linear map and a_u = Σ_k w_uk p_k, w_u on the simplex. It is
-kept as 2 a_u·Fφ − γ |Fφ|², γ ≥ 0: with f = √γ F and the ideal point a_u / √γ that is the squared
-distance up to −|a_u|² / γ, which no comparison sees. So γ = 0, ideal points without end far away,
-belongs to the model too: rewards are linear there, and the global Bradley–Terry head w is one.
-(The distance is squared, unlike the paper's, so that adaptation is convex.)
+r_u(x, y) = −|f(φ(x, y)) − a_u|², f a linear map, a_u = Σ_k w_uk p_k, w_u on the simplex; squared,
+unlike the paper's, so that adaptation is convex. It is kept as h·φ + 2 a_u·Fφ − γ |Fφ|², γ ≥ 0.
+With f = √γ F and the ideal point a_u / √γ the last two are the squared distance up to −|a_u|² / γ,
+which no comparison sees; h is a dimension in which everybody's ideal point is the same and without
+end far away, and γ = 0 puts all of them there. So linear rewards belong to the model, and with
+F = 0 and h = w it is the global Bradley–Terry head w.
 
-Fitted by L-BFGS on the pooled likelihood with ½ strength |F − (w; 0; …)|², ½ Σ_k |p_k − (½, 0, …)|²
-and −concentration Σ_k w̄_k log w_uk, w̄ the mean weights of the users seen.
+Fitted by L-BFGS on the pooled likelihood with ½ strength (|h − w|² + |F|²), ½ Σ_k |p_k|² and
+−concentration Σ_k w̄_k log w_uk, w̄ the mean weights of the users seen.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ CURVATURE = 0.1
 
 
 class PALA:
-    """score = 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers that sum to 1.
+    """score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
 
     Options: `prototypes` is K; `dimensions` the length of Fφ; `ridge` the global head's; `strength`
     and `concentration` the pulls above (from strength 1e6 on everybody has the global head);
@@ -61,25 +62,27 @@ class PALA:
 
     def __init__(
         self,
+        head: Doubles,
         mapping: Doubles,
         prototypes: Doubles,
         curvature: float,
         shares: Doubles,
         options: Mapping[str, Any],
     ) -> None:
-        self.mapping, self.prototypes, self.curvature = mapping, prototypes, curvature
-        self.shares, self.options = shares, options
+        self.head, self.mapping, self.prototypes = head, mapping, prototypes
+        self.curvature, self.shares, self.options = curvature, shares, options
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit F, γ, prototypes and weights; what is not given is chosen on held-out choices."""
+        """Fit h, F, γ, prototypes and weights; what is not given is chosen on held-out choices."""
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
-        """Return the model that is the global head for everybody: γ = 0, one ideal direction."""
+        """Return the model that is the global head for everybody: F = 0."""
         k, q = options["prototypes"], options["dimensions"]
-        return cls(_rows(head, q), _ideals(k, q), 0.0, np.full(k, 1 / k), options)
+        mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))
+        return cls(head, mapping, prototypes, 0.0, np.full(k, 1 / k), options)
 
     @classmethod
     def begin(
@@ -88,13 +91,13 @@ class PALA:
         """Return F of the directions in which users differ, prototypes of users far apart."""
         k, q, stream = options["prototypes"], options["dimensions"], rng("pal-a", *seed)
         apart = differences_of_users(choices, head)
-        _, sizes, right = truncated_svd(apart, q - 1, stream)
+        _, sizes, right = truncated_svd(apart, q, stream)
         lengths = np.sqrt(np.maximum(sizes / np.sqrt(len(apart)), 1e-6))
-        mapping, prototypes = _rows(head, q), _ideals(k, q)
-        mapping[1 : 1 + len(sizes)] = lengths[:, None] * right
+        mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))
+        mapping[: len(sizes)] = lengths[:, None] * right
         far = OUTWARD * spread(apart, k, stream)
-        prototypes[:, 1 : 1 + len(sizes)] = far @ right.T / lengths / 2
-        return cls(mapping, prototypes, CURVATURE, np.full(k, 1 / k), options)
+        prototypes[:, : len(sizes)] = far @ right.T / lengths / 2
+        return cls(head, mapping, prototypes, CURVATURE, np.full(k, 1 / k), options)
 
     def refined(
         self, choices: Choices, head: Doubles, options: Mapping[str, Any]
@@ -110,10 +113,11 @@ class PALA:
                 seen, model._by_prototype(seen), model.shares, options["concentration"]
             )
             curvature = np.array([model.curvature])
-            start = (model.mapping, model.prototypes, curvature, logits(weights))
-            found, value = minimise(partial(joint, model.shares), start, (None, None, 0.0, None))
-            shares = mean_weights(softmax(found[3], axis=1))
-            model = type(self)(found[0], found[1], float(found[2][0]), shares, options)
+            start = (model.head, model.mapping, model.prototypes, curvature, logits(weights))
+            lowest = (None, None, None, 0.0, None)
+            found, value = minimise(partial(joint, model.shares), start, lowest)
+            shares = mean_weights(softmax(found[4], axis=1))
+            model = type(self)(*found[:3], float(found[3][0]), shares, options)
         return model, value
 
     def prior(self) -> States:
@@ -128,16 +132,18 @@ class PALA:
         return {"weights": found.astype(np.float32)}
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
-        """Return 2 a_u·Fφ − γ |Fφ|²."""
+        """Return h·φ + 2 a_u·Fφ − γ |Fφ|²."""
         del prompts
         ideal = states["weights"].astype(np.float64) @ self.prototypes
-        mapped = candidates.astype(np.float64) @ self.mapping.T
-        near = 2 * np.einsum("scq,sq->sc", mapped, ideal)
+        rows = candidates.astype(np.float64)
+        mapped = rows @ self.mapping.T
+        near = rows @ self.head + 2 * np.einsum("scq,sq->sc", mapped, ideal)
         return np.asarray(near - self.curvature * (mapped**2).sum(axis=2))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return F, the prototypes, γ and the mean weights."""
+        """Return h, F, the prototypes, γ and the mean weights."""
         return {
+            "head": self.head,
             "mapping": self.mapping,
             "prototypes": self.prototypes,
             "curvature": np.array([self.curvature]),
@@ -146,36 +152,25 @@ class PALA:
 
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of F, prototypes, γ and mean weights."""
-        mapping, prototypes, curvature, shares = (
+        """Return the model of what `tensors` gave."""
+        head, mapping, prototypes, curvature, shares = (
             tensors[name].astype(np.float64)
-            for name in ("mapping", "prototypes", "curvature", "shares")
+            for name in ("head", "mapping", "prototypes", "curvature", "shares")
         )
-        return cls(mapping, prototypes, float(curvature[0]), shares, options)
+        return cls(head, mapping, prototypes, float(curvature[0]), shares, options)
 
     def _by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
         found = np.empty((len(choices), len(self.prototypes)))
         for piece in pieces(len(choices), 2 * choices.width):
             chosen, rejected = (
-                choices.features[of[piece]].astype(np.float64) @ self.mapping.T
+                choices.features[of[piece]].astype(np.float64)
                 for of in (choices.chosen, choices.rejected)
             )
-            bent = self.curvature * ((chosen - rejected) * (chosen + rejected)).sum(axis=1)
-            found[piece] = 2 * (chosen - rejected) @ self.prototypes.T - bent[:, None]
+            apart, both = (chosen - rejected) @ self.mapping.T, (chosen + rejected) @ self.mapping.T
+            shared = (chosen - rejected) @ self.head - self.curvature * (apart * both).sum(axis=1)
+            found[piece] = shared[:, None] + 2 * apart @ self.prototypes.T
         return found
-
-
-def _rows(head: Doubles, q: int) -> Doubles:
-    mapping = np.zeros((q, len(head)))
-    mapping[0] = head
-    return mapping
-
-
-def _ideals(k: int, q: int) -> Doubles:
-    prototypes = np.zeros((k, q))
-    prototypes[:, 0] = 0.5
-    return prototypes
 
 
 def _joint(
@@ -183,9 +178,10 @@ def _joint(
     both: Doubles,
     user: NDArray[np.int64],
     sums: Any,
-    head: Doubles,
+    centre: Doubles,
     options: Mapping[str, Any],
     shares: Doubles,
+    head: Doubles,
     mapping: Doubles,
     prototypes: Doubles,
     curvature: Doubles,
@@ -196,16 +192,17 @@ def _joint(
     weights = softmax(theta, axis=1)
     apart, together = rows @ mapping.T, both @ mapping.T
     toward = 2 * (weights @ prototypes)[user] - curvature * together
-    margins = np.einsum("nq,nq->n", apart, toward)
+    margins = rows @ head + np.einsum("nq,nq->n", apart, toward)
     pull = -expit(-margins)[:, None]
-    far = mapping - _rows(head, len(mapping))
-    away = prototypes - _ideals(*prototypes.shape)
+    far = head - centre
     value = np.logaddexp(0, -margins).sum()
-    value += 0.5 * strength * (far**2).sum() + 0.5 * (away**2).sum()
-    by_mapping = (pull * toward).T @ rows - curvature * ((pull * apart).T @ both) + strength * far
+    value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (prototypes**2).sum()
+    by_head = rows.T @ pull[:, 0] + strength * far
+    by_mapping = (pull * toward).T @ rows - curvature * ((pull * apart).T @ both)
+    by_mapping += strength * mapping
     by_ideal = 2 * (sums @ (pull * apart))
-    by_prototypes = weights.T @ by_ideal + away
+    by_prototypes = weights.T @ by_ideal + prototypes
     by_curvature = -np.array([(pull * apart * together).sum()])
     by_theta = through_softmax(weights, by_ideal @ prototypes.T, shares, concentration)
     value = float(value) + prior_loss(theta, shares, concentration)
-    return value, (by_mapping, by_prototypes, by_curvature, by_theta)
+    return value, (by_head, by_mapping, by_prototypes, by_curvature, by_theta)

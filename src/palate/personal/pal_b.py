@@ -1,13 +1,14 @@
 """Ideal points that move with the question (PAL-B; Chen, Chen, Rege and Vinayak 2024).
 
 r_u(x, y) = f(φ(x, y))·a_u(x) with a_u(x) = Σ_k w_uk g_k(φ(x)), w_u on the simplex: f a linear map
-of the response's vector to q numbers, g_k affine maps of the question's. The reward is the inner
-product and not scale · cosine: it is linear in w_u, so that adaptation is convex, and it holds the
-global Bradley–Terry head (f's first row w, every g_k the constant (1, 0, …)).
+of the response's vector, g_k affine maps of the question's. The reward is the inner product and not
+scale · cosine: it is linear in w_u, so that adaptation is convex. One number of f and a is kept
+apart: h·φ, its user side the constant 1. So with F = 0 and h = w it is the global Bradley–Terry
+head w, and else it is h·φ + Fφ · Σ_k w_uk G_k (1, question).
 
 The question's vector is first cut to its principal components over the training questions, since
 there are far fewer questions than numbers of a vector. Fitted by L-BFGS on the pooled likelihood
-with ½ strength |F − (w; 0; …)|², ½ Σ_k |G_k − constant|² and −concentration Σ_k w̄_k log w_uk.
+with ½ strength (|h − w|² + |F|²), ½ Σ_k |G_k|² and −concentration Σ_k w̄_k log w_uk.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ Doubles = NDArray[np.float64]
 ROUNDS = 2
 OUTWARD = 2.0
 NOISE = 0.3
-"""Size of the random part of a start, beside maps of length 1."""
+"""Size of the random part of a start's maps of the question."""
 
 
 class PALB:
-    """score = Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
+    """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
 
     Options: `prototypes` is K; `dimensions` is q; `components` how many principal components of the
     question are kept; `ridge` the global head's; `strength` and `concentration` the pulls above
@@ -63,18 +64,19 @@ class PALB:
 
     def __init__(
         self,
+        head: Doubles,
         mapping: Doubles,
         projectors: Doubles,
         questions: Questions,
         shares: Doubles,
         options: Mapping[str, Any],
     ) -> None:
-        self.mapping, self.projectors, self.questions = mapping, projectors, questions
-        self.shares, self.options = shares, options
+        self.head, self.mapping, self.projectors = head, mapping, projectors
+        self.questions, self.shares, self.options = questions, shares, options
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit F, the G_k and weights; what is not given is chosen on held-out choices.
+        """Fit h, F, the G_k and weights; what is not given is chosen on held-out choices.
 
         Raises `DataError` where the choices come without their questions' vectors.
         """
@@ -85,8 +87,8 @@ class PALB:
         """Return the model that is the global head for everybody, whatever is asked."""
         k, q = options["prototypes"], options["dimensions"]
         questions = Questions.of(_prompts(choices), options["components"])
-        projectors = _constant(k, q, questions.width)
-        return cls(_rows(head, q), projectors, questions, np.full(k, 1 / k), options)
+        mapping, projectors = np.zeros((q, len(head))), np.zeros((k, q, questions.width))
+        return cls(head, mapping, projectors, questions, np.full(k, 1 / k), options)
 
     @classmethod
     def begin(
@@ -96,19 +98,20 @@ class PALB:
         stream, k = rng("pal-b", *seed), options["prototypes"]
         model = cls.alike(choices, head, options)
         _, sizes, right = truncated_svd(
-            differences_of_users(choices, head), len(model.mapping) - 1, stream
+            differences_of_users(choices, head), len(model.mapping), stream
         )
         lengths = np.sqrt(sizes / np.sqrt(choices.users))
-        model.mapping[1 : 1 + len(sizes)] = lengths[:, None] * right
+        model.mapping[: len(sizes)] = lengths[:, None] * right
         rough = stream.normal(size=model.mapping.shape) / np.sqrt(choices.width)
-        model.mapping[1:] += rough[1:] * max(1.0, float(np.linalg.norm(head)))
+        model.mapping += rough * max(1.0, float(np.linalg.norm(head)))
         shared = stream.normal(size=model.projectors.shape[1:])
         model.projectors[:] += NOISE * shared
         # Given F, a choice is linear in G: its numbers are Fφ's difference times the question's.
         mapped = along(choices, model.mapping.T)
         crossed = np.einsum("nq,np->nqp", mapped, model.questions.of_choices(choices))
-        low = narrowed(choices, crossed.reshape(len(choices), -1))
-        apart = differences_of_users(low, model.projectors[0].ravel())
+        shown = [crossed.reshape(len(choices), -1), along(choices, head[:, None])]
+        low = narrowed(choices, np.hstack(shown))
+        apart = differences_of_users(low, np.append(model.projectors[0].ravel(), 1.0))[:, :-1]
         far = OUTWARD * spread(apart, k, stream)
         model.projectors[:] += far.reshape(model.projectors.shape)
         return model
@@ -125,10 +128,10 @@ class PALB:
             weights = weights_of_users(
                 seen, model._by_prototype(seen), model.shares, options["concentration"]
             )
-            start = (model.mapping, model.projectors, logits(weights))
+            start = (model.head, model.mapping, model.projectors, logits(weights))
             found, value = minimise(partial(joint, model.shares), start)
-            shares = mean_weights(softmax(found[2], axis=1))
-            model = type(self)(found[0], found[1], self.questions, shares, options)
+            shares = mean_weights(softmax(found[3], axis=1))
+            model = type(self)(*found[:3], self.questions, shares, options)
         return model, value
 
     def prior(self) -> States:
@@ -143,18 +146,19 @@ class PALB:
         return {"weights": found.astype(np.float32)}
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
-        """Return Fφ · Σ_k w_uk G_k (1, question); prompts (s × d) are the slates' questions."""
+        """Return the rewards; `prompts` (s × d) are the slates' questions."""
         if prompts is None:
             raise DataError("pal-b: the questions' vectors are missing")
         asked = self.questions.apply(prompts)
         weights = states["weights"].astype(np.float64)
         ideal = np.einsum("sk,kqp,sp->sq", weights, self.projectors, asked, optimize=True)
-        mapped = candidates.astype(np.float64) @ self.mapping.T
-        return np.asarray(np.einsum("scq,sq->sc", mapped, ideal))
+        rows = candidates.astype(np.float64)
+        return np.asarray(rows @ self.head + np.einsum("scq,sq->sc", rows @ self.mapping.T, ideal))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return F, the G_k, how questions are read, and the mean weights."""
+        """Return h, F, the G_k, how questions are read, and the mean weights."""
         return {
+            "head": self.head,
             "mapping": self.mapping,
             "projectors": self.projectors,
             "question_mean": self.questions.mean,
@@ -165,17 +169,25 @@ class PALB:
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
         """Return the model of what `tensors` gave."""
-        mapping, projectors, mean, components, shares = (
+        head, mapping, projectors, mean, components, shares = (
             tensors[name].astype(np.float64)
-            for name in ("mapping", "projectors", "question_mean", "question_components", "shares")
+            for name in (
+                "head",
+                "mapping",
+                "projectors",
+                "question_mean",
+                "question_components",
+                "shares",
+            )
         )
-        return cls(mapping, projectors, Questions(mean, components), shares, options)
+        return cls(head, mapping, projectors, Questions(mean, components), shares, options)
 
     def _by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
         mapped = along(choices, self.mapping.T)
         asked = self.questions.of_choices(choices)
-        return np.asarray(np.einsum("nq,kqp,np->nk", mapped, self.projectors, asked, optimize=True))
+        own = np.einsum("nq,kqp,np->nk", mapped, self.projectors, asked, optimize=True)
+        return np.asarray(along(choices, self.head[:, None]) + own)
 
 
 def _prompts(choices: Choices) -> Floats:
@@ -184,26 +196,15 @@ def _prompts(choices: Choices) -> Floats:
     return choices.prompts[np.unique(choices.chosen)]
 
 
-def _rows(head: Doubles, q: int) -> Doubles:
-    mapping = np.zeros((q, len(head)))
-    mapping[0] = head
-    return mapping
-
-
-def _constant(k: int, q: int, width: int) -> Doubles:
-    projectors = np.zeros((k, q, width))
-    projectors[:, 0, 0] = 1.0
-    return projectors
-
-
 def _joint(
     rows: Doubles,
     asked: Doubles,
     user: NDArray[np.int64],
     sums: Any,
-    head: Doubles,
+    centre: Doubles,
     options: Mapping[str, Any],
     shares: Doubles,
+    head: Doubles,
     mapping: Doubles,
     projectors: Doubles,
     theta: Doubles,
@@ -215,15 +216,15 @@ def _joint(
     ideals = (asked @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
     toward = np.einsum("nk,nkq->nq", own, ideals)
     each = np.einsum("nq,nkq->nk", mapped, ideals)
-    margins = np.einsum("nk,nk->n", own, each)
+    margins = rows @ head + np.einsum("nk,nk->n", own, each)
     pull = -expit(-margins)[:, None]
-    far = mapping - _rows(head, q)
-    away = projectors - _constant(k, q, p)
+    far = head - centre
     value = np.logaddexp(0, -margins).sum()
-    value += 0.5 * strength * (far**2).sum() + 0.5 * (away**2).sum()
-    by_mapping = (pull * toward).T @ rows + strength * far
+    value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (projectors**2).sum()
+    by_head = rows.T @ pull[:, 0] + strength * far
+    by_mapping = (pull * toward).T @ rows + strength * mapping
     crossed = (own[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
-    by_projectors = (crossed.T @ asked).reshape(k, q, p) + away
+    by_projectors = (crossed.T @ asked).reshape(k, q, p) + projectors
     by_theta = through_softmax(weights, sums @ (pull * each), shares, concentration)
     value = float(value) + prior_loss(theta, shares, concentration)
-    return value, (by_mapping, by_projectors, by_theta)
+    return value, (by_head, by_mapping, by_projectors, by_theta)

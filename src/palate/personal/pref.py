@@ -2,8 +2,9 @@
 
 r_u(x, y) = λ_u·ψ(x, y), ψ = Ψ'φ with J numbers. The fit begins with a singular value decomposition
 of how users' own heads differ from everybody's and goes on with the joint likelihood by L-BFGS:
-Σ softplus(−λ_u·Ψ'D) + ½ strength |Ψ − (w, 0, …)|² + ½ Σ_u |λ_u − (1, 0, …)|², w the global
-Bradley–Terry head; together the two squares are the nuclear norm of the users' differences.
+Σ softplus(−λ_u·Ψ'D) + ½ strength |Ψ − (w, 0, …)|² + ½ Σ_u (λ_u − e)'S⁻¹(λ_u − e), w the global
+Bradley–Terry head, e = (1, 0, …), S = diag(0.1, 1, …): the squares of Ψ and λ together are the
+nuclear norm of the users' differences, and 0.1 is how far users differ in confidence alone.
 Then λ_u ~ N(μ, Σ): μ and Σ by expectation–maximisation, users' posteriors taken as normal.
 """
 
@@ -29,6 +30,8 @@ from palate.seeding import rng
 Doubles = NDArray[np.float64]
 ROUNDS = 10
 """Rounds of expectation–maximisation for μ and Σ."""
+CONFIDENCE = 0.1
+"""Variance of λ's first number during the joint fit."""
 NOISE = 0.1
 """Starts differ by this share of a factor's length, in random directions."""
 
@@ -77,7 +80,7 @@ class PReF:
         psi[:, 1 : 1 + len(sizes)] = right.T * sizes / np.sqrt(len(apart))
         noise = stream.normal(size=psi.shape) / np.sqrt(len(psi))
         psi[:, 1:] += NOISE * noise[:, 1:] * np.linalg.norm(psi[:, 1:], axis=0)
-        return cls(psi, np.eye(j)[0], np.eye(j), options)
+        return cls(psi, np.eye(j)[0], np.sqrt(_first(j)), options)
 
     def refined(
         self, choices: Choices, head: Doubles, options: Mapping[str, Any]
@@ -123,6 +126,10 @@ def _at(head: Doubles, j: int) -> Doubles:
     return psi
 
 
+def _first(j: int) -> Doubles:
+    return np.diag([CONFIDENCE] + [1.0] * (j - 1))
+
+
 def _joint(
     rows: Doubles,
     user: NDArray[np.int64],
@@ -135,11 +142,13 @@ def _joint(
     own, each = factors[user], rows @ psi
     margins = np.einsum("nj,nj->n", each, own)
     pull = -expit(-margins)[:, None]
-    apart, away = psi - _at(head, psi.shape[1]), factors - np.eye(psi.shape[1])[0]
+    j = psi.shape[1]
+    apart, away = psi - _at(head, j), factors - np.eye(j)[0]
+    pulled = away / np.diag(_first(j))
     value = np.logaddexp(0, -margins).sum()
-    value += 0.5 * strength * (apart**2).sum() + 0.5 * (away**2).sum()
+    value += 0.5 * strength * (apart**2).sum() + 0.5 * (away * pulled).sum()
     by_psi = rows.T @ (pull * own) + strength * apart
-    return float(value), (by_psi, sums @ (pull * each) + away)
+    return float(value), (by_psi, sums @ (pull * each) + pulled)
 
 
 def _factors(choices: Choices, rows: Doubles, mean: Doubles, factor: Doubles) -> Doubles:
@@ -155,7 +164,7 @@ def _factors(choices: Choices, rows: Doubles, mean: Doubles, factor: Doubles) ->
 def _population(choices: Choices, rows: Doubles) -> tuple[Doubles, Doubles]:
     """Return μ and L of the users' λ."""
     j = rows.shape[1]
-    mean, factor = np.eye(j)[0], np.eye(j)
+    mean, factor = np.eye(j)[0], np.sqrt(_first(j))
     low = narrowed(choices, rows)
     for _ in range(ROUNDS):
         first, second = np.zeros(j), np.zeros((j, j))

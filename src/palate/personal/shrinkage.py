@@ -1,14 +1,14 @@
 """How far users may differ from everybody: a strength chosen on held-out choices.
 
-A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Strengths are
-tried from weak to strong, each fit starting where the last one ended, beside the model in which
-nobody differs; what makes held-out choices of the training users most likely is kept. So a world
-without personal differences costs nothing, and no fit needs to be stopped early.
+A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Several strengths
+are tried beside the model in which nobody differs, and what makes held-out choices of the training
+users most likely is kept. So a world without personal differences costs nothing, and no fit needs
+to be stopped early.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -24,6 +24,8 @@ from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
 STRENGTHS = (0.3, 3.0, 30.0, 300.0, 3000.0)
+BETWEEN = 10**0.5
+"""Beside the best of them, those half a step away are tried."""
 ALIKE = 1e6
 """From this strength on nobody differs: the model is the global head."""
 CONCENTRATIONS = (0.3, 3.0, 10.0, 30.0)
@@ -87,23 +89,27 @@ def _settled(
     if not len(kept):
         return base
     head = fit_head(kept.differences, given["ridge"])
+    start = method.begin(kept, head, base, (seed, 0))
     tried: list[tuple[float, S]] = []
 
-    def keep(model: S) -> S:
-        tried.append((held_out_loss(model, kept, held), model))
-        return model
+    def best(changes: Iterable[Mapping[str, float]], given: Mapping[str, Any]) -> S:
+        for change in changes:
+            model = start.refined(kept, head, {**given, **change})[0]
+            tried.append((held_out_loss(model, kept, held), model))
+        return min(tried, key=lambda one: one[0])[1]
 
     if given["strength"] is None:
-        keep(method.alike(kept, head, base))
-    model = method.begin(kept, head, base, (seed, 0))
-    for strength in [given["strength"]] if given["strength"] else STRENGTHS:
-        model = keep(model.refined(kept, head, {**base, "strength": strength})[0])
-    best = min(tried, key=lambda one: one[0])[1]
-    if given.get("concentration", 0) is None and best.options["strength"] < ALIKE:
-        for value in CONCENTRATIONS:
-            keep(best.refined(kept, head, {**best.options, "concentration": value})[0])
-        best = min(tried, key=lambda one: one[0])[1]
-    return dict(best.options)
+        alike = method.alike(kept, head, base)
+        tried.append((held_out_loss(alike, kept, held), alike))
+        found = best(({"strength": strength} for strength in STRENGTHS), base)
+        if found is not alike:
+            between = (found.options["strength"] * step for step in (1 / BETWEEN, BETWEEN))
+            found = best(({"strength": strength} for strength in between), base)
+    else:
+        found = best([{}], base)
+    if given.get("concentration", 0) is None and found.options["strength"] < ALIKE:
+        found = best(({"concentration": value} for value in CONCENTRATIONS), found.options)
+    return dict(found.options)
 
 
 def held_out_loss(model: Model, kept: Choices, held: Choices) -> float:
