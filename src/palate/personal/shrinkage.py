@@ -23,9 +23,7 @@ from palate.personal.protocol import Model
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
-STRENGTHS = (0.3, 3.0, 30.0, 300.0, 3000.0)
-BETWEEN = 10**0.5
-"""Beside the best of them, those half a step away are tried."""
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 ALIKE = 1e6
 """From this strength on nobody differs: the model is the global head."""
 CONCENTRATIONS = (0.3, 3.0, 10.0, 30.0)
@@ -102,9 +100,6 @@ def _settled(
         alike = method.alike(kept, head, base)
         tried.append((held_out_loss(alike, kept, held), alike))
         found = best(({"strength": strength} for strength in STRENGTHS), base)
-        if found is not alike:
-            between = (found.options["strength"] * step for step in (1 / BETWEEN, BETWEEN))
-            found = best(({"strength": strength} for strength in between), base)
     else:
         found = best([{}], base)
     if given.get("concentration", 0) is None and found.options["strength"] < ALIKE:
