@@ -53,7 +53,7 @@ def test_at_the_largest_strength_everybody_has_the_global_head(name: str) -> Non
 @pytest.mark.parametrize("name", CASES)
 def test_own_choices_help_new_users_in_a_small_world(name: str) -> None:
     case = CASES[name]
-    world = case.world(6, SMALL._replace(seen=80, choices=40, tests=40))
+    world = case.world(6, SMALL._replace(seen=80, new=40, choices=40, tests=100))
     model = case.method.fit(world.seen, **case.quick)
     nothing = world.new.take(np.zeros(len(world.new), bool))
     own = accuracy(model, world.new, world.new_test)

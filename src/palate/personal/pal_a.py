@@ -116,8 +116,9 @@ class PALA:
             start = (model.head, model.mapping, model.prototypes, curvature, logits(weights))
             lowest = (None, None, None, 0.0, None)
             found, value = minimise(partial(joint, model.shares), start, lowest)
-            shares = mean_weights(softmax(found[4], axis=1))
-            model = type(self)(*found[:3], float(found[3][0]), shares, options)
+            own, mapping, prototypes, bend, theta = found
+            shares = mean_weights(softmax(theta, axis=1))
+            model = type(self)(own, mapping, prototypes, float(bend[0]), shares, options)
         return model, value
 
     def prior(self) -> States:

@@ -130,8 +130,9 @@ class PALB:
             )
             start = (model.head, model.mapping, model.projectors, logits(weights))
             found, value = minimise(partial(joint, model.shares), start)
-            shares = mean_weights(softmax(found[3], axis=1))
-            model = type(self)(*found[:3], self.questions, shares, options)
+            own, mapping, projectors, theta = found
+            shares = mean_weights(softmax(theta, axis=1))
+            model = type(self)(own, mapping, projectors, self.questions, shares, options)
         return model, value
 
     def prior(self) -> States:

@@ -27,7 +27,7 @@ def simplex_weights(
 
     >>> p = np.array([[[2.0, 0.0]]])
     >>> simplex_weights(p, np.array([[True]]), np.array([0.5, 0.5]), 1.0).round(3)
-    array([[0.611, 0.389]])
+    array([[0.609, 0.391]])
     """
     seen = np.where(mask[..., None], rows, 0.0).astype(np.float64)
     pull = concentration * centre
