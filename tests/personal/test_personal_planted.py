@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from shrunk import CASES
-from worlds import SMALL, Size, accuracy, one_taste_world
+from worlds import SMALL, Size, accuracy, one_taste_world, opposed_world
 
 from palate.personal.bradley_terry import BradleyTerry
+from palate.personal.shrinkage import ALIKE, CONCENTRATIONS, FIRST_CONCENTRATION, STRENGTHS
 
 SHARE = 0.95
 """Of the true rewards' accuracy above chance."""
@@ -62,3 +63,23 @@ def test_own_choices_help_new_users_in_a_small_world(name: str) -> None:
         without = accuracy(model, other, world.new_test)
         assert world.new_oracle > without + 0.02
         assert own - without > 0.5 * (world.new_oracle - without)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_opposite_tastes_are_told_apart_where_one_head_is_at_chance(name: str) -> None:
+    world = opposed_world(1, Size(seen=60, new=40, choices=20, tests=60, width=12))
+    model, shared = CASES[name].method.fit(world.seen), BradleyTerry.fit(world.seen)
+    assert abs(accuracy(shared, world.new, world.new_test) - 0.5) < 0.1
+    found = accuracy(model, world.new, world.new_test)
+    assert found - 0.5 >= 0.9 * (world.new_oracle - 0.5)
+
+
+def test_what_is_given_is_kept_and_what_is_not_is_chosen() -> None:
+    case = CASES["lore"]
+    world = case.world(7, SMALL)
+    given = case.method.fit(world.seen, strength=5, starts=1, basis=3).options
+    assert (given["strength"], given["basis"], given["starts"]) == (5.0, 3, 1)
+    assert given["concentration"] in (FIRST_CONCENTRATION, *CONCENTRATIONS)
+    chosen = case.method.fit(world.seen, concentration=2.5, starts=1).options
+    assert chosen["strength"] in (ALIKE, *STRENGTHS)
+    assert chosen["concentration"] == 2.5

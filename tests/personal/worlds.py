@@ -98,6 +98,14 @@ def one_taste_world(seed: int = 0, size: Size = USUAL) -> World:
     return _world(lambda _, responses, __: responses @ head, size, stream)
 
 
+def opposed_world(seed: int = 0, size: Size = USUAL) -> World:
+    """Return users of one taste or its opposite: one head for all is at chance."""
+    stream = rng("opposed world", seed)
+    head = 3.5 * stream.normal(size=size.width)
+    sign = stream.permutation(np.arange(size.seen + size.new) % 2) * 2 - 1
+    return _world(lambda user, responses, _: sign[user][:, None] * (responses @ head), size, stream)
+
+
 def drawn(
     reward: Reward, users: NDArray[np.int64], each: int, width: int, stream: np.random.Generator
 ) -> tuple[Choices, float]:

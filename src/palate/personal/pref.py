@@ -3,8 +3,8 @@
 r_u(x, y) = λ_u·ψ(x, y), ψ = Ψ'φ with J numbers. The fit begins with a singular value decomposition
 of how users' own heads differ from everybody's and goes on with the joint likelihood by L-BFGS:
 Σ softplus(−λ_u·Ψ'D) + ½ strength |Ψ − (w, 0, …)|² + ½ Σ_u (λ_u − e)'S⁻¹(λ_u − e), w the global
-Bradley–Terry head, e = (1, 0, …), S = diag(0.1, 1, …): the squares of Ψ and λ together are the
-nuclear norm of the users' differences, and 0.1 is how far users differ in confidence alone.
+Bradley–Terry head, e = (1, 0, …), S = diag(0.1, 1, …). The squares of Ψ and λ together are the
+nuclear norm of the users' differences; 0.1 is how much users may differ in confidence alone.
 Then λ_u ~ N(μ, Σ): μ and Σ by expectation–maximisation, users' posteriors taken as normal.
 """
 
