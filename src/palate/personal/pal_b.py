@@ -1,0 +1,231 @@
+"""Ideal points that move with the question (PAL-B; Chen, Chen, Rege and Vinayak 2024).
+
+r_u(x, y) = f(φ(x, y))·a_u(x) with a_u(x) = Σ_k w_uk g_k(φ(x)), w_u on the simplex: f a linear map
+of the response's vector, g_k affine maps of the question's. The reward is the inner product and not
+scale · cosine: it is linear in w_u, so that adaptation is convex. One number of f and a is kept
+apart: h·φ, its user side the constant 1. So with F = 0 and h = w it is the global Bradley–Terry
+head w, and else it is h·φ + Fφ · Σ_k w_uk G_k (1, question).
+
+The question's vector is first cut to its principal components over the training questions, since
+there are far fewer questions than numbers of a vector. Fitted by L-BFGS on the pooled likelihood
+with ½ strength (|h − w|² + |F|²), ½ Σ_k |G_k|² and −concentration Σ_k w̄_k log w_uk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from palate.errors import DataError
+from palate.personal.choices import Choices, Floats
+from palate.personal.descent import minimise
+from palate.personal.projection import along, narrowed, sums_by_user
+from palate.personal.protocol import States
+from palate.personal.questions import Questions
+from palate.personal.shrinkage import fit_shrunk
+from palate.personal.simplex import (
+    logits,
+    mean_weights,
+    prior_loss,
+    through_softmax,
+    weights_of_users,
+)
+from palate.personal.starts import differences_of_users, spread, truncated_svd
+from palate.seeding import rng
+
+Doubles = NDArray[np.float64]
+ROUNDS = 2
+OUTWARD = 2.0
+NOISE = 0.3
+"""Size of the random part of a start's maps of the question."""
+
+
+class PALB:
+    """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
+
+    Options: `prototypes` is K; `dimensions` is q; `components` how many principal components of the
+    question are kept; `ridge` the global head's; `strength` and `concentration` the pulls above
+    (from strength 1e6 on everybody has the global head); `starts` how many seeded fits compete.
+    """
+
+    method: ClassVar[str] = "pal-b"
+    paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
+    log_odds: ClassVar[bool] = True
+    needs_prompts: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "prototypes": 4, "dimensions": 4, "components": 32, "ridge": None, "strength": None,
+        "concentration": None, "starts": 3,
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        head: Doubles,
+        mapping: Doubles,
+        projectors: Doubles,
+        questions: Questions,
+        shares: Doubles,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.head, self.mapping, self.projectors = head, mapping, projectors
+        self.questions, self.shares, self.options = questions, shares, options
+
+    @classmethod
+    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
+        """Fit h, F, the G_k and weights; what is not given is chosen on held-out choices.
+
+        Raises `DataError` where the choices come without their questions' vectors.
+        """
+        return fit_shrunk(cls, choices, options, seed)
+
+    @classmethod
+    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+        """Return the model that is the global head for everybody, whatever is asked."""
+        k, q = options["prototypes"], options["dimensions"]
+        questions = Questions.of(_prompts(choices), options["components"])
+        mapping, projectors = np.zeros((q, len(head))), np.zeros((k, q, questions.width))
+        return cls(head, mapping, projectors, questions, np.full(k, 1 / k), options)
+
+    @classmethod
+    def begin(
+        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
+    ) -> Self:
+        """Return directions in which users differ, and maps of the question of users far apart."""
+        stream, k = rng("pal-b", *seed), options["prototypes"]
+        model = cls.alike(choices, head, options)
+        _, sizes, right = truncated_svd(
+            differences_of_users(choices, head), len(model.mapping), stream
+        )
+        lengths = np.sqrt(sizes / np.sqrt(choices.users))
+        model.mapping[: len(sizes)] = lengths[:, None] * right
+        rough = stream.normal(size=model.mapping.shape) / np.sqrt(choices.width)
+        model.mapping += rough * max(1.0, float(np.linalg.norm(head)))
+        shared = stream.normal(size=model.projectors.shape[1:])
+        model.projectors[:] += NOISE * shared
+        # Given F, a choice is linear in G: its numbers are Fφ's difference times the question's.
+        mapped = along(choices, model.mapping.T)
+        crossed = np.einsum("nq,np->nqp", mapped, model.questions.of_choices(choices))
+        shown = [crossed.reshape(len(choices), -1), along(choices, head[:, None])]
+        low = narrowed(choices, np.hstack(shown))
+        apart = differences_of_users(low, np.append(model.projectors[0].ravel(), 1.0))[:, :-1]
+        far = OUTWARD * spread(apart, k, stream)
+        model.projectors[:] += far.reshape(model.projectors.shape)
+        return model
+
+    def refined(
+        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
+    ) -> tuple[Self, float]:
+        """Return the joint fit that starts here, and its loss."""
+        seen = choices.of_users(np.flatnonzero(choices.counts))
+        rows, asked = seen.differences.astype(np.float64), self.questions.of_choices(seen)
+        joint = partial(_joint, rows, asked, seen.user, sums_by_user(seen), head, options)
+        model, value = self, np.inf
+        for _ in range(ROUNDS):
+            weights = weights_of_users(
+                seen, model._by_prototype(seen), model.shares, options["concentration"]
+            )
+            start = (model.head, model.mapping, model.projectors, logits(weights))
+            found, value = minimise(partial(joint, model.shares), start)
+            own, mapping, projectors, theta = found
+            shares = mean_weights(softmax(theta, axis=1))
+            model = type(self)(own, mapping, projectors, self.questions, shares, options)
+        return model, value
+
+    def prior(self) -> States:
+        """Return the mean weights of the users seen."""
+        return {"weights": self.shares[None].astype(np.float32)}
+
+    def adapt(self, choices: Choices) -> States:
+        """Return every user's weights: convex, all users in one job."""
+        found = weights_of_users(
+            choices, self._by_prototype(choices), self.shares, self.options["concentration"]
+        )
+        return {"weights": found.astype(np.float32)}
+
+    def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
+        """Return the rewards; `prompts` (s × d) are the slates' questions."""
+        if prompts is None:
+            raise DataError("pal-b: the questions' vectors are missing")
+        asked = self.questions.apply(prompts)
+        weights = states["weights"].astype(np.float64)
+        ideal = np.einsum("sk,kqp,sp->sq", weights, self.projectors, asked, optimize=True)
+        rows = candidates.astype(np.float64)
+        return np.asarray(rows @ self.head + np.einsum("scq,sq->sc", rows @ self.mapping.T, ideal))
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return h, F, the G_k, how questions are read, and the mean weights."""
+        return {
+            "head": self.head,
+            "mapping": self.mapping,
+            "projectors": self.projectors,
+            "question_mean": self.questions.mean,
+            "question_components": self.questions.components,
+            "shares": self.shares,
+        }
+
+    @classmethod
+    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
+        """Return the model of what `tensors` gave."""
+        head, mapping, projectors, mean, components, shares = (
+            tensors[name].astype(np.float64)
+            for name in (
+                "head",
+                "mapping",
+                "projectors",
+                "question_mean",
+                "question_components",
+                "shares",
+            )
+        )
+        return cls(head, mapping, projectors, Questions(mean, components), shares, options)
+
+    def _by_prototype(self, choices: Choices) -> Doubles:
+        """Return each choice's margin under each prototype (n × K)."""
+        mapped = along(choices, self.mapping.T)
+        asked = self.questions.of_choices(choices)
+        own = np.einsum("nq,kqp,np->nk", mapped, self.projectors, asked, optimize=True)
+        return np.asarray(along(choices, self.head[:, None]) + own)
+
+
+def _prompts(choices: Choices) -> Floats:
+    if choices.prompts is None:
+        raise DataError("pal-b: the questions' vectors are missing")
+    return choices.prompts[np.unique(choices.chosen)]
+
+
+def _joint(
+    rows: Doubles,
+    asked: Doubles,
+    user: NDArray[np.int64],
+    sums: Any,
+    centre: Doubles,
+    options: Mapping[str, Any],
+    shares: Doubles,
+    head: Doubles,
+    mapping: Doubles,
+    projectors: Doubles,
+    theta: Doubles,
+) -> tuple[float, tuple[Doubles, ...]]:
+    strength, concentration = options["strength"], options["concentration"]
+    k, q, p = projectors.shape
+    weights = softmax(theta, axis=1)
+    own, mapped = weights[user], rows @ mapping.T
+    ideals = (asked @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
+    toward = np.einsum("nk,nkq->nq", own, ideals)
+    each = np.einsum("nq,nkq->nk", mapped, ideals)
+    margins = rows @ head + np.einsum("nk,nk->n", own, each)
+    pull = -expit(-margins)[:, None]
+    far = head - centre
+    value = np.logaddexp(0, -margins).sum()
+    value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (projectors**2).sum()
+    by_head = rows.T @ pull[:, 0] + strength * far
+    by_mapping = (pull * toward).T @ rows + strength * mapping
+    crossed = (own[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
+    by_projectors = (crossed.T @ asked).reshape(k, q, p) + projectors
+    by_theta = through_softmax(weights, sums @ (pull * each), shares, concentration)
+    value = float(value) + prior_loss(theta, shares, concentration)
+    return value, (by_head, by_mapping, by_projectors, by_theta)

@@ -1,0 +1,121 @@
+"""How far users may differ from everybody: a strength chosen on held-out choices.
+
+A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Several strengths
+are tried beside the model in which nobody differs, and what makes held-out choices of the training
+users most likely is kept. So a world without personal differences costs nothing, and no fit needs
+to be stopped early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.errors import DataError
+from palate.personal.bradley_terry import choose_ridge, fit_head
+from palate.personal.choices import Choices
+from palate.personal.options import read_options
+from palate.personal.projection import margins
+from palate.personal.protocol import Model
+from palate.seeding import rng
+
+Doubles = NDArray[np.float64]
+STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+ENOUGH, WORTH = 2, 2.0
+"""Once telling users apart has gained 2 nats, two weaker strengths without gain end the search."""
+ALIKE = 1e6
+"""From this strength on nobody differs: the model is the global head."""
+CONCENTRATIONS = (0.3, 3.0, 10.0, 30.0)
+FIRST_CONCENTRATION = 1.0
+FOLDS = 5
+
+
+class Shrunk(Model, Protocol):
+    """A method that can start, be refined, and equal the global head."""
+
+    @classmethod
+    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+        """Return the model in which everybody has the global head."""
+        ...
+
+    @classmethod
+    def begin(
+        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
+    ) -> Self:
+        """Return a rough model in which users differ, for a fit to start from."""
+        ...
+
+    def refined(
+        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
+    ) -> tuple[Self, float]:
+        """Return the fit that starts here, and its loss."""
+        ...
+
+
+S = TypeVar("S", bound=Shrunk)
+
+
+def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], seed: int) -> S:
+    """Choose what is not given, then fit from several seeded starts and keep the likeliest.
+
+    Raises `DataError` where there is no choice and `UsageError` for an unknown option.
+    """
+    given = read_options(method, options)
+    if not len(choices):
+        raise DataError("no choice to learn from")
+    given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
+    if any(value is None for value in given.values()):
+        given = _settled(method, choices, given, seed)
+    head = fit_head(choices.differences, given["ridge"])
+    if given["strength"] >= ALIKE:
+        return method.alike(choices, head, given)
+    starts = [
+        method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
+        for k in range(given["starts"])
+    ]
+    return min(starts, key=lambda one: one[1])[0]
+
+
+def _settled(
+    method: type[S], choices: Choices, given: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    filled = {"strength": ALIKE, "concentration": FIRST_CONCENTRATION}
+    base = {name: filled[name] if value is None else value for name, value in given.items()}
+    out = rng("held-out", seed).permutation(len(choices)) % FOLDS == 0
+    kept, held = choices.take(~out), choices.take(out)
+    if not len(kept):
+        return base
+    head = fit_head(kept.differences, given["ridge"])
+    start = method.begin(kept, head, base, (seed, 0))
+    tried: list[tuple[float, S]] = []
+
+    def keep(model: S) -> S:
+        tried.append((held_out_loss(model, kept, held), model))
+        return min(tried, key=lambda one: one[0])[1]
+
+    def fitted(changes: Mapping[str, float], given: Mapping[str, Any]) -> S:
+        return keep(start.refined(kept, head, {**given, **changes})[0])
+
+    if given["strength"] is None:
+        found = keep(method.alike(kept, head, base))
+        for strength in STRENGTHS:
+            found = fitted({"strength": strength}, base)
+            losses = [loss for loss, _ in tried]
+            gained, best = losses[0] - min(losses), int(np.argmin(losses))
+            if gained > WORTH and len(losses) - 1 - best == ENOUGH:
+                break
+    else:
+        found = fitted({}, base)
+    if given.get("concentration", 0) is None and found.options["strength"] < ALIKE:
+        first = found.options
+        for value in CONCENTRATIONS:
+            found = fitted({"concentration": value}, first)
+    return dict(found.options)
+
+
+def held_out_loss(model: Model, kept: Choices, held: Choices) -> float:
+    """Return −log of the held-out choices' likelihood, users adapted to those kept."""
+    return float(np.logaddexp(0, -margins(model, model.adapt(kept), held)).sum())
