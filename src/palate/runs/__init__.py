@@ -2,9 +2,11 @@
 
 from palate.runs.folder import Identity, Manifest, passes_of, read_manifest, run_folders, versions
 from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
+from palate.runs.rated import Rated, RatedColumns
 from palate.runs.results import Figure, Gain, Side, Summary, Test, as_json
+from palate.runs.row import VerdictRow
 from palate.runs.run import Run, load_run, load_runs
-from palate.runs.verdicts import VerdictRow, Verdicts
+from palate.runs.verdicts import Verdicts
 
 __all__ = [
     "Figure",
@@ -13,6 +15,8 @@ __all__ = [
     "Journal",
     "Line",
     "Manifest",
+    "Rated",
+    "RatedColumns",
     "Run",
     "Side",
     "Summary",

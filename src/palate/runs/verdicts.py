@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,36 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palate.errors import RunError
-from palate.records import Outcome, Record
+from palate.records import Outcome
 from palate.runs.columns import Column, Names, Rows
+from palate.runs.rated import RatedColumns, RatedRows
+from palate.runs.row import VerdictRow
+from palate.seeding import canonical_json
 
 OUTCOMES = tuple(Outcome)
 CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 
-class VerdictRow(Record):
-    """One row's verdict with what statistics need of its pair."""
-
-    id: str
-    content: str
-    """Hash of question and responses: rows are paired between runs by id and content."""
-    user: str
-    subset: str
-    mirror_of: str | None
-    outcome: Outcome
-    margin: float | None
-    orders: tuple[float | None, ...] = ()
-    chosen_first: bool = True
-    """Whether the chosen response stood first in the slate."""
-    reason: str | None = None
-    own_words: int = 0
-    lengths: tuple[int, int]
-    """Characters of chosen and rejected."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """Everything of the rows, 67 to 83 bytes each; ids are those of the pairs, not copies."""
+    """Everything of the rows, 79 to 95 bytes each; ids are those of the pairs, not copies."""
 
     id: NDArray[np.object_]
     content: NDArray[np.bytes_]
@@ -59,6 +42,9 @@ class _Columns:
     reason: NDArray[np.int32]
     own_words: NDArray[np.int32]
     lengths: NDArray[np.int32]
+    category: NDArray[np.int32]
+    traits: NDArray[np.int32]
+    rated: NDArray[np.int32]
 
 
 class Verdicts:
@@ -66,7 +52,8 @@ class Verdicts:
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = Names(), Names(), Names()
-        self._columns = self._gather(rows)
+        self._categories, self._traits = Names(), Names()
+        self._columns, self._rated = self._gather(rows)
 
     def __len__(self) -> int:
         return len(self._columns.id)
@@ -130,6 +117,26 @@ class Verdicts:
         """Characters of chosen and rejected, shape (rows, 2)."""
         return self._columns.lengths
 
+    @property
+    def category_codes(self) -> tuple[NDArray[np.int32], list[str]]:
+        """The number of each row's category, and the categories by number."""
+        return self._columns.category, self._categories.names
+
+    @property
+    def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
+        """The number of each row's subset, and the subsets by number."""
+        return self._columns.subset, self._subsets.names
+
+    @cached_property
+    def trait_codes(self) -> tuple[NDArray[np.int32], list[dict[str, str]]]:
+        """The number of each row's set of traits, and the sets by number."""
+        return self._columns.traits, [json.loads(text) for text in self._traits.names]
+
+    @property
+    def rated(self) -> tuple[NDArray[np.int32], RatedColumns]:
+        """Where each row's ratings and scores stand, -1 for none, and those of all rated rows."""
+        return self._columns.rated, self._rated
+
     @cached_property
     def couples(self) -> NDArray[np.int64]:
         """Positions of the two rows of each couple, shape (couples, 2)."""
@@ -165,6 +172,8 @@ class Verdicts:
         at = at if at.size else at.astype(np.int64)
         made = object.__new__(Verdicts)
         made._users, made._subsets, made._reasons = self._users, self._subsets, self._reasons
+        made._categories, made._traits = self._categories, self._traits
+        made._rated = self._rated
         ours = self._columns
         made._columns = replace(ours, **{f.name: getattr(ours, f.name)[at] for f in fields(ours)})
         return made
@@ -190,7 +199,7 @@ class Verdicts:
 
     def save(self, path: Path) -> None:
         """Write one JSON object a row, all or nothing."""
-        write_whole(path, (f"{row.model_dump_json()}\n" for row in self.rows))
+        write_whole(path, (f"{row.line()}\n" for row in self.rows))
 
     @classmethod
     def load(cls, path: Path) -> Verdicts:
@@ -220,14 +229,18 @@ class Verdicts:
             reason=None if reason < 0 else self._reasons.names[reason],
             own_words=int(ours.own_words[k]),
             lengths=(chosen, rejected),
+            category=self._categories.names[ours.category[k]],
+            traits=self.trait_codes[1][ours.traits[k]],
+            rated=None if ours.rated[k] < 0 else self._rated.row(int(ours.rated[k])),
         )
 
-    def _gather(self, rows: Iterable[VerdictRow]) -> _Columns:
+    def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
         kinds = {"id": "O", "content": "S", "user": "i4", "subset": "i4", "mirror_of": "O"}
         kinds |= {"outcome": "i1", "margin": "f8", "n_orders": "i1", "chosen_first": "?"}
         kinds |= {"reason": "i4", "own_words": "i4"}
+        kinds |= {"category": "i4", "traits": "i4", "rated": "i4"}
         made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
-        orders, lengths = Rows(), Column[int]("i4")
+        orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
         for row in rows:
             made["id"].add(row.id)
@@ -241,12 +254,16 @@ class Verdicts:
             made["chosen_first"].add(row.chosen_first)
             made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
             made["own_words"].add(row.own_words)
+            made["category"].add(self._categories.code(row.category))
+            made["traits"].add(self._traits.code(_as_text(row.traits)))
+            made["rated"].add(rated.add(row.rated))
             orders.add(row.orders)
             for length in row.lengths:
                 lengths.add(length)
         columns: dict[str, Any] = {name: column.array() for name, column in made.items()}
         both = lengths.array().reshape(-1, 2)
-        return _Columns(orders=orders.array(columns["n_orders"]), lengths=both, **columns)
+        orders_made = orders.array(columns["n_orders"])
+        return _Columns(orders=orders_made, lengths=both, **columns), rated.columns()
 
 
 class _Rows(Sequence[VerdictRow]):
@@ -268,6 +285,10 @@ class _Rows(Sequence[VerdictRow]):
         if isinstance(at, range):
             return [self._verdicts._row(j) for j in at]
         return self._verdicts._row(at)
+
+
+def _as_text(traits: Mapping[str, str]) -> str:
+    return canonical_json(dict(traits)) if traits else "{}"
 
 
 def write_whole(path: Path, text: str | Iterable[str]) -> None:
