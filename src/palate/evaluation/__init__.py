@@ -3,6 +3,9 @@
 from palate.evaluation.evaluate import Options, Progress, evaluate
 from palate.evaluation.gains import gains_of
 from palate.evaluation.grid import Cell, Grid, plan_grid, run_grid
+from palate.evaluation.groups import by_group, check_by, groups_of
+from palate.evaluation.losing import users_who_lose
+from palate.evaluation.ratings import check_ratings, evaluate_ratings, ratings_of
 from palate.evaluation.rows import Row, make_rows
 from palate.evaluation.summarise import summarise
 
@@ -12,10 +15,17 @@ __all__ = [
     "Options",
     "Progress",
     "Row",
+    "by_group",
+    "check_by",
+    "check_ratings",
     "evaluate",
+    "evaluate_ratings",
     "gains_of",
+    "groups_of",
     "make_rows",
     "plan_grid",
+    "ratings_of",
     "run_grid",
     "summarise",
+    "users_who_lose",
 ]

@@ -125,11 +125,12 @@ def cross_fitted_predictions(
         for k in range(int(fold.max()) + 1):
             new, known = rows[fold == k], rows[fold != k]
             by_scorer[new] = isotonic_predictions(s[known], r[known], s[new])
-            by_mean[new] = r[known].mean()
+            by_mean[new] = np.clip(r[known].mean(), r.min(), r.max())
     counts = np.bincount(codes, minlength=n_users)
     others = r.size - counts
     rest = (r.sum() - sums(codes, r, n_users)) / np.where(others > 0, others, 1)
-    by_others = np.where(others > 0, rest, np.nan)[codes] if r.size else r
+    rest = np.clip(rest, r.min(), r.max()) if r.size else rest
+    by_others = np.where(others > 0, rest, np.nan)[codes]
     return Predictions(by_scorer, by_mean, by_others)
 
 
@@ -159,7 +160,9 @@ def isotonic_predictions(
     fitted = np.asarray(isotonic_regression(means, weights=counts).x, dtype=np.float64)
     below = np.clip(np.searchsorted(levels, new, side="right") - 1, 0, None)
     above = np.clip(np.searchsorted(levels, new, side="left"), None, levels.size - 1)
-    return (fitted[below] + fitted[above]) / 2
+    # Pooled means can leave the range of the ratings by a rounding step.
+    found: FloatArray = np.clip((fitted[below] + fitted[above]) / 2, r.min(), r.max())
+    return found
 
 
 def mean_error(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Estimate:
@@ -174,7 +177,7 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Estima
         >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
         0.375
     """
-    return macro_mean(_errors(predictions, ratings), users, null=0.0, bounds=UNIT)
+    return macro_mean(_errors(predictions, ratings), users, bounds=UNIT)
 
 
 def mean_alignment(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Estimate:
@@ -187,7 +190,7 @@ def mean_alignment(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Es
         >>> mean_alignment([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
         0.625
     """
-    return macro_mean(1 - _errors(predictions, ratings), users, null=0.0, bounds=UNIT)
+    return macro_mean(1 - _errors(predictions, ratings), users, bounds=UNIT)
 
 
 def error_saved(
