@@ -28,7 +28,7 @@ def group_gap(values: ArrayLike, in_first: ArrayLike, users: Ids) -> Estimate:
     """Difference of the means of two groups of rows, with the user jackknife in [-1, 1].
 
     The value is None where a group has no scored row; low, high and p are None where one user
-    holds all rows of a group.
+    holds all rows of a group, or where all rows have one value.
 
     Args:
         values: values in [0, 1], shape (rows,); NaN rows are left out.
@@ -52,12 +52,15 @@ def group_gap(values: ArrayLike, in_first: ArrayLike, users: Ids) -> Estimate:
     if not all(counts.sum() for _, counts, _ in sides):
         return Estimate(None, None, None, n, units)
     (mean_a, counts_a, rest_a), (mean_b, counts_b, rest_b) = sides
+    constant = all(np.ptp(kept[mask]) <= ROUNDING for mask in (first, ~first))
+    if constant and abs(mean_a - mean_b) <= ROUNDING:
+        # All rows alike: unlike a blind scorer's gain, that is nothing by construction.
+        return Estimate(0.0, None, None, n, units)
     variance = None
     if rest_a is not None and rest_b is not None:
         moved = (rest_a - rest_b) - (mean_a - mean_b)
         variance = (units - 1) / units * float(moved @ moved)
     weights = counts_a / counts_a.sum() + counts_b / counts_b.sum()
-    constant = all(np.ptp(kept[mask]) <= ROUNDING for mask in (first, ~first))
     spread = Spread(variance, effective_units(weights), constant)
     return interval(mean_a - mean_b, spread, n=n, n_units=units, null=0.0, bounds=GAIN)
 

@@ -45,7 +45,15 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
         notes.append("*: under 10 users; the interval is a guess, and the group stands in no gap.")
     if views[0].n_unlabelled:
         notes.append(f"{views[0].n_unlabelled:,} pairs name no {by} and stand in no group.")
-    columns = ["scorer", "context", by, "accuracy [95 %]", "pairs", "users", "worst tenth"]
+    columns = [
+        "scorer",
+        "context",
+        by.removeprefix("trait:"),
+        "accuracy [95 %]",
+        "pairs",
+        "users",
+        "worst tenth",
+    ]
     return Table(
         f"{benchmark}: accuracy by {by}",
         columns,
@@ -93,7 +101,7 @@ def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
     if tested:
         yield (
             "gap: clustered by user, between groups of 10 users or more; p: Holm over the "
-            f"{tested} gaps of a run."
+            f"{tested} gap(s) of a run."
         )
     else:
         yield "No gap: fewer than two groups of 10 users or more."
