@@ -97,11 +97,12 @@ def _losing(view: GroupView) -> list[str]:
 
 
 def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
-    tested = max((view.largest_gap.n_tested for view in views if view.largest_gap), default=0)
-    if tested:
+    gaps = [view.largest_gap for view in views if view.largest_gap is not None]
+    if gaps:
         yield (
-            "gap: clustered by user, between groups of 10 users or more; p: Holm over the "
-            f"{tested} gap(s) of a run."
+            "gap: clustered by user, the largest between groups of 10 users or more; p: Holm over "
+            f"all such gaps of a run ({max(gap.n_tested for gap in gaps)}). It speaks of other "
+            "users on these pairs, not of other pairs."
         )
     else:
         yield "No gap: fewer than two groups of 10 users or more."
