@@ -102,11 +102,14 @@ def check_by(by: str, pairs: PairSet | None = None) -> None:
 
 def _labels(verdicts: Verdicts, by: str) -> Labels:
     # Of each row the position of its group among the sorted names; -1 where it names none.
-    if by.startswith(TRAIT):
-        codes, sets = verdicts.trait_codes
-        texts = [traits.get(by.removeprefix(TRAIT), "") for traits in sets]
+    if by == "subset":
+        codes, texts = verdicts.subset_codes
     else:
-        codes, texts = verdicts.category_codes if by == "category" else verdicts.subset_codes
+        codes, labels = verdicts.label_codes
+        trait = by.removeprefix(TRAIT)
+        texts = [
+            category if by == "category" else traits.get(trait, "") for category, traits in labels
+        ]
     here = {texts[code] for code in np.unique(codes).tolist()}
     names = sorted(here - {""})
     position = {name: k for k, name in enumerate(names)}

@@ -52,14 +52,17 @@ class RatedRows:
     """Rated rows on their way into columns; rows without ratings cost nothing here."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._rows, self._count = 0, 0
+        self._where: Column[int] = Column("i4")
         self._numbers = [Column[float]("f8") for _ in range(3)]
         self._responses: Column[bytes] = Column("S")
 
-    def add(self, rated: Rated | None) -> int:
-        """Take a row's, and return its place; -1 for a row without ratings."""
+    def add(self, rated: Rated | None) -> None:
+        """Take a row's."""
+        self._rows += 1
         if rated is None:
-            return -1
+            return
+        self._where.add(self._rows - 1)
         given = (rated.ratings, rated.scale or (None, None), rated.scores)
         for column, pair in zip(self._numbers, given, strict=True):
             for number in pair:
@@ -67,7 +70,14 @@ class RatedRows:
         for response in rated.responses:
             self._responses.add(response.encode())
         self._count += 1
-        return self._count - 1
+
+    def places(self) -> NDArray[np.int32]:
+        """Return where each row's numbers stand, -1 for none; empty where no row has any."""
+        if not self._count:
+            return np.zeros(0, dtype=np.int32)
+        found = np.full(self._rows, -1, dtype=np.int32)
+        found[self._where.array()] = np.arange(self._count)
+        return found
 
     def columns(self) -> RatedColumns:
         """Return all rated rows."""

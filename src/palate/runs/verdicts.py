@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,12 +22,13 @@ from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
 
 OUTCOMES = tuple(Outcome)
+UNLABELLED = '["",{}]'
 CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """Everything of the rows, 79 to 95 bytes each; ids are those of the pairs, not copies."""
+    """Everything of the rows, 71 to 91 bytes each; ids are those of the pairs, not copies."""
 
     id: NDArray[np.object_]
     content: NDArray[np.bytes_]
@@ -42,9 +43,10 @@ class _Columns:
     reason: NDArray[np.int32]
     own_words: NDArray[np.int32]
     lengths: NDArray[np.int32]
-    category: NDArray[np.int32]
-    traits: NDArray[np.int32]
+    label: NDArray[np.int32]
+    """Of category and traits together."""
     rated: NDArray[np.int32]
+    """Empty where no row is rated."""
 
 
 class Verdicts:
@@ -52,7 +54,7 @@ class Verdicts:
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = Names(), Names(), Names()
-        self._categories, self._traits = Names(), Names()
+        self._labels = Names()
         self._columns, self._rated = self._gather(rows)
 
     def __len__(self) -> int:
@@ -118,24 +120,25 @@ class Verdicts:
         return self._columns.lengths
 
     @property
-    def category_codes(self) -> tuple[NDArray[np.int32], list[str]]:
-        """The number of each row's category, and the categories by number."""
-        return self._columns.category, self._categories.names
+    def label_codes(self) -> tuple[NDArray[np.int32], list[tuple[str, dict[str, str]]]]:
+        """The number of each row's label, and (category, traits) of each label by number."""
+        return self._columns.label, self._label_values
+
+    @cached_property
+    def _label_values(self) -> list[tuple[str, dict[str, str]]]:
+        parsed = map(json.loads, self._labels.names)
+        return [(category, traits) for category, traits in parsed]
 
     @property
     def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
         """The number of each row's subset, and the subsets by number."""
         return self._columns.subset, self._subsets.names
 
-    @cached_property
-    def trait_codes(self) -> tuple[NDArray[np.int32], list[dict[str, str]]]:
-        """The number of each row's set of traits, and the sets by number."""
-        return self._columns.traits, [json.loads(text) for text in self._traits.names]
-
     @property
     def rated(self) -> tuple[NDArray[np.int32], RatedColumns]:
         """Where each row's ratings and scores stand, -1 for none, and those of all rated rows."""
-        return self._columns.rated, self._rated
+        places = self._columns.rated
+        return places if places.size else np.full(len(self), -1, dtype=np.int32), self._rated
 
     @cached_property
     def couples(self) -> NDArray[np.int64]:
@@ -172,10 +175,13 @@ class Verdicts:
         at = at if at.size else at.astype(np.int64)
         made = object.__new__(Verdicts)
         made._users, made._subsets, made._reasons = self._users, self._subsets, self._reasons
-        made._categories, made._traits = self._categories, self._traits
+        made._labels = self._labels
         made._rated = self._rated
         ours = self._columns
-        made._columns = replace(ours, **{f.name: getattr(ours, f.name)[at] for f in fields(ours)})
+        columns = {f.name: getattr(ours, f.name) for f in fields(ours)}
+        made._columns = replace(
+            ours, **{name: c[at] if len(c) == len(self) else c for name, c in columns.items()}
+        )
         return made
 
     def by_id(self) -> Verdicts:
@@ -216,6 +222,8 @@ class Verdicts:
         margin, reason = float(ours.margin[k]), int(ours.reason[k])
         orders = ours.orders[k, : ours.n_orders[k]].tolist()
         chosen, rejected = ours.lengths[k].tolist()
+        category, traits = self._label_values[ours.label[k]]
+        place = int(ours.rated[k]) if ours.rated.size else -1
         return VerdictRow(
             id=ours.id[k],
             content=ours.content[k].decode(),
@@ -229,16 +237,15 @@ class Verdicts:
             reason=None if reason < 0 else self._reasons.names[reason],
             own_words=int(ours.own_words[k]),
             lengths=(chosen, rejected),
-            category=self._categories.names[ours.category[k]],
-            traits=self.trait_codes[1][ours.traits[k]],
-            rated=None if ours.rated[k] < 0 else self._rated.row(int(ours.rated[k])),
+            category=category,
+            traits=traits,
+            rated=None if place < 0 else self._rated.row(place),
         )
 
     def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
         kinds = {"id": "O", "content": "S", "user": "i4", "subset": "i4", "mirror_of": "O"}
         kinds |= {"outcome": "i1", "margin": "f8", "n_orders": "i1", "chosen_first": "?"}
-        kinds |= {"reason": "i4", "own_words": "i4"}
-        kinds |= {"category": "i4", "traits": "i4", "rated": "i4"}
+        kinds |= {"reason": "i4", "own_words": "i4", "label": "i4"}
         made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
         orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
@@ -254,16 +261,16 @@ class Verdicts:
             made["chosen_first"].add(row.chosen_first)
             made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
             made["own_words"].add(row.own_words)
-            made["category"].add(self._categories.code(row.category))
-            made["traits"].add(self._traits.code(_as_text(row.traits)))
-            made["rated"].add(rated.add(row.rated))
+            made["label"].add(self._labels.code(_label(row)))
+            rated.add(row.rated)
             orders.add(row.orders)
             for length in row.lengths:
                 lengths.add(length)
         columns: dict[str, Any] = {name: column.array() for name, column in made.items()}
         both = lengths.array().reshape(-1, 2)
-        orders_made = orders.array(columns["n_orders"])
-        return _Columns(orders=orders_made, lengths=both, **columns), rated.columns()
+        ratings, places = rated.columns(), rated.places()
+        numbers = orders.array(columns["n_orders"])
+        return _Columns(orders=numbers, lengths=both, rated=places, **columns), ratings
 
 
 class _Rows(Sequence[VerdictRow]):
@@ -287,8 +294,10 @@ class _Rows(Sequence[VerdictRow]):
         return self._verdicts._row(at)
 
 
-def _as_text(traits: Mapping[str, str]) -> str:
-    return canonical_json(dict(traits)) if traits else "{}"
+def _label(row: VerdictRow) -> str:
+    if not row.category and not row.traits:
+        return UNLABELLED
+    return canonical_json([row.category, dict(row.traits)])
 
 
 def write_whole(path: Path, text: str | Iterable[str]) -> None:
