@@ -9,7 +9,16 @@
 from palate.benchmarks import Benchmark, LoadOptions, PairSet, load_benchmark, mirrors
 from palate.comparison import Comparison, compare
 from palate.errors import PalateError
-from palate.evaluation import Grid, Options, evaluate, plan_grid, run_grid
+from palate.evaluation import (
+    Grid,
+    Options,
+    by_group,
+    evaluate,
+    evaluate_ratings,
+    plan_grid,
+    run_grid,
+    users_who_lose,
+)
 from palate.records import (
     Context,
     Judge,
@@ -50,12 +59,15 @@ __all__ = [
     "Traits",
     "User",
     "Verdict",
+    "by_group",
     "compare",
     "evaluate",
+    "evaluate_ratings",
     "load_benchmark",
     "load_runs",
     "mirrors",
     "plan_grid",
     "run_grid",
     "train_classifier",
+    "users_who_lose",
 ]

@@ -8,11 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.records import Outcome
-from palate.runs import VerdictRow, Verdicts
+from palate.runs import Rated, VerdictRow, Verdicts
 from palate.runs import columns as packing
 
 words = st.sampled_from(["a", "b", "é\u2028", "", "long name " * 9])
 margins = st.one_of(st.none(), st.floats(-9, 9))
+numbers = st.tuples(margins, margins)
+ratings = st.builds(
+    Rated,
+    ratings=numbers,
+    scale=st.sampled_from([None, (1.0, 5.0), (0.0, 1.0)]),
+    scores=numbers,
+    responses=st.tuples(st.sampled_from(["0f" * 8, "x"]), st.sampled_from(["1f" * 8, "y"])),
+)
 rows = st.builds(
     VerdictRow,
     id=words,
@@ -27,6 +35,9 @@ rows = st.builds(
     reason=st.one_of(st.none(), words),
     own_words=st.integers(0, 10**6),
     lengths=st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)),
+    category=words,
+    traits=st.dictionaries(words, words, max_size=2),
+    rated=st.one_of(st.none(), ratings),
 )
 many = st.lists(rows, max_size=30)
 
@@ -86,3 +97,22 @@ def test_what_was_saved_is_loaded(
     assert verdicts.same_rows(Verdicts.load(path))
     changed = [row.model_copy(update={"content": "other"}) for row in given_rows]
     assert verdicts.same_rows(Verdicts(changed)) == (not given_rows)
+
+
+def test_labels_and_ratings_are_written_only_where_a_row_has_them(tmp_path: Path) -> None:
+    bare = VerdictRow(
+        id="1", content="x", user="u", subset="all", mirror_of=None, outcome=Outcome.CHOSEN,
+        margin=1.0, lengths=(2, 1),
+    )  # fmt: skip
+    old = (
+        '{"id":"1","content":"x","user":"u","subset":"all","mirror_of":null,"outcome":"chosen",'
+        '"margin":1.0,"orders":[],"chosen_first":true,"reason":null,"own_words":0,"lengths":[2,1]}'
+    )
+    assert bare.line() == old, "what was written before labels were kept"
+    (tmp_path / "old.jsonl").write_text(old + "\n")
+    assert list(Verdicts.load(tmp_path / "old.jsonl").rows) == [bare]
+    rated = Rated(ratings=(5.0, None), scores=(0.5, 0.25), responses=("a", "b"))
+    full = bare.model_copy(update={"category": "tea", "traits": {"age": "9"}, "rated": rated})
+    assert list(Verdicts([bare, full, bare]).rows) == [bare, full, bare]
+    places, columns = Verdicts([bare, full, bare]).rated
+    assert (places.tolist(), columns.ratings.shape) == ([-1, 0, -1], (1, 2))

@@ -14,8 +14,19 @@ from palate.cli.showing import first_prompt
 from palate.data import parse_columns
 from palate.engines.http import ledger_of
 from palate.errors import EndpointError
-from palate.evaluation import Cell, Grid, Options, plan_grid, run_grid
-from palate.reports import Form, grid_tables, what_it_shows
+from palate.evaluation import (
+    Cell,
+    Grid,
+    Options,
+    check_by,
+    check_ratings,
+    groups_of,
+    plan_grid,
+    ratings_of,
+    run_grid,
+)
+from palate.records import Record
+from palate.reports import Form, grid_tables, group_tables, rating_tables, what_it_shows
 from palate.runs import as_json
 from palate.runs.results import Gain, Summary
 
@@ -43,6 +54,8 @@ def evaluate(
     max_cost: flags.MaxCost = None,
     retry_unscored: flags.Retry = False,
     engine: flags.Engine = None,
+    by: flags.By = None,
+    target: flags.Against = flags.Target.PREFERENCE,
     strict: flags.Strict = False,
     form: flags.Format = Form.TABLE,
     dry_run: flags.DryRun = False,
@@ -70,6 +83,11 @@ def evaluate(
     ]
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
+    for pairs in pair_sets:
+        for grouping in by or []:
+            check_by(grouping, pairs)
+        if target is flags.Target.RATING:
+            check_ratings(pairs)
     cells = plan_grid(pair_sets, scorer, context, how)
     if dry_run:
         _print_plan(cells, output, how)
@@ -84,7 +102,17 @@ def evaluate(
         )
     if said := ledger.line():
         err.print(f"endpoints: {said}", highlight=False)
-    show(grid_tables(grid), form, grid_json(grid), what_it_shows(grid))
+    tables = grid_tables(grid)
+    lists: dict[str, Sequence[Record]] = {}
+    if by:
+        views = groups_of(grid.runs, by)
+        tables += group_tables(views)
+        lists["groups"] = views
+    if target is flags.Target.RATING:
+        ratings = ratings_of(grid.runs, seed=seed)
+        tables += rating_tables(ratings)
+        lists["ratings"] = ratings
+    show(tables, form, grid_json(grid, **lists), what_it_shows(grid))
     down = next((run for run in grid.runs if run.outages == run.summary.n_pairs), None)
     if down is not None:
         reasons = "; ".join(down.summary.unscored_reasons)
@@ -95,11 +123,11 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def grid_json(grid: Grid) -> object:
-    """Return the JSON document of a grid."""
+def grid_json(grid: Grid, **more: Sequence[Record]) -> object:
+    """Return the JSON document of a grid; `more` are the lists of what was asked for besides."""
     runs: list[Summary] = [run.summary for run in grid.runs]
     gains: list[Gain] = list(grid.gains)
-    return as_json(runs, gains)
+    return as_json(runs, gains, (), **more)
 
 
 def _say_what_was_left_out(pairs: PairSet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,14 @@ from pydantic import ValidationError
 from palate.errors import UsageError
 from palate.records import Settings
 from palate.reports import Form
+
+
+class Target(StrEnum):
+    """What scores are held against."""
+
+    PREFERENCE = "preference"
+    RATING = "rating"
+
 
 Benchmarks = Annotated[
     list[str], typer.Option("-b", "--benchmark", help="Benchmark by name, or a file of pairs.")
@@ -54,6 +63,13 @@ Engine = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if anything is unscored.")]
 Retry = Annotated[bool, typer.Option("--retry-unscored", help="Ask again for unreadable replies.")]
 Format = Annotated[Form, typer.Option("--format", help="How results are printed.")]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", help="Also by group: subset, category or trait:NAME; may be repeated."),
+]
+Against = Annotated[
+    Target, typer.Option("--target", help="rating: also against the ratings that users gave.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print plan and first prompt, run nothing.")
 ]

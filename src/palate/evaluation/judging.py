@@ -9,8 +9,18 @@ from numpy.typing import NDArray
 
 from palate.evaluation.rows import Rows
 from palate.execution import Result, Results
-from palate.records import Judge, Judgement, Outcome, Scorer, Scores, Traits, Verdict, margin_of
-from palate.runs import VerdictRow
+from palate.records import (
+    Judge,
+    Judgement,
+    Outcome,
+    PreferencePair,
+    Scorer,
+    Scores,
+    Traits,
+    Verdict,
+    margin_of,
+)
+from palate.runs import Rated, VerdictRow
 from palate.seeding import digest
 
 Ints = NDArray[np.int32]
@@ -44,10 +54,15 @@ def _row(
     partner: str | None,
 ) -> VerdictRow:
     pair, position = rows.pairs[row], rows.chosen_position(row)
+    scores = None
     if traits.needs_shown and not (rows.parts[row] and results[0].parts):
         verdict = Verdict(outcome=Outcome.UNSCORED, reason="nothing shown")
+    elif judged:
+        verdict = _by_protocol(_judgement(results[0]).verdict(position), traits)
     else:
-        verdict = _verdict(judged, combine, traits, position, results)
+        parts = [Scores(values=result.values, reasons=result.reasons) for result in results]
+        scores = combine(parts) if combine is not None else parts[0]
+        verdict = _by_protocol(_from_scores(scores, position), traits)
     return VerdictRow(
         id=pair.id,
         content=digest(pair.question, pair.chosen, pair.rejected)[:16],
@@ -61,22 +76,28 @@ def _row(
         reason=verdict.reason,
         own_words=int(rows.own_words[row]),
         lengths=(len(pair.chosen), len(pair.rejected)),
+        category=pair.category,
+        traits=pair.traits,
+        rated=_rated(pair, position, scores),
     )
 
 
-def _verdict(
-    judged: bool,
-    combine: Combine | None,
-    traits: Traits,
-    chosen_position: int,
-    results: Sequence[Result],
-) -> Verdict:
-    if judged:
-        verdict = _judgement(results[0]).verdict(chosen_position)
-    else:
-        parts = [Scores(values=result.values, reasons=result.reasons) for result in results]
-        scores = combine(parts) if combine is not None else parts[0]
-        verdict = _from_scores(scores, chosen_position)
+def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> Rated | None:
+    if pair.chosen_rating is None and pair.rejected_rating is None:
+        return None
+    first, second = scores.values if scores is not None else (None, None)
+    return Rated(
+        ratings=(pair.chosen_rating, pair.rejected_rating),
+        scale=pair.rating_scale,
+        scores=(first, second) if chosen_position == 0 else (second, first),
+        responses=(
+            digest(pair.question, pair.chosen)[:16],
+            digest(pair.question, pair.rejected)[:16],
+        ),
+    )
+
+
+def _by_protocol(verdict: Verdict, traits: Traits) -> Verdict:
     if traits.protocol == "paper" and verdict.outcome is Outcome.TIE:
         return verdict.model_copy(update={"outcome": Outcome.REJECTED})
     return verdict

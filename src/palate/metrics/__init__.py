@@ -22,7 +22,9 @@ from palate.metrics.calibration import (
 from palate.metrics.clustered import effective_units, macro_mean, user_mean
 from palate.metrics.dyadic import couple_mean, plain_dyadic_variance
 from palate.metrics.estimates import Estimate
+from palate.metrics.groups import group_gap
 from palate.metrics.length import LengthControlled, length_controlled
+from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.matching import match_opposite
 from palate.metrics.paired import (
     holm,
@@ -31,6 +33,16 @@ from palate.metrics.paired import (
     sign_flip_test,
 )
 from palate.metrics.power import minimum_detectable_effect
+from palate.metrics.ratings import (
+    Predictions,
+    RankCorrelations,
+    cross_fitted_predictions,
+    error_saved,
+    isotonic_predictions,
+    mean_alignment,
+    mean_error,
+    rank_correlations,
+)
 from palate.metrics.users import (
     UserAccuracies,
     WorstUsers,
@@ -44,8 +56,11 @@ __all__ = [
     "CalibrationScores",
     "Estimate",
     "LengthControlled",
+    "LosingShare",
     "OutcomeCounts",
     "PositionConsistency",
+    "Predictions",
+    "RankCorrelations",
     "UserAccuracies",
     "WorstUsers",
     "accuracy",
@@ -53,14 +68,21 @@ __all__ = [
     "brier",
     "calibration",
     "couple_mean",
+    "cross_fitted_predictions",
     "effective_units",
+    "error_saved",
     "expected_calibration_error",
     "fit_temperature",
+    "group_gap",
     "holm",
+    "isotonic_predictions",
     "length_controlled",
     "log_loss",
+    "losing_share",
     "macro_mean",
     "match_opposite",
+    "mean_alignment",
+    "mean_error",
     "minimum_detectable_effect",
     "mirrored_values",
     "outcome_counts",
@@ -68,6 +90,7 @@ __all__ = [
     "paired_difference",
     "plain_dyadic_variance",
     "position_consistency",
+    "rank_correlations",
     "share_below",
     "shift_values",
     "sign_flip_test",

@@ -31,7 +31,7 @@ LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{",
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; `notes` stand below."""
+    """Cells as text; `notes` stand below. Without columns it is a line: title and notes."""
 
     title: str
     columns: Sequence[str]
@@ -44,6 +44,8 @@ class Table:
 
     def rich(self) -> RenderableType:
         """Return it for a terminal."""
+        if not self.columns:
+            return Group(Text(self._line()))
         table = RichTable(
             title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
         )
@@ -57,6 +59,8 @@ class Table:
 
     def markdown(self) -> str:
         """Return it as GitHub's Markdown."""
+        if not self.columns:
+            return f"{self._line()}\n"
         align = ["---" if k < self.left else "---:" for k in range(len(self.columns))]
         lines = [self.columns, align, *self.rows]
         body = "\n".join(f"| {' | '.join(map(_pipe, line))} |" for line in lines)
@@ -65,6 +69,8 @@ class Table:
 
     def latex(self) -> str:
         """Return it as a booktabs table."""
+        if not self.columns:
+            return f"{_latex(self._line())}\n"
         align = "".join("l" if k < self.left else "r" for k in range(len(self.columns)))
         rows = []
         for k, row in enumerate(self.rows):
@@ -88,6 +94,9 @@ class Table:
                 "",
             ]
         )
+
+    def _line(self) -> str:
+        return " ".join([f"{self.title}:", *self.notes])
 
 
 def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> str:

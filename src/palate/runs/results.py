@@ -117,12 +117,14 @@ class Test(Record):
 
 
 def as_json(
-    runs: Sequence[Summary] = (), gains: Sequence[Gain] = (), tests: Sequence[Test] = ()
+    runs: Sequence[Summary] = (),
+    gains: Sequence[Gain] = (),
+    tests: Sequence[Test] = (),
+    **more: Sequence[Record],
 ) -> dict[str, Any]:
-    """Return the one JSON document of palate."""
+    """Return the one JSON document of palate; `more` are lists that only some commands give."""
+    lists: dict[str, Sequence[Record]] = {"runs": runs, "gains": gains, "tests": tests, **more}
     return {
         "schema": SCHEMA,
-        "runs": [run.model_dump(mode="json") for run in runs],
-        "gains": [gain.model_dump(mode="json") for gain in gains],
-        "tests": [test.model_dump(mode="json") for test in tests],
+        **{name: [one.model_dump(mode="json") for one in found] for name, found in lists.items()},
     }

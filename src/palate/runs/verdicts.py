@@ -15,36 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palate.errors import RunError
-from palate.records import Outcome, Record
+from palate.records import Outcome
 from palate.runs.columns import Column, Names, Rows
+from palate.runs.rated import RatedColumns, RatedRows
+from palate.runs.row import VerdictRow
+from palate.seeding import canonical_json
 
 OUTCOMES = tuple(Outcome)
+UNLABELLED = '["",{}]'
 CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
-
-
-class VerdictRow(Record):
-    """One row's verdict with what statistics need of its pair."""
-
-    id: str
-    content: str
-    """Hash of question and responses: rows are paired between runs by id and content."""
-    user: str
-    subset: str
-    mirror_of: str | None
-    outcome: Outcome
-    margin: float | None
-    orders: tuple[float | None, ...] = ()
-    chosen_first: bool = True
-    """Whether the chosen response stood first in the slate."""
-    reason: str | None = None
-    own_words: int = 0
-    lengths: tuple[int, int]
-    """Characters of chosen and rejected."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """Everything of the rows, 67 to 83 bytes each; ids are those of the pairs, not copies."""
+    """Everything of the rows, 71 to 91 bytes each; ids are those of the pairs, not copies."""
 
     id: NDArray[np.object_]
     content: NDArray[np.bytes_]
@@ -59,6 +43,10 @@ class _Columns:
     reason: NDArray[np.int32]
     own_words: NDArray[np.int32]
     lengths: NDArray[np.int32]
+    label: NDArray[np.int32]
+    """Of category and traits together."""
+    rated: NDArray[np.int32]
+    """Empty where no row is rated."""
 
 
 class Verdicts:
@@ -66,7 +54,8 @@ class Verdicts:
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = Names(), Names(), Names()
-        self._columns = self._gather(rows)
+        self._labels = Names()
+        self._columns, self._rated = self._gather(rows)
 
     def __len__(self) -> int:
         return len(self._columns.id)
@@ -130,6 +119,27 @@ class Verdicts:
         """Characters of chosen and rejected, shape (rows, 2)."""
         return self._columns.lengths
 
+    @property
+    def label_codes(self) -> tuple[NDArray[np.int32], list[tuple[str, dict[str, str]]]]:
+        """The number of each row's label, and (category, traits) of each label by number."""
+        return self._columns.label, self._label_values
+
+    @cached_property
+    def _label_values(self) -> list[tuple[str, dict[str, str]]]:
+        parsed = map(json.loads, self._labels.names)
+        return [(category, traits) for category, traits in parsed]
+
+    @property
+    def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
+        """The number of each row's subset, and the subsets by number."""
+        return self._columns.subset, self._subsets.names
+
+    @property
+    def rated(self) -> tuple[NDArray[np.int32], RatedColumns]:
+        """Where each row's ratings and scores stand, -1 for none, and those of all rated rows."""
+        places = self._columns.rated
+        return places if places.size else np.full(len(self), -1, dtype=np.int32), self._rated
+
     @cached_property
     def couples(self) -> NDArray[np.int64]:
         """Positions of the two rows of each couple, shape (couples, 2)."""
@@ -165,8 +175,13 @@ class Verdicts:
         at = at if at.size else at.astype(np.int64)
         made = object.__new__(Verdicts)
         made._users, made._subsets, made._reasons = self._users, self._subsets, self._reasons
+        made._labels = self._labels
+        made._rated = self._rated
         ours = self._columns
-        made._columns = replace(ours, **{f.name: getattr(ours, f.name)[at] for f in fields(ours)})
+        columns = {f.name: getattr(ours, f.name) for f in fields(ours)}
+        made._columns = replace(
+            ours, **{name: c[at] if len(c) == len(self) else c for name, c in columns.items()}
+        )
         return made
 
     def by_id(self) -> Verdicts:
@@ -190,7 +205,7 @@ class Verdicts:
 
     def save(self, path: Path) -> None:
         """Write one JSON object a row, all or nothing."""
-        write_whole(path, (f"{row.model_dump_json()}\n" for row in self.rows))
+        write_whole(path, (f"{row.line()}\n" for row in self.rows))
 
     @classmethod
     def load(cls, path: Path) -> Verdicts:
@@ -207,6 +222,8 @@ class Verdicts:
         margin, reason = float(ours.margin[k]), int(ours.reason[k])
         orders = ours.orders[k, : ours.n_orders[k]].tolist()
         chosen, rejected = ours.lengths[k].tolist()
+        category, traits = self._label_values[ours.label[k]]
+        place = int(ours.rated[k]) if ours.rated.size else -1
         return VerdictRow(
             id=ours.id[k],
             content=ours.content[k].decode(),
@@ -220,14 +237,17 @@ class Verdicts:
             reason=None if reason < 0 else self._reasons.names[reason],
             own_words=int(ours.own_words[k]),
             lengths=(chosen, rejected),
+            category=category,
+            traits=traits,
+            rated=None if place < 0 else self._rated.row(place),
         )
 
-    def _gather(self, rows: Iterable[VerdictRow]) -> _Columns:
+    def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
         kinds = {"id": "O", "content": "S", "user": "i4", "subset": "i4", "mirror_of": "O"}
         kinds |= {"outcome": "i1", "margin": "f8", "n_orders": "i1", "chosen_first": "?"}
-        kinds |= {"reason": "i4", "own_words": "i4"}
+        kinds |= {"reason": "i4", "own_words": "i4", "label": "i4"}
         made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
-        orders, lengths = Rows(), Column[int]("i4")
+        orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
         for row in rows:
             made["id"].add(row.id)
@@ -241,12 +261,16 @@ class Verdicts:
             made["chosen_first"].add(row.chosen_first)
             made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
             made["own_words"].add(row.own_words)
+            made["label"].add(self._labels.code(_label(row)))
+            rated.add(row.rated)
             orders.add(row.orders)
             for length in row.lengths:
                 lengths.add(length)
         columns: dict[str, Any] = {name: column.array() for name, column in made.items()}
         both = lengths.array().reshape(-1, 2)
-        return _Columns(orders=orders.array(columns["n_orders"]), lengths=both, **columns)
+        ratings, places = rated.columns(), rated.places()
+        numbers = orders.array(columns["n_orders"])
+        return _Columns(orders=numbers, lengths=both, rated=places, **columns), ratings
 
 
 class _Rows(Sequence[VerdictRow]):
@@ -268,6 +292,12 @@ class _Rows(Sequence[VerdictRow]):
         if isinstance(at, range):
             return [self._verdicts._row(j) for j in at]
         return self._verdicts._row(at)
+
+
+def _label(row: VerdictRow) -> str:
+    if not row.category and not row.traits:
+        return UNLABELLED
+    return canonical_json([row.category, dict(row.traits)])
 
 
 def write_whole(path: Path, text: str | Iterable[str]) -> None:

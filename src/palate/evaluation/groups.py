@@ -1,0 +1,166 @@
+"""A run by groups of its rows: a trait of the user, a category, a subset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import metrics
+from palate.benchmarks import PairSet
+from palate.errors import BenchmarkError, UsageError
+from palate.evaluation.losing import users_who_lose
+from palate.runs import Figure, Gap, GroupFigure, GroupView, Run, Verdicts
+
+FEW = 10
+MIRRORED = "mirrored couples: no figure by group (the two users of a couple make ½ by construction)"
+TRAIT = "trait:"
+Labels = tuple[NDArray[np.int64], list[str]]
+
+
+def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
+    """Return a run's accuracy by `subset`, `category` or `trait:NAME`.
+
+    Each group has its accuracy with the user jackknife, its pairs and users, and its worst tenth of
+    users; the largest gap between two groups of ten users or more is given with an interval and p,
+    Holm-corrected over all such gaps. `against`, a run of the same scorer, adds the share of users
+    who lose. Groups are in alphabetical order; rows that name none are counted.
+
+    Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
+
+    >>> from palate.evaluation.evaluate import evaluate
+    >>> by_group(evaluate("longest", "tasting", root=None), "subset").note
+    'mirrored couples: no figure by group (the two users of a couple make ½ by construction)'
+    """
+    check_by(by)
+    summary = run.summary
+    base = GroupView(
+        benchmark=summary.benchmark,
+        scorer=summary.scorer,
+        context=summary.context,
+        oracle=summary.oracle,
+        by=by,
+    )
+    if run.verdicts.mirrored:
+        return base.model_copy(update={"note": MIRRORED})
+    verdicts = run.verdicts.by_id()
+    codes, names = _labels(verdicts, by)
+    if not names:
+        raise BenchmarkError(
+            f"no row of {summary.scorer} ({summary.context}) on {summary.benchmark} names a {by}; "
+            "if the data do, run `palate evaluate` again (nothing is computed twice)"
+        )
+    groups = tuple(_figure(verdicts.take(codes == k), name) for k, name in enumerate(names))
+    worst = metrics.worst_decile(verdicts.values, verdicts.user_codes)
+    return base.model_copy(
+        update={
+            "groups": groups,
+            "n_unlabelled": int(np.count_nonzero(codes < 0)),
+            "largest_gap": _largest_gap(verdicts, codes, groups),
+            "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
+            "losing": users_who_lose(run, against) if against is not None else None,
+        }
+    )
+
+
+def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[GroupView]:
+    """Return every run by every grouping; who loses, against the same scorer shown nothing."""
+    plain = {
+        (run.summary.benchmark, run.summary.scorer): run
+        for run in runs
+        if run.summary.context == "none"
+    }
+    found = []
+    for grouping in dict.fromkeys(by):
+        for run in runs:
+            other = plain.get((run.summary.benchmark, run.summary.scorer))
+            found.append(by_group(run, grouping, against=None if other is run else other))
+    return found
+
+
+def check_by(by: str, pairs: PairSet | None = None) -> None:
+    """Raise `UsageError` for no known grouping, `BenchmarkError` for one these pairs do not have.
+
+    >>> check_by("trait")
+    Traceback (most recent call last):
+    palate.errors.UsageError: --by trait: write subset, category or trait:NAME
+    """
+    trait = by.removeprefix(TRAIT) if by.startswith(TRAIT) else None
+    if by not in ("subset", "category") and not trait:
+        raise UsageError(f"--by {by}: write subset, category or trait:NAME")
+    if pairs is None or pairs.mirrored or by == "subset":
+        return
+    if by == "category" and not any(pair.category for pair in pairs.pairs):
+        raise BenchmarkError(f"{pairs.name} has no categories, so there is no --by category")
+    known = {name for pair in pairs.pairs for name in pair.traits}
+    if trait and trait not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        raise BenchmarkError(f"{pairs.name} has no trait {trait!r} (traits: {listed})")
+
+
+def _labels(verdicts: Verdicts, by: str) -> Labels:
+    # Of each row the position of its group among the sorted names; -1 where it names none.
+    if by == "subset":
+        codes, texts = verdicts.subset_codes
+    else:
+        codes, labels = verdicts.label_codes
+        trait = by.removeprefix(TRAIT)
+        texts = [
+            category if by == "category" else traits.get(trait, "") for category, traits in labels
+        ]
+    here = {texts[code] for code in np.unique(codes).tolist()}
+    names = sorted(here - {""})
+    position = {name: k for k, name in enumerate(names)}
+    table = np.array([position.get(text, -1) for text in texts], dtype=np.int64)
+    return table[codes], names
+
+
+def _figure(part: Verdicts, name: str) -> GroupFigure:
+    worst = metrics.worst_decile(part.values, part.user_codes)
+    n_users = len(np.unique(part.user_codes))
+    return GroupFigure(
+        name=name,
+        accuracy=Figure.of(metrics.accuracy(part.values, part.user_codes)),
+        n_pairs=len(part),
+        n_users=n_users,
+        few=n_users < FEW,
+        worst_decile={"raw": worst.raw, "shrunken": worst.shrunken},
+    )
+
+
+def _largest_gap(
+    verdicts: Verdicts, codes: NDArray[np.int64], groups: Sequence[GroupFigure]
+) -> Gap | None:
+    values, users = verdicts.values, verdicts.user_codes
+    gaps = []
+    for a, b in combinations([k for k, group in enumerate(groups) if not group.few], 2):
+        rows = (codes == a) | (codes == b)
+        gaps.append((a, b, metrics.group_gap(values[rows], codes[rows] == a, users[rows])))
+    gaps = [one for one in gaps if one[2].value is not None]
+    if not gaps:
+        return None
+    corrected = metrics.holm([estimate.p for _, _, estimate in gaps])
+    tested = sum(p is not None for p in corrected)
+    # Of equal gaps the first by name.
+    best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))
+    a, b, found = gaps[best]
+    assert found.value is not None
+    if found.value < 0:  # the better group first
+        a, b = b, a
+    low, high = found.low, found.high
+    if found.value < 0 and low is not None and high is not None:
+        low, high = -high, -low
+    return Gap(
+        a=groups[a].name,
+        b=groups[b].name,
+        value=abs(found.value),
+        low=low,
+        high=high,
+        n=found.n,
+        n_users=found.n_units,
+        p=found.p,
+        p_holm=corrected[best],
+        n_tested=tested,
+    )

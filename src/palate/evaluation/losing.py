@@ -1,0 +1,50 @@
+"""Which share of the users is worse off under one context than under another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from palate import metrics
+from palate.errors import ComparisonError
+from palate.runs import Figure, Losing, Run
+
+
+def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
+    """Return the share of users whose accuracy is lower in `run` than in `against`.
+
+    Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
+    run shows a part of the user; where neither shows any, all rows scored in both. Beside the raw
+    share stands that of a normal model of users' true differences (`metrics.losing_share`).
+
+    Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
+
+    >>> from palate.evaluation.evaluate import evaluate
+    >>> run = evaluate("longest", "tasting", root=None)
+    >>> users_who_lose(run, run)
+    Traceback (most recent call last):
+    palate.errors.ComparisonError: longest: on mirrored couples the couple is the unit, not the user
+    """
+    ours, theirs = run.summary, against.summary
+    if (ours.benchmark, ours.scorer) != (theirs.benchmark, theirs.scorer):
+        raise ComparisonError(
+            f"{ours.scorer} on {ours.benchmark} and {theirs.scorer} on {theirs.benchmark}: who "
+            "loses is asked of two runs of one scorer on one benchmark"
+        )
+    if not run.verdicts.same_rows(against.verdicts):
+        raise ComparisonError(
+            f"{ours.scorer}: the runs of {ours.context} and {theirs.context} differ in their rows"
+        )
+    if run.verdicts.mirrored:
+        raise ComparisonError(
+            f"{ours.scorer}: on mirrored couples the couple is the unit, not the user"
+        )
+    v, w = run.verdicts.by_id(), against.verdicts.by_id()
+    shown = np.maximum(v.own_words, w.own_words) > 0
+    if not shown.any():
+        shown[:] = True
+    differences = np.where(shown, v.values - w.values, np.nan)
+    found = metrics.losing_share(differences, v.user_codes, seed=seed)
+    share = Figure(value=found.share, low=found.low, high=found.high, n=found.n_modelled)
+    return Losing(
+        against=theirs.context, raw=found.raw, share=share, n=found.n, n_users=found.n_users
+    )

@@ -1,0 +1,201 @@
+"""A run against the ratings its users gave; nothing is computed by the scorer for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import metrics
+from palate.benchmarks import PairSet
+from palate.errors import BenchmarkError, DataError
+from palate.metrics import Estimate, Predictions
+from palate.runs import Figure, RatingBaseline, RatingFigures, Run
+
+Floats = NDArray[np.float64]
+BASELINES = ("user mean", "global mean")
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
+    """Return how a run's scores agree with the users' own ratings of the responses.
+
+    Each (question, response) that a user rated counts once: with the mean of its ratings, mapped
+    from their scale to [0, 1], and the float32 of its first score by row id. Figures are means over
+    users with the user jackknife: Spearman and Kendall τ-b; the error and the alignment
+    1 − |predicted − given| of predictions by isotonic regression of the user's other ratings
+    (5 folds); and the same of the user's mean and of the other users' mean. Where rows name no
+    scale, the lowest and highest rating given are taken for it, and `scale` says so.
+
+    Raises `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
+
+    >>> from palate.benchmarks import PairSet
+    >>> from palate.evaluation.evaluate import evaluate
+    >>> from palate.records import PreferencePair
+    >>> pairs = tuple(
+    ...     PreferencePair(
+    ...         id=f"{k}", user_id=f"u{k % 4}", question=f"Tea {k}?", chosen="y" * (k + 2),
+    ...         rejected="n", chosen_rating=2 + k // 4, rejected_rating=1, rating_scale=(1, 5),
+    ...     )
+    ...     for k in range(12)
+    ... )
+    >>> found = evaluate_ratings(evaluate("longest", PairSet("tea", pairs), root=None))
+    >>> round(found.spearman.value, 3), found.n_ratings, found.n_users
+    (1.0, 24, 4)
+    """
+    items, n_unscored, scale = _items(run)
+    scores, ratings, users = items.scores, items.ratings, items.users
+    ranks = metrics.rank_correlations(scores, ratings, users)
+    predicted = metrics.cross_fitted_predictions(scores, ratings, users, items.names, seed=seed)
+    places, summary = run.verdicts.rated[0], run.summary
+    _, counts = np.unique(users, return_counts=True)
+    return RatingFigures(
+        benchmark=summary.benchmark,
+        scorer=summary.scorer,
+        context=summary.context,
+        oracle=summary.oracle,
+        n_ratings=len(scores),
+        n_users=len(counts),
+        n_unrated=int(np.count_nonzero(places < 0)),
+        n_unscored=n_unscored,
+        n_few=ranks.left_out,
+        n_alone=int(np.count_nonzero(counts == 1)),
+        scale=scale,
+        spearman=_by_users(ranks.spearman),
+        kendall=_by_users(ranks.kendall),
+        error=Figure.of(metrics.mean_error(predicted.scorer, ratings, users)),
+        alignment=Figure.of(metrics.mean_alignment(predicted.scorer, ratings, users)),
+        baselines=tuple(_baseline(name, predicted, ratings, users) for name in BASELINES),
+        note=None if len(scores) else "no response has a score of its own",
+    )
+
+
+def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingFigures]:
+    """Return every run against ratings, Holm-corrected over a benchmark's gains on baselines.
+
+    Oracles are left out of the correction.
+    """
+    found = [evaluate_ratings(run, seed=seed) for run in runs]
+    for benchmark in dict.fromkeys(one.benchmark for one in found):
+        family = [
+            (k, j)
+            for k, one in enumerate(found)
+            if one.benchmark == benchmark and not one.oracle
+            for j in range(len(one.baselines))
+        ]
+        corrected = metrics.holm([found[k].baselines[j].p for k, j in family])
+        p_holm = dict(zip(family, corrected, strict=True))
+        for k in {k for k, _ in family}:
+            changed = tuple(
+                one.model_copy(update={"p_holm": p_holm[k, j]})
+                for j, one in enumerate(found[k].baselines)
+            )
+            found[k] = found[k].model_copy(update={"baselines": changed})
+    return found
+
+
+def check_ratings(pairs: PairSet) -> None:
+    """Raise `BenchmarkError` where no pair is rated, `DataError` for a rating outside its scale.
+
+    >>> check_ratings(PairSet("empty", ()))
+    Traceback (most recent call last):
+    palate.errors.BenchmarkError: empty has no ratings (chosen_rating, rejected_rating)
+    """
+    rated = False
+    for pair in pairs.pairs:
+        given = [r for r in (pair.chosen_rating, pair.rejected_rating) if r is not None]
+        rated = rated or bool(given)
+        if pair.rating_scale is not None and given:
+            _check_scale(pair.id, min(given), max(given), pair.rating_scale)
+    if not rated:
+        raise BenchmarkError(f"{pairs.name} has no ratings (chosen_rating, rejected_rating)")
+
+
+def _check_scale(row: str, low: float, high: float, scale: tuple[float, float]) -> None:
+    if low < scale[0] or high > scale[1]:
+        raise DataError(
+            f"row {row!r}: {low if low < scale[0] else high:g} lies outside of its rating_scale "
+            f"[{scale[0]:g}, {scale[1]:g}]"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Items:
+    """Distinct rated responses of users that have a score."""
+
+    scores: Floats
+    ratings: Floats
+    users: NDArray[np.int64]
+    names: NDArray[np.bytes_]
+
+
+def _items(run: Run) -> tuple[_Items, int, tuple[float, float] | None]:
+    verdicts = run.verdicts.by_id()
+    places, columns = verdicts.rated
+    rows = np.flatnonzero(places >= 0)
+    if not rows.size:
+        raise BenchmarkError(
+            f"no row of {run.summary.scorer} ({run.summary.context}) on {run.summary.benchmark} "
+            "holds a rating; if the data do, run `palate evaluate` again (nothing is computed "
+            "twice)"
+        )
+    at = places[rows]
+    keys = verdicts.keys
+    ids = [keys[k][0] for k in rows.tolist()]
+    on_unit, guessed = _on_unit(ids, columns.ratings[at], columns.scales[at])
+    given = np.flatnonzero(~np.isnan(on_unit.ravel()))
+    # Users by name and items by content: no figure may depend on the file's order.
+    who = np.repeat(np.unique(verdicts.users[rows], return_inverse=True)[1], 2)
+    what = columns.responses[at].ravel()
+    # Stable, so that within one item the rows stay in the order of their ids.
+    given = given[np.lexsort((who[given], what[given]))]
+    ratings, scores = on_unit.ravel()[given], columns.scores[at].ravel()[given]
+    users, responses = who[given], what[given]
+    new = np.ones(len(users), dtype=bool)
+    new[1:] = (responses[1:] != responses[:-1]) | (users[1:] != users[:-1])
+    item = np.cumsum(new) - 1
+    means = np.bincount(item, weights=ratings) / np.bincount(item)
+    scored = np.flatnonzero(~np.isnan(scores))
+    chosen, first = np.unique(item[scored], return_index=True)
+    # Verdicts too are told on float32.
+    single = np.clip(scores[scored][first], -LARGEST, LARGEST).astype(np.float32)
+    starts = np.flatnonzero(new)[chosen]
+    found = _Items(single.astype(np.float64), means[chosen], users[starts], responses[starts])
+    return found, len(means) - len(chosen), guessed
+
+
+def _on_unit(
+    ids: Sequence[str], ratings: Floats, scales: Floats
+) -> tuple[Floats, tuple[float, float] | None]:
+    unknown = np.isnan(scales[:, 0])
+    guessed = None
+    if unknown.any():
+        given = ratings[unknown]
+        guessed = float(np.nanmin(given)), float(np.nanmax(given))
+        scales = np.where(unknown[:, None], guessed, scales)
+    low, high = scales[:, :1], scales[:, 1:]
+    for k in np.flatnonzero(((ratings < low) | (ratings > high)).any(axis=1)).tolist():
+        ends = float(scales[k, 0]), float(scales[k, 1])
+        _check_scale(ids[k], float(np.nanmin(ratings[k])), float(np.nanmax(ratings[k])), ends)
+    return (ratings - low) / np.where(high > low, high - low, 1.0), guessed
+
+
+def _by_users(estimate: Estimate) -> Figure:
+    return Figure.of(estimate).model_copy(update={"n": estimate.n_units})
+
+
+def _baseline(
+    name: str, predicted: Predictions, ratings: Floats, users: NDArray[np.int64]
+) -> RatingBaseline:
+    guess = predicted.user_mean if name == BASELINES[0] else predicted.global_mean
+    both = np.where(np.isnan(predicted.scorer), np.nan, guess)
+    saved = metrics.error_saved(predicted.scorer, both, ratings, users)
+    return RatingBaseline(
+        name=name,
+        error=Figure.of(metrics.mean_error(both, ratings, users)),
+        alignment=Figure.of(metrics.mean_alignment(both, ratings, users)),
+        saved=Figure.of(saved),
+        p=saved.p,
+    )

@@ -1,0 +1,115 @@
+"""A grid by groups of users or rows, and who loses by what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.reports.names import context_name, legend, short_names
+from palate.reports.numbers import NONE, figure, p_value, plain, with_interval
+from palate.reports.table import Table
+from palate.runs import GroupView
+
+
+def group_tables(views: Sequence[GroupView]) -> list[Table]:
+    """Return, per benchmark and grouping, accuracy by group, and gaps and losers by run."""
+    tables = []
+    for benchmark, by in dict.fromkeys((view.benchmark, view.by) for view in views):
+        mine = [view for view in views if (view.benchmark, view.by) == (benchmark, by)]
+        told = next((view.note for view in mine if view.note), None)
+        if told is not None:
+            tables.append(Table(f"{benchmark}: by {by}", [], [], [f"{told}."]))
+            continue
+        tables += [_by_group(benchmark, by, mine), _by_run(benchmark, by, mine)]
+    return tables
+
+
+def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
+    short = short_names(view.scorer for view in views)
+    rows, breaks = [], set()
+    for view in views:
+        for group in view.groups:
+            rows.append(
+                [
+                    short[view.scorer],
+                    context_name(view.context, oracle=view.oracle),
+                    group.name,
+                    figure(group.accuracy),
+                    f"{group.n_pairs:,}",
+                    f"{group.n_users:,}" + ("*" if group.few else ""),
+                    plain(group.worst_decile["shrunken"]),
+                ]
+            )
+        breaks.add(len(rows) - 1)
+    notes = ["Intervals: jackknife by user. worst tenth: of the group's users, shrunken."]
+    if any(group.few for view in views for group in view.groups):
+        notes.append("*: under 10 users; the interval is a guess, and the group stands in no gap.")
+    if views[0].n_unlabelled:
+        notes.append(f"{views[0].n_unlabelled:,} pairs name no {by} and stand in no group.")
+    columns = [
+        "scorer",
+        "context",
+        by.removeprefix("trait:"),
+        "accuracy [95 %]",
+        "pairs",
+        "users",
+        "worst tenth",
+    ]
+    return Table(
+        f"{benchmark}: accuracy by {by}",
+        columns,
+        rows,
+        notes,
+        3,
+        frozenset(breaks - {len(rows) - 1}),
+    )
+
+
+def _by_run(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
+    short = short_names(view.scorer for view in views)
+    losing = any(view.losing is not None for view in views)
+    columns = ["scorer", "context", f"largest gap by {by}", "gap [95 %]", "p (Holm)", "worst tenth"]
+    columns += ["lose, raw", "lose, less luck [95 %]", "users"] if losing else []
+    rows = []
+    for view in views:
+        worst = view.worst_decile or {}
+        cells = [short[view.scorer], context_name(view.context, oracle=view.oracle), *_gap(view)]
+        cells.append(f"{plain(worst.get('raw'))} / {plain(worst.get('shrunken'))}")
+        rows.append(cells + (_losing(view) if losing else []))
+    notes = [*_notes(views, losing)]
+    if legend(short):
+        notes.append(f"{legend(short)}.")
+    return Table(f"{benchmark}: gaps by {by}, and users", columns, rows, notes, 3)
+
+
+def _gap(view: GroupView) -> list[str]:
+    gap = view.largest_gap
+    if gap is None:
+        return [NONE, NONE, NONE]
+    figures = with_interval(gap.value, gap.low, gap.high, signed=True)
+    return [f"{gap.a} − {gap.b}", figures, p_value(gap.p_holm)]
+
+
+def _losing(view: GroupView) -> list[str]:
+    found = view.losing
+    if found is None:
+        return [NONE, NONE, NONE]
+    return [plain(found.raw), figure(found.share), f"{found.n_users:,} / {found.share.n:,}"]
+
+
+def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
+    gaps = [view.largest_gap for view in views if view.largest_gap is not None]
+    if gaps:
+        yield (
+            "gap: clustered by user, the largest between groups of 10 users or more; p: Holm over "
+            f"all such gaps of a run ({max(gap.n_tested for gap in gaps)}). It speaks of other "
+            "users on these pairs, not of other pairs."
+        )
+    else:
+        yield "No gap: fewer than two groups of 10 users or more."
+    yield "worst tenth: of all users, raw / shrunken."
+    if losing:
+        yield (
+            "lose: users whose accuracy is lower than with nothing shown; raw, and P(true "
+            "difference < 0) of a normal model without the luck; users: of the raw share / with "
+            "two pairs or more, of the model."
+        )

@@ -1,0 +1,78 @@
+"""Scores against users' own ratings, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from palate.reports.names import context_name, legend, short_names
+from palate.reports.numbers import figure, p_value, with_interval
+from palate.reports.table import Table
+from palate.runs import RatingFigures
+
+
+def rating_tables(found: Sequence[RatingFigures]) -> list[Table]:
+    """Return one table per benchmark."""
+    return [
+        _table(benchmark, [one for one in found if one.benchmark == benchmark])
+        for benchmark in dict.fromkeys(one.benchmark for one in found)
+    ]
+
+
+def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
+    short = short_names(one.scorer for one in found)
+    baselines = [baseline.name for baseline in found[0].baselines]
+    columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]", "error [95 %]"]
+    columns += ["alignment [95 %]"]
+    columns += [f"saved on {name} [95 %]" for name in baselines] + ["p (Holm)"]
+    rows, breaks = [], set()
+    for k, one in enumerate(found):
+        saved = [b.saved for b in one.baselines]
+        rows.append(
+            [
+                short[one.scorer],
+                context_name(one.context, oracle=one.oracle),
+                *map(figure, (one.spearman, one.kendall, one.error, one.alignment)),
+                *(with_interval(s.value, s.low, s.high, signed=True) for s in saved),
+                " / ".join(p_value(b.p_holm) for b in one.baselines),
+            ]
+        )
+        if k + 1 < len(found) and found[k + 1].scorer != one.scorer:
+            breaks.add(k)
+    most = max(found, key=lambda one: one.n_ratings)
+    title = f"{benchmark}: {most.n_ratings:,} ratings of {most.n_users:,} users"
+    notes = [*_notes(most, short), *_left_out(found, short)]
+    return Table(title, columns, rows, notes, 2, frozenset(breaks))
+
+
+def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
+    yield "Means over users; intervals: jackknife by user. Ratings are mapped to [0, 1]."
+    yield (
+        "error: |predicted − given|, predicted from the user's other ratings by isotonic "
+        "regression on the scores; alignment: 1 − error; saved: the baseline's error − the "
+        "scorer's; p: Holm over all of the table, oracles apart."
+    )
+    errors = ", ".join(f"{b.name} {figure(b.error)}" for b in most.baselines)
+    yield f"Errors of the baselines: {errors}."
+    if most.scale is not None:
+        low, high = most.scale
+        yield f"Rows without rating_scale: {low:g} to {high:g}, the range of what was given."
+    if most.n_unrated:
+        yield f"{most.n_unrated:,} pairs without a rating left out."
+    if legend(short):
+        yield f"{legend(short)}."
+
+
+def _left_out(found: Sequence[RatingFigures], short: Mapping[str, str]) -> Iterator[str]:
+    for one in found:
+        where = f"{short[one.scorer]}, {context_name(one.context)}"
+        said = []
+        if one.note:
+            said.append(one.note)
+        if one.n_unscored:
+            said.append(f"{one.n_unscored:,} rated responses without a score")
+        if one.n_few:
+            said.append(f"{one.n_few:,} users with under three distinct ratings: no correlation")
+        if one.n_alone:
+            said.append(f"{one.n_alone:,} users with a single rating: no error")
+        if said:
+            yield f"{where}: {'; '.join(said)}."

@@ -1,0 +1,72 @@
+"""What is printed and put into JSON of groups of users, and of users who lose. No NaN."""
+
+from __future__ import annotations
+
+from palate.records import Record
+from palate.runs.results import Figure
+
+
+class Losing(Record):
+    """Users who are worse off under a context than under another of the same scorer."""
+
+    against: str
+    """The other context."""
+    raw: float | None
+    """Share of users whose accuracy is lower; by chance alone up to half."""
+    share: Figure
+    """P(true difference < 0), normal model without the luck; n counts users of two rows or more."""
+    n: int
+    """Rows scored under both."""
+    n_users: int
+    """Users of the raw share."""
+
+
+class GroupFigure(Record):
+    """One group of rows."""
+
+    name: str
+    accuracy: Figure
+    n_pairs: int
+    n_users: int
+    few: bool
+    """True under ten users: the interval is a guess, and the group stands in no gap."""
+    worst_decile: dict[str, float | None]
+    """Mean of the group's lowest tenth of users, raw and shrunk."""
+
+
+class Gap(Record):
+    """The difference in accuracy of two groups, a − b, clustered by user."""
+
+    a: str
+    b: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    n_users: int
+    p: float | None
+    p_holm: float | None
+    n_tested: int
+    """Gaps that Holm's correction was taken over."""
+
+
+class GroupView(Record):
+    """One run by groups of its rows; on mirrored couples a note and no figures."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    oracle: bool = False
+    by: str
+    """`subset`, `category` or `trait:NAME`."""
+    groups: tuple[GroupFigure, ...] = ()
+    """By name."""
+    n_unlabelled: int = 0
+    """Rows that name no group."""
+    largest_gap: Gap | None = None
+    """Between groups of ten users or more."""
+    worst_decile: dict[str, float | None] | None = None
+    """Over all users of the run."""
+    losing: Losing | None = None
+    """Against the same scorer shown nothing."""
+    note: str | None = None

@@ -1,0 +1,42 @@
+"""One row of a run on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from palate.records import Outcome, Record
+from palate.runs.rated import Rated
+
+WHERE_GIVEN = ("category", "traits", "rated")
+"""Fields that are written only where a row has them."""
+
+
+class VerdictRow(Record):
+    """One row's verdict with what statistics need of its pair."""
+
+    id: str
+    content: str
+    """Hash of question and responses: rows are paired between runs by id and content."""
+    user: str
+    subset: str
+    mirror_of: str | None
+    outcome: Outcome
+    margin: float | None
+    orders: tuple[float | None, ...] = ()
+    chosen_first: bool = True
+    """Whether the chosen response stood first in the slate."""
+    reason: str | None = None
+    own_words: int = 0
+    lengths: tuple[int, int]
+    """Characters of chosen and rejected."""
+    category: str = ""
+    traits: Mapping[str, str] = {}
+    """What the user said of themselves."""
+    rated: Rated | None = None
+    """Where the user rated a response: the ratings and the scores."""
+
+    def line(self) -> str:
+        """Return the row as one line of JSON."""
+        return self.model_dump_json(
+            exclude={name for name in WHERE_GIVEN if not getattr(self, name)}
+        )

@@ -1,0 +1,113 @@
+"""palate evaluate --by and --target rating, as a person uses them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from test_cli_commands import palate
+
+GROUPS = {
+    "benchmark", "scorer", "context", "oracle", "by", "groups", "n_unlabelled", "largest_gap",
+    "worst_decile", "losing", "note",
+}  # fmt: skip
+GROUP = {"name", "accuracy", "n_pairs", "n_users", "few", "worst_decile"}
+GAP = {"a", "b", "value", "low", "high", "n", "n_users", "p", "p_holm", "n_tested"}
+LOSING = {"against", "raw", "share", "n", "n_users"}
+RATINGS = {
+    "benchmark", "scorer", "context", "oracle", "n_ratings", "n_users", "n_unrated", "n_unscored",
+    "n_few", "n_alone", "scale", "spearman", "kendall", "error", "alignment", "baselines", "note",
+}  # fmt: skip
+BASELINE = {"name", "error", "alignment", "saved", "p", "p_holm"}
+
+
+@pytest.fixture
+def rated(tmp_path: Path) -> Path:
+    """24 users of two ages; the longer response is rated higher, mostly."""
+    path = tmp_path / "mine.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for k in range(144):
+            user, texts = k % 24, ["x" * (k % 7 + 1), "y" * (k % 5 + 9)]
+            row = {
+                "id": k, "user_id": f"u{user}", "question": f"Which, {k}?",
+                **dict(zip(("rejected", "chosen"), texts[:: 1 if k % 5 else -1], strict=True)),
+                "traits": {"age": "old" if user % 2 else "young"}, "category": "tea | wine",
+                "profile": [{"id": "p", "text": f"I wrote this, {user}."}],
+                "chosen_rating": 3 + k % 3, "rejected_rating": 1 + k % 4, "rating_scale": [1, 5],
+            }  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def test_by_prints_groups_gaps_and_who_loses(rated: Path, tmp_path: Path) -> None:
+    done = palate(
+        "evaluate", "-b", str(rated), "-s", "longest", "-c", "none", "-c", "profile:1",
+        "--by", "trait:age", "--by", "category", "--format", "markdown", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "**mine: accuracy by trait:age**" in done.stdout
+    assert (
+        "| scorer | context | age | accuracy [95 %] | pairs | users | worst tenth |" in done.stdout
+    )
+    assert "| longest | none | old |" in done.stdout
+    assert "lose: users whose accuracy is lower" in done.stdout
+    assert "| tea \\| wine |" in done.stdout
+    assert "No gap: fewer than two groups of 10 users or more." in done.stdout
+    assert "p: Holm over all such gaps of a run (1). It speaks of other users" in done.stdout
+
+
+def test_the_document_has_the_lists_that_were_asked_for(rated: Path, tmp_path: Path) -> None:
+    words = ("evaluate", "-b", str(rated), "-s", "longest", "-c", "none", "-c", "profile:1")
+    done = palate(
+        *words, "--by", "trait:age", "--target", "rating", "--format", "json", cwd=tmp_path
+    )
+    document = json.loads(done.stdout)
+    assert list(document) == ["schema", "runs", "gains", "tests", "groups", "ratings"]
+    assert [set(view) for view in document["groups"]] == [GROUPS] * 2
+    view = document["groups"][1]
+    assert {name for group in view["groups"] for name in group} == GROUP
+    assert set(view["largest_gap"]) == GAP
+    assert set(view["losing"]) == LOSING
+    assert [set(one) for one in document["ratings"]] == [RATINGS] * 2
+    assert {name for b in document["ratings"][0]["baselines"] for name in b} == BASELINE
+    plain = json.loads(palate(*words, "--format", "json", cwd=tmp_path).stdout)
+    assert list(plain) == ["schema", "runs", "gains", "tests"]
+    assert plain["runs"] == document["runs"]
+
+
+def test_target_rating_prints_one_table_more(rated: Path, tmp_path: Path) -> None:
+    done = palate(
+        "evaluate", "-b", str(rated), "-s", "longest", "-s", "random", "--target", "rating",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "mine: 288 ratings of 24 users" in done.stdout
+    assert "saved on user mean [95 %]" in done.stdout
+    assert "Errors of the baselines: user mean 0." in done.stdout
+
+
+def test_mirrored_sets_are_told_in_one_line(tmp_path: Path) -> None:
+    done = palate("evaluate", "-b", "tasting", "-s", "longest", "--by", "subset", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "by group" in line]
+    assert line == (
+        "tasting: by subset: mirrored couples: no figure by group (the two users of a couple make "
+        "½ by construction)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--by", "age"), "--by age: write subset, category or trait:NAME"),
+        (("--by", "trait:town"), "no trait 'town' (traits: age)"),
+        (("-b", "tasting", "--target", "rating"), "tasting has no ratings"),
+        (("--target", "stars"), "stars"),
+    ],
+)
+def test_what_cannot_be_grouped_or_rated_is_refused_before_anything_runs(
+    rated: Path, tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    done = palate("evaluate", "-b", str(rated), "-s", "longest", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,215 @@
+"""Runs by group, and who loses by what is shown."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet, load_benchmark
+from palate.errors import BenchmarkError, ComparisonError, UsageError
+from palate.evaluation import by_group, check_by, evaluate, groups_of, users_who_lose
+from palate.metrics import accuracy, group_gap, holm, losing_share, worst_decile
+from palate.records import PreferencePair, Scores, Slate, Traits
+from palate.runs import Run, load_run
+
+
+class Counting:
+    """Scores by length, or by what is shown where something is; counts what it scores."""
+
+    traits = Traits(fingerprint="counting", exact=True)
+
+    def __init__(self) -> None:
+        self.scored = 0
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        for k, slate in enumerate(slates):
+            self.scored += 1
+            wanted = slate.shown[0].text[-1] if slate.shown else ""
+            values = tuple(len(t) + 100 * (t[-1] == wanted) for t in slate.candidates)
+            yield k, Scores(values=tuple(map(float, values)))
+
+
+def benchmark(n_users: int = 30, each: int = 6) -> PairSet:
+    """Users whose longer response is right in a share that depends on age and category.
+
+    Shown is a letter. Under a context the response that ends in it wins: it is the right one for
+    two users of three.
+    """
+    rng, rows = np.random.default_rng(1), []
+    for u in range(n_users):
+        for k in range(each):
+            category = "tea" if k % 2 else "wine"
+            right = rng.random() < (0.85 if u % 2 else 0.55) - 0.1 * (k % 2)
+            ends = ("a", "b") if u % 3 else ("b", "a")
+            chosen, rejected = (f"{k} longer {ends[0]}", f"{k} {ends[1]}")
+            if not right:
+                chosen, rejected = f"{k} {ends[0]}", f"{k} longer {ends[1]}"
+            rows.append(
+                PreferencePair(
+                    id=f"{u}-{k}",
+                    user_id=f"u{u}",
+                    question=f"Which, {u}-{k}?",
+                    chosen=chosen,
+                    rejected=rejected,
+                    category=category if k < 5 else "",
+                    traits={"age": "old" if u % 2 else "young"} if u < 24 else {},
+                    subset="even" if u % 4 else "odd",
+                    profile=[{"id": "p", "text": "I always take a"}],
+                )
+            )
+    return PairSet("made", tuple(rows))
+
+
+PAIRS = benchmark()
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[Run, Run]:
+    return tuple(evaluate(Counting(), PAIRS, c, root=None, name="c") for c in ("none", "profile:1"))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("by", "label"),
+    [
+        ("trait:age", lambda p: p.traits.get("age", "")),
+        ("category", lambda p: p.category),
+        ("subset", lambda p: p.subset),
+    ],
+)
+def test_figures_are_those_of_the_rows_of_each_group(runs, by, label) -> None:  # type: ignore[no-untyped-def]
+    run = runs[0]
+    view = by_group(run, by)
+    value = dict(zip([p.id for p in PAIRS.pairs], run.verdicts.values, strict=True))
+    names = sorted({label(p) for p in PAIRS.pairs} - {""})
+    assert [group.name for group in view.groups] == names
+    assert view.n_unlabelled == sum(label(p) == "" for p in PAIRS.pairs)
+    for group in view.groups:
+        mine = [p for p in PAIRS.pairs if label(p) == group.name]
+        x, users = [value[p.id] for p in mine], [p.user_id for p in mine]
+        expected = accuracy(x, users)
+        assert group.accuracy.value == pytest.approx(expected.value)
+        assert group.accuracy.low == pytest.approx(expected.low)
+        assert (group.n_pairs, group.n_users) == (len(mine), len(set(users)))
+        assert group.few == (len(set(users)) < 10)
+        assert group.worst_decile["shrunken"] == pytest.approx(worst_decile(x, users).shrunken)
+
+
+def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: tuple[Run, Run]) -> None:
+    labelled = tuple(
+        p.model_copy(update={"category": ("x", "y", "z")[int(p.id.split("-")[1]) % 3]})
+        for p in PAIRS.pairs
+    )
+    run = evaluate(Counting(), replace(PAIRS, pairs=labelled), root=None, name="c")
+    gap = by_group(run, "category").largest_gap
+    assert gap is not None
+    x, users = run.verdicts.values, run.verdicts.users
+    of = np.array([p.category for p in labelled])
+    tests = {}
+    for a, b in (("x", "y"), ("x", "z"), ("y", "z")):
+        both = (of == a) | (of == b)
+        tests[a, b] = group_gap(x[both], of[both] == a, users[both])
+    corrected = dict(zip(tests, holm([t.p for t in tests.values()]), strict=True))
+    name = max(tests, key=lambda pair: abs(tests[pair].value or 0))
+    assert {gap.a, gap.b} == set(name)
+    assert gap.value == pytest.approx(abs(tests[name].value or 0))
+    assert gap.p == pytest.approx(tests[name].p)
+    assert gap.p_holm == pytest.approx(corrected[name])
+    assert (gap.n_tested, gap.n_users) == (3, 30)
+    assert gap.low is not None
+    assert gap.high is not None
+    assert gap.low < gap.value < gap.high
+    means = {group.name: group.accuracy.value for group in by_group(run, "category").groups}
+    assert means[gap.a] - means[gap.b] == pytest.approx(gap.value)  # type: ignore[operator]
+
+
+def test_groups_of_few_users_say_so_and_stand_in_no_gap(runs: tuple[Run, Run]) -> None:
+    view = by_group(runs[0], "subset")
+    assert {group.name: group.few for group in view.groups} == {"even": False, "odd": True}
+    assert view.largest_gap is None
+
+
+def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) -> None:
+    none, shown = runs
+    found = users_who_lose(shown, none)
+    d = shown.verdicts.values - none.verdicts.values
+    by_user = {u: d[none.verdicts.users == u].mean() for u in np.unique(none.verdicts.users)}
+    assert found.raw == np.mean([mean < 0 for mean in by_user.values()])
+    assert found.raw == pytest.approx(1 / 3, abs=0.05), (
+        "one user in three is shown the wrong letter"
+    )
+    assert found.share.value == pytest.approx(losing_share(d, none.verdicts.users).share)
+    assert (found.n, found.n_users, found.against) == (180, 30, "none")
+    views = groups_of([none, shown], ["trait:age"])
+    assert views[0].losing is None
+    assert views[1].losing == found
+
+
+def test_rows_where_nothing_is_shown_do_not_count() -> None:
+    bare = tuple(
+        p.model_copy(update={"profile": ()}) if p.id.endswith(("0", "1")) else p
+        for p in PAIRS.pairs
+    )
+    pairs = replace(PAIRS, pairs=bare)
+    none, shown = (
+        evaluate(Counting(), pairs, c, root=None, name="c") for c in ("none", "profile:1")
+    )
+    assert users_who_lose(shown, none).n == 120
+    assert users_who_lose(none, none).n == 180, "where neither shows anything all rows count"
+
+
+def test_a_shuffled_file_gives_the_same_groups(runs: tuple[Run, Run]) -> None:
+    turned = replace(PAIRS, pairs=PAIRS.pairs[::-1])
+    other = [evaluate(Counting(), turned, c, root=None, name="c") for c in ("none", "profile:1")]
+    for by in ("trait:age", "category", "subset"):
+        assert groups_of(runs, [by]) == groups_of(other, [by])
+
+
+def test_mirrored_couples_get_a_line_and_no_figure() -> None:
+    tasting = evaluate("longest", "tasting", root=None)
+    view = by_group(tasting, "subset")
+    assert view.groups == ()
+    assert view.note is not None
+    assert "by construction" in view.note
+    with pytest.raises(ComparisonError, match="the couple is the unit"):
+        users_who_lose(tasting, tasting)
+
+
+def test_what_is_refused(runs: tuple[Run, Run]) -> None:
+    none, shown = runs
+    for wrong in ("", "trait:", "age", "categories"):
+        with pytest.raises(UsageError, match=r"subset, category or trait:NAME"):
+            by_group(none, wrong)
+    with pytest.raises(BenchmarkError, match=r"no trait 'town' \(traits: age\)"):
+        check_by("trait:town", PAIRS)
+    with pytest.raises(BenchmarkError, match="names a trait:town"):
+        by_group(none, "trait:town")
+    plain = tuple(p.model_copy(update={"category": ""}) for p in PAIRS.pairs)
+    with pytest.raises(BenchmarkError, match="no categories"):
+        check_by("category", replace(PAIRS, pairs=plain))
+    check_by("category", load_benchmark("tasting"))
+    with pytest.raises(ComparisonError, match="two runs of one scorer"):
+        users_who_lose(shown, evaluate("longest", PAIRS, root=None))
+    with pytest.raises(ComparisonError, match="differ in their rows"):
+        fewer = replace(PAIRS, pairs=PAIRS.pairs[1:])
+        users_who_lose(shown, evaluate(Counting(), fewer, root=None, name="c"))
+
+
+def test_an_old_run_is_readable_and_gets_its_labels_without_computing(tmp_path: Path) -> None:
+    scorer = Counting()
+    folder = evaluate(scorer, PAIRS, root=tmp_path, name="c").folder
+    assert folder is not None
+    labelled = load_run(folder)
+    assert by_group(labelled, "category").groups
+    path, first = folder / "verdicts.jsonl", scorer.scored
+    old = [
+        row.model_copy(update={"category": "", "traits": {}}).line()
+        for row in labelled.verdicts.rows
+    ]
+    path.write_text("\n".join(old) + "\n")
+    with pytest.raises(BenchmarkError, match="run `palate evaluate` again"):
+        by_group(load_run(folder), "category")
+    again = evaluate(scorer, PAIRS, root=tmp_path, name="c")
+    assert scorer.scored == first
+    assert by_group(again, "category") == by_group(labelled, "category")

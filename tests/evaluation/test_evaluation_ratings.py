@@ -1,0 +1,237 @@
+"""Scores against the ratings that users gave."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet
+from palate.errors import BenchmarkError, DataError
+from palate.evaluation import check_ratings, evaluate, evaluate_ratings
+from palate.evaluation.ratings import ratings_of
+from palate.metrics import cross_fitted_predictions, holm
+from palate.records import Judgement, PreferencePair, Scores, Slate, Traits
+from palate.runs import load_run
+from palate.seeding import digest
+
+
+class Planted:
+    """Scores of responses by a table; counts its calls."""
+
+    def __init__(self, table, bend=lambda s: s) -> None:  # type: ignore[no-untyped-def]
+        self.table, self.bend, self.calls = table, bend, 0
+        self.traits = Traits(fingerprint="planted", exact=True)
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        for k, slate in enumerate(slates):
+            self.calls += 1
+            found = [self.table.get(t) for t in slate.candidates]
+            yield k, Scores(values=tuple(None if v is None else self.bend(v) for v in found))
+
+
+class FirstIsBetter:
+    """A judge: it has no score of a response alone."""
+
+    def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
+        for k, _ in enumerate(slates):
+            yield k, Judgement(margin=1.0, orders=(1.0, 1.0))
+
+
+def row(name: str, user: str, texts: str, ratings: tuple[float | None, float | None], **more):  # type: ignore[no-untyped-def]
+    fields = {
+        "id": name, "user_id": user, "question": "Which?", "chosen": texts[0],
+        "rejected": texts[1], "chosen_rating": ratings[0], "rejected_rating": ratings[1],
+        "rating_scale": (1, 5), **more,
+    }  # fmt: skip
+    return PreferencePair.model_validate(fields)
+
+
+TABLE = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
+HAND = PairSet(
+    "hand",
+    (
+        row("1", "ann", "ab", (5, 3)),
+        row("2", "ann", "cd", (4, 1)),
+        row("3", "bob", "ba", (5, 4)),
+        row("4", "bob", "cd", (3, 2)),
+        row("5", "cy", "ab", (3, 3)),
+        row("6", "cy", "cd", (None, None)),
+        row("7", "di", "ab", (5, None)),
+    ),
+)
+
+
+def big(n_users: int = 20, each: int = 8) -> tuple[PairSet, dict[str, float]]:
+    rng, rows, table = np.random.default_rng(5), [], {}
+    for u in range(n_users):
+        for k in range(each):
+            texts = [f"{u}-{k}-{j}" for j in "xy"]
+            table |= dict(zip(texts, rng.normal(size=2).round(3).tolist(), strict=True))
+            noisy = [float(np.clip(round(3 + table[t] + rng.normal()), 1, 5)) for t in texts]
+            order = [0, 1] if noisy[0] >= noisy[1] else [1, 0]
+            rows.append(
+                row(f"{u}-{k}", f"u{u}", "xy", (noisy[order[0]], noisy[order[1]])).model_copy(
+                    update={
+                        "chosen": texts[order[0]],
+                        "rejected": texts[order[1]],
+                        "question": f"Which, {u}-{k}?",
+                    }
+                )
+            )
+    return PairSet("big", tuple(rows)), table
+
+
+PAIRS, SCORES = big()
+
+
+def test_hand_worked() -> None:
+    # ann: a b c d scored 4 3 2 1 and rated 5 3 4 1: ρ = 0.8, τ = 2/3.
+    # bob: rated a 4, b 5, c 3, d 2: the same. cy: constant; di: one rating: both left out.
+    found = evaluate_ratings(evaluate(Planted(TABLE), HAND, root=None, name="p"))
+    assert found.spearman.value == pytest.approx(0.8)
+    assert found.kendall.value == pytest.approx(2 / 3)
+    assert (found.spearman.n, found.n_few, found.n_alone) == (2, 2, 1)
+    assert (found.n_ratings, found.n_users, found.n_unrated, found.n_unscored) == (11, 4, 1, 0)
+    # cy's two equal ratings are predicted without error; ann's and bob's four items, each from
+    # the three others (as many folds as items), on [0, 1] by (r - 1) / 4. ann, scores 1 to 4 rated
+    # 0 ¾ ½ 1: without d the first fitted value is ⅝ (¾ and ½ pooled): error ⅝. Without c: 0, ½, 1,
+    # between 0 and ½: ¼, error ½. Without b: 0, ¾, 1, between ¾ and 1: ⅞, error ⅜. Without a:
+    # ⅝, error ⅜. Mean 15/32. bob, 1 to 4 rated ¼ ½ 1 ¾: d: ½, error ¼; c: ¼, ⅞, ⅞: 9/16,
+    # error 1/16; b: ¼, ½, ¾: ⅝, error ⅜; a: 1, error ¼. Mean 15/64.
+    assert found.error.value == pytest.approx((15 / 32 + 15 / 64 + 0) / 3)
+    assert found.alignment.value == pytest.approx(1 - (15 / 32 + 15 / 64) / 3)
+    assert found.error.n == 10
+    user_mean = found.baselines[0]
+    # Each rating against the mean of the user's three others.
+    ann, bob = [0, 0.5, 0.75, 1], [0.25, 0.5, 1, 0.75]
+    away = [np.mean([abs((sum(r) - x) / 3 - x) for x in r]) for r in (ann, bob)]
+    assert user_mean.error.value == pytest.approx((sum(away) + 0) / 3)
+    assert user_mean.saved.value == pytest.approx(user_mean.error.value - found.error.value)  # type: ignore[operator]
+
+
+def test_what_was_rated_twice_counts_once_with_the_mean() -> None:
+    twice = (*HAND.pairs, row("8", "ann", "ac", (3, 4)))
+    found = evaluate_ratings(evaluate(Planted(TABLE), PairSet("t", twice), root=None, name="p"))
+    # a is now rated 4 on average, as c: 4 3 4 1 on scores 4 3 2 1.
+    alone = PairSet("t", (row("1", "ann", "ab", (4, 3)), row("2", "ann", "cd", (4, 1))))
+    assert found.n_ratings == 11
+    one = evaluate_ratings(evaluate(Planted(TABLE), alone, root=None, name="p")).spearman.value
+    assert found.spearman.value == pytest.approx((one + 0.8) / 2)  # type: ignore[operator]
+    other = row("9", "ann", "ab", (5, 3), question="And which?")
+    asked = PairSet("t", (*HAND.pairs, other))
+    assert evaluate_ratings(evaluate(Planted(TABLE), asked, root=None, name="p")).n_ratings == 13
+
+
+def test_rising_transforms_of_the_scores_change_nothing_at_all() -> None:
+    plain = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
+    for bend in (lambda s: 8 * s - 4, lambda s: float(np.exp(s)), lambda s: s**3):
+        assert (
+            evaluate_ratings(evaluate(Planted(SCORES, bend), PAIRS, root=None, name="p")) == plain
+        )
+
+
+def test_the_order_of_the_file_changes_nothing() -> None:
+    plain = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
+    turned = replace(PAIRS, pairs=PAIRS.pairs[::-1])
+    assert evaluate_ratings(evaluate(Planted(SCORES), turned, root=None, name="p")) == plain
+
+
+def test_errors_are_those_of_the_predictions() -> None:
+    found = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
+    items = [
+        (SCORES[text], (given - 1) / 4, pair.user_id, digest(pair.question, text)[:16])
+        for pair in PAIRS.pairs
+        for text, given in (
+            (pair.chosen, pair.chosen_rating), (pair.rejected, pair.rejected_rating),
+        )
+    ]  # fmt: skip
+    items.sort(key=lambda item: item[3])
+    scores, given, users, names = (list(column) for column in zip(*items, strict=True))
+    predicted = cross_fitted_predictions(scores, given, users, [n.encode() for n in names])
+    for guess, error in (
+        (predicted.scorer, found.error),
+        (predicted.user_mean, found.baselines[0].error),
+        (predicted.global_mean, found.baselines[1].error),
+    ):
+        away = np.abs(guess - np.array(given))
+        means = [away[[u == user for u in users]].mean() for user in sorted(set(users))]
+        assert error.value == pytest.approx(np.mean(means))
+        assert error.n == 320
+    assert found.alignment.value == pytest.approx(1 - found.error.value)  # type: ignore[operator]
+    better = found.baselines[0]
+    assert better.saved.low is not None
+    assert better.saved.low > 0, "the planted scores know the ratings"
+
+
+def test_a_scorer_that_knows_nothing_saves_nothing() -> None:
+    constant = evaluate_ratings(evaluate(Planted(dict.fromkeys(SCORES, 1.0)), PAIRS, root=None,
+                                         name="p"))  # fmt: skip
+    assert constant.spearman.value == constant.kendall.value == 0
+    assert constant.error == constant.baselines[0].error
+    assert constant.baselines[0].saved.value == 0
+    random = evaluate_ratings(evaluate("random", PAIRS, root=None))
+    assert random.spearman.low is not None
+    assert random.spearman.high is not None
+    assert random.spearman.low < 0 < random.spearman.high
+    assert random.baselines[0].saved.value is not None
+    assert random.baselines[0].saved.value < 0
+
+
+def test_ratings_need_no_new_forward(tmp_path: Path) -> None:
+    scorer = Planted(SCORES)
+    run = evaluate(scorer, PAIRS, root=tmp_path, name="p")
+    calls, found = scorer.calls, evaluate_ratings(run)
+    assert run.folder is not None
+    assert evaluate_ratings(load_run(run.folder)) == found
+    path = run.folder / "verdicts.jsonl"
+    old = [one.model_copy(update={"rated": None}).line() for one in run.verdicts.rows]
+    path.write_text("\n".join(old) + "\n")
+    with pytest.raises(BenchmarkError, match="run `palate evaluate` again"):
+        evaluate_ratings(load_run(run.folder))
+    assert evaluate_ratings(evaluate(scorer, PAIRS, root=tmp_path, name="p")) == found
+    assert scorer.calls == calls
+
+
+def test_unscored_responses_and_judges() -> None:
+    table = {name: None if name.endswith("0-x") else s for name, s in SCORES.items()}
+    found = evaluate_ratings(evaluate(Planted(table), PAIRS, root=None, name="p"))
+    assert (found.n_ratings, found.n_unscored) == (300, 20)
+    judge = evaluate_ratings(evaluate(FirstIsBetter(), PAIRS, root=None, name="j"))
+    assert (judge.n_ratings, judge.n_unscored, judge.spearman.value) == (0, 320, None)
+    assert judge.note == "no response has a score of its own"
+    assert [b.p_holm for b in ratings_of([evaluate("random", PAIRS, root=None)])[0].baselines]
+
+
+def test_holm_is_over_the_gains_of_a_table() -> None:
+    runs = [evaluate(Planted(SCORES), PAIRS, root=None, name="p"),
+            evaluate("longest", PAIRS, root=None)]  # fmt: skip
+    found = ratings_of(runs)
+    p = [b.p for one in found for b in one.baselines]
+    assert [b.p_holm for one in found for b in one.baselines] == pytest.approx(holm(p))
+
+
+def test_without_a_scale_the_range_of_what_was_given_is_one_and_is_told() -> None:
+    bare = tuple(p.model_copy(update={"rating_scale": None}) for p in PAIRS.pairs)
+    found = evaluate_ratings(evaluate(Planted(SCORES), replace(PAIRS, pairs=bare), root=None,
+                                      name="p"))  # fmt: skip
+    with_scale = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
+    assert found.scale == (1, 5)
+    assert with_scale.scale is None
+    assert found.error == with_scale.error
+
+
+def test_what_is_refused() -> None:
+    none = tuple(
+        p.model_copy(update={"chosen_rating": None, "rejected_rating": None}) for p in HAND.pairs
+    )
+    with pytest.raises(BenchmarkError, match="hand has no ratings"):
+        check_ratings(replace(HAND, pairs=none))
+    with pytest.raises(BenchmarkError, match="holds a rating"):
+        evaluate_ratings(evaluate("longest", replace(HAND, pairs=none), root=None))
+    wild = PairSet("wild", (*HAND.pairs, row("8", "ann", "ac", (7, 4))))
+    with pytest.raises(DataError, match=r"row '8': 7 lies outside of its rating_scale \[1, 5\]"):
+        check_ratings(wild)
+    with pytest.raises(DataError, match="row '8'"):
+        evaluate_ratings(evaluate(Planted(TABLE), wild, root=None, name="p"))

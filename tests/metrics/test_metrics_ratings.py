@@ -1,0 +1,187 @@
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.metrics import (
+    cross_fitted_predictions,
+    error_saved,
+    isotonic_predictions,
+    mean_alignment,
+    mean_error,
+    rank_correlations,
+)
+
+ITEMS = st.lists(
+    st.tuples(st.integers(-6, 6), st.integers(0, 4), st.sampled_from("abc")),
+    min_size=1,
+    max_size=40,
+)
+
+
+def tau_b(x: list[float], y: list[float]) -> float:
+    """Concordant less discordant pairs over the geometric mean of those untied in either."""
+    signs = [
+        (np.sign(x[i] - x[j]), np.sign(y[i] - y[j])) for i, j in combinations(range(len(x)), 2)
+    ]
+    untied = [sum(s[k] != 0 for s in signs) for k in (0, 1)]
+    return float(sum(a * b for a, b in signs)) / math.sqrt(untied[0] * untied[1])
+
+
+def rho(x: list[float], y: list[float]) -> float:
+    """Pearson's correlation of mean ranks."""
+
+    def ranks(v: list[float]) -> list[float]:
+        return [sum(w < one for w in v) + (v.count(one) + 1) / 2 for one in v]
+
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
+
+
+def rising(y: list[float], w: list[float]) -> list[float]:
+    """Isotonic regression by its max-min formula."""
+    n = len(y)
+
+    def mean(a: int, b: int) -> float:
+        return float(np.average(y[a : b + 1], weights=w[a : b + 1]))
+
+    return [max(min(mean(a, b) for b in range(i, n)) for a in range(i + 1)) for i in range(n)]
+
+
+def test_hand_worked_correlations() -> None:
+    # a: one swapped neighbour of four: ρ = 1 - 6·2/(4·15) = 0.8, τ = (5 - 1)/6; b: reversed.
+    scores, ratings = [1, 2, 3, 4, 3, 2, 1, 5, 6], [1, 3, 2, 4, 1, 2, 3, 2, 2]
+    found = rank_correlations(scores, ratings, list("aaaabbbcc"))
+    assert found.spearman.value == pytest.approx((0.8 - 1) / 2)
+    assert found.kendall.value == pytest.approx((2 / 3 - 1) / 2)
+    assert (found.spearman.n_units, found.left_out) == (2, 1)
+    assert found.spearman.low is None, "two users make no interval"
+
+
+def test_a_user_whose_scores_are_all_equal_counts_as_0() -> None:
+    found = rank_correlations([7, 7, 7, 1, 2, 3], [1, 2, 3, 1, 2, 3], list("aaabbb"))
+    assert found.spearman.value == found.kendall.value == 0.5
+    assert rank_correlations([], [], []).spearman.value is None
+
+
+@given(ITEMS)
+def test_correlations_are_those_of_the_definitions(items: list[tuple[int, int, str]]) -> None:
+    scores, ratings, users = (list(column) for column in zip(*items, strict=True))
+    rhos, taus = [], []
+    for user in sorted(set(users)):
+        x = [s for s, u in zip(scores, users, strict=True) if u == user]
+        y = [r for r, u in zip(ratings, users, strict=True) if u == user]
+        if len(set(y)) >= 3:
+            rhos.append(rho(x, y) if len(set(x)) > 1 else 0.0)
+            taus.append(tau_b(x, y) if len(set(x)) > 1 else 0.0)
+    found = rank_correlations(scores, ratings, users)
+    assert found.left_out == len(set(users)) - len(rhos)
+    if rhos:
+        assert found.spearman.value == pytest.approx(np.mean(rhos))
+        assert found.kendall.value == pytest.approx(np.mean(taus))
+    else:
+        assert found.spearman.value is None
+
+
+def test_hand_worked_isotonic_predictions() -> None:
+    # Scores 1, 2, 2, 5 with 0, 1, ½, ½: level 2 has mean ¾; ¾ (twice), ½ pool to ⅔.
+    found = isotonic_predictions([1, 2, 2, 5], [0, 1, 0.5, 0.5], [-9, 1, 1.5, 2, 3, 9])
+    assert found == pytest.approx([0, 0, 1 / 3, 2 / 3, 2 / 3, 2 / 3])
+    with pytest.raises(ValueError, match="no items"):
+        isotonic_predictions([], [], [1])
+
+
+@given(ITEMS)
+def test_isotonic_predictions_are_those_of_the_formula(items: list[tuple[int, int, str]]) -> None:
+    scores, ratings = [i[0] for i in items], [i[1] for i in items]
+    levels = sorted(set(scores))
+    groups = [[r for s, r in zip(scores, ratings, strict=True) if s == one] for one in levels]
+    fitted = rising([float(np.mean(g)) for g in groups], [float(len(g)) for g in groups])
+    assert isotonic_predictions(scores, ratings, levels) == pytest.approx(fitted)
+    between = [(a + b) / 2 for a, b in zip(levels, levels[1:], strict=False)]
+    halves = [(a + b) / 2 for a, b in zip(fitted, fitted[1:], strict=False)]
+    assert isotonic_predictions(scores, ratings, between) == pytest.approx(halves)
+
+
+def test_hand_worked_cross_fit() -> None:
+    # Three items, three folds: each is predicted from the two others.
+    found = cross_fitted_predictions([1, 2, 3, 5], [0, 0.5, 1, 0.2], list("aaab"), list("xyzx"))
+    assert found.scorer[:3].tolist() == [0.5, 0.5, 0.5]
+    assert found.user_mean[:3].tolist() == [0.75, 0.5, 0.25]
+    assert np.isnan(found.scorer[3]), "a single rating has nothing to be predicted from"
+    assert found.global_mean == pytest.approx([0.2, 0.2, 0.2, 0.5])
+    assert np.isnan(cross_fitted_predictions([1, 2], [0, 1], "aa", "xy").global_mean).all()
+
+
+def test_no_rating_is_predicted_from_itself() -> None:
+    rng = np.random.default_rng(0)
+    scores, ratings = rng.normal(size=30), rng.integers(0, 5, 30) / 4
+    users, items = [k % 3 for k in range(30)], list(range(30))
+    before = cross_fitted_predictions(scores, ratings, users, items)
+    for k in range(30):
+        changed = ratings.copy()
+        changed[k] = 1 - changed[k] if changed[k] != 0.5 else 1.0
+        after = cross_fitted_predictions(scores, changed, users, items)
+        assert after.scorer[k] == before.scorer[k]
+        assert after.user_mean[k] == before.user_mean[k]
+        assert after.global_mean[k] == pytest.approx(before.global_mean[k])
+
+
+def test_in_sample_noise_is_not_taken_for_skill() -> None:
+    # Random scores: fitted in sample they would beat the mean; cross-fitted they cannot.
+    rng = np.random.default_rng(1)
+    scores, ratings = rng.normal(size=2_000), rng.integers(0, 5, 2_000) / 4
+    users = np.arange(2_000) % 100
+    found = cross_fitted_predictions(scores, ratings, users, range(2_000))
+    saved = error_saved(found.scorer, found.user_mean, ratings, users)
+    assert saved.value is not None
+    assert saved.value < 0
+
+
+@given(ITEMS, st.sampled_from([lambda s: 3 * s - 1, lambda s: s**3, lambda s: 2.0**s]))
+def test_a_rising_transform_of_the_scores_changes_nothing(items, transform) -> None:  # type: ignore[no-untyped-def]
+    scores, ratings, users = (list(column) for column in zip(*items, strict=True))
+    bent = [transform(s) for s in scores]
+    numbers = [r / 4 for r in ratings]
+    one = cross_fitted_predictions(scores, numbers, users, range(len(items)))
+    two = cross_fitted_predictions(bent, numbers, users, range(len(items)))
+    np.testing.assert_array_equal(one.scorer, two.scorer)
+    assert rank_correlations(scores, ratings, users) == rank_correlations(bent, ratings, users)
+
+
+@given(ITEMS, st.randoms())
+def test_the_order_of_the_rows_changes_no_prediction(items, random) -> None:  # type: ignore[no-untyped-def]
+    order = list(range(len(items)))
+    random.shuffle(order)
+    scores, ratings, users = (list(column) for column in zip(*items, strict=True))
+    ratings = [r / 4 for r in ratings]
+    one = cross_fitted_predictions(scores, ratings, users, range(len(items)))
+    turned = [[column[k] for k in order] for column in (scores, ratings, users)]
+    two = cross_fitted_predictions(*turned, order)
+    np.testing.assert_allclose(one.scorer[order], two.scorer, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(one.user_mean[order], two.user_mean, rtol=0, atol=1e-12)
+
+
+def test_hand_worked_errors() -> None:
+    predicted, given_, users = [0.5, 0.5, 1, math.nan], [0, 0.5, 0.5, 1], list("aabb")
+    assert mean_error(predicted, given_, users).value == 0.375
+    assert mean_alignment(predicted, given_, users).value == 0.625
+    found = mean_error(predicted, given_, users)
+    assert (found.n, found.n_units) == (3, 2)
+    # Errors ½, 0, ½ against 1, ½, 0 of the baseline: saved ½, ½, -½; by user ½ and -½.
+    assert error_saved(predicted, [1, 1, 0.5, 0], given_, users).value == 0
+    perfect = mean_error([1, 0, 1], [1, 0, 1], list("abc"))
+    assert perfect.value == 0
+    assert perfect.high is not None
+    assert perfect.high > 0.5, "three users without an error are no proof"
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        rank_correlations([math.nan], [1], ["a"])
+    with pytest.raises(ValueError, match="differ in length"):
+        cross_fitted_predictions([1, 2], [1, 2], "aa", "x")
+    with pytest.raises(ValueError, match="two folds"):
+        cross_fitted_predictions([1], [1], "a", "x", folds=1)
