@@ -206,3 +206,14 @@ def test_keys_never_reach_disk_or_output(tmp_path: Path) -> None:
     )
     kept = "".join(p.read_text() for p in (tmp_path / "runs").rglob("*") if p.is_file())
     assert "s3cr3t" not in done.stdout + done.stderr + kept
+
+
+def test_a_planner_is_not_trained_on_people_of_the_benchmark(tmp_path: Path) -> None:
+    done = palate(
+        "train", "planner", "--base", "./none", "--data", "tasting", "--not-in", "tasting",
+        "-o", "planner", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()[-1:]
+    assert "is in tasting too" in line
+    assert not (tmp_path / "planner").exists()

@@ -100,7 +100,7 @@ def _at_random(seed: int) -> Order:
     return order
 
 
-@lru_cache(maxsize=4096)  # rows of one user follow one another
+@lru_cache(maxsize=2**16)  # rows of one user need not follow one another
 def _plain(choice: Choice) -> str:
     return normal(f"{choice.question}\n{choice.chosen}\n{choice.rejected}")
 

@@ -46,7 +46,9 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
         title=_title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run",
         columns=columns,
         rows=rows,
-        notes=[*_notes([run.summary for run in runs], gains, names), *_legend(names)],
+        notes=list(
+            dict.fromkeys((*_notes([run.summary for run in runs], gains, names), *_legend(names)))
+        ),
         left=2,
         breaks=frozenset(breaks),
     )
@@ -176,10 +178,11 @@ def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterato
             yield f"{where}: {s.parts_dropped} shown parts did not fit the window."
         if s.split_texts:
             yield f"{where}: in {s.split_texts} rows a long text was split for the embedder."
+        posts = "strangers' posts" if s.context.startswith("profile") else "posts or past choices"
         if s.leaks_dropped:
-            yield f"{where}: {s.leaks_dropped} strangers' posts dropped: they held the answer."
+            yield f"{where}: {s.leaks_dropped} {posts} dropped: they held the answer."
         if s.shortfall_words:
-            yield f"{where}: strangers' posts fall {s.shortfall_words:,} words short."
+            yield f"{where}: {posts} fall {s.shortfall_words:,} words short."
         if s.protocol != "palate":
             yield f"{where}: protocol {s.protocol}."
         yield from s.notes
