@@ -89,7 +89,10 @@ def test_a_stranger_is_another_user_with_choices_and_the_same_each_time(folder, 
     again = evaluate(f"personal:{folder}?state=stranger", pairs, "none", root=None)
     assert np.array_equal(first.verdicts.margins, again.verdicts.margins)
     own = evaluate(f"personal:{folder}", pairs, "none", root=None)
-    assert (first.verdicts.margins != own.verdicts.margins).all()
+    assert (first.verdicts.margins != own.verdicts.margins).any()
+    assert set(first.verdicts.margins.round(6)) <= {
+        side for margin in own.verdicts.margins.round(6) for side in (margin, -margin)
+    }
 
 
 def test_a_test_pair_is_never_learnt_from(folder, pairs):
@@ -186,3 +189,18 @@ def test_the_choices_of_a_file_are_its_adapt_rows(tmp_path):
     loaded = load_benchmark(str(file))
     assert {pair.split for pair in loaded.history} == {"adapt"}
     assert len(loaded.history) == 6 * len(USERS)
+
+
+def test_minus_prior_is_what_is_particular_to_the_user(folder, pairs):
+    history = {"loud0": [Choice(question="?", chosen=LOUD.format(""), rejected=CALM.format(""))]}
+    slate = slate_of(pairs.pairs[0], user_key("loud0"))
+    own, prior, particular = (
+        next(
+            build_scorer(f"personal:{folder}?{option}", Settings()).adapted(history).score([slate])
+        )
+        for option in ("state=own", "state=prior", "minus=prior")
+    )
+    expected = np.subtract(own[1].values, prior[1].values)
+    assert particular[1].values == pytest.approx(expected)
+    scorer = build_scorer(f"personal:{folder}?minus=prior", Settings())
+    assert not scorer.traits.log_odds

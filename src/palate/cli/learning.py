@@ -83,7 +83,8 @@ def _json(name: str, found: Sequence[Point]) -> dict[str, Any]:
         {
             "model": one.model, "group": one.group, "choices": one.choices,
             "n_users": one.n_users, "n_pairs": one.n_pairs, "accuracy": figure(one.accuracy),
-            "mirrored_accuracy": figure(one.mirrored), "shift": figure(one.shift),
+            "mirrored_accuracy": figure(one.mirrored), "particular": figure(one.particular),
+            "shift": figure(one.shift),
             "gain": figure(one.gain), "p": one.p,
         }
         for one in found

@@ -140,6 +140,8 @@ def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> i
 
 
 def _rows(source: Source, items: Sequence[Item]) -> NDArray[np.float32]:
+    if not items:
+        return np.empty((0, source.width), np.float32)
     if not source.stored:
         found = dict(source.vectors(items))
         return np.stack([_or_nan(found[k], source.width) for k in range(len(items))])

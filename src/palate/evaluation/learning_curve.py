@@ -46,6 +46,8 @@ class Point(NamedTuple):
     mirrored: Estimate | None
     """On couples of two such users."""
     shift: Estimate | None
+    particular: Estimate | None
+    """On couples, of the score minus the prior's: what this user likes more than people do."""
     gain: Estimate | None
     """Over 0 choices, paired."""
     p: float | None
@@ -112,7 +114,9 @@ class _Scored(NamedTuple):
     values: Doubles
     """Credit of each row (1, ½, 0), averaged over repeats."""
     margins: Doubles
-    """Of chosen over rejected, each user's scaled to one confidence (repeats × rows)."""
+    """Of chosen over rejected (repeats × rows)."""
+    confidence: Doubles
+    """Root mean square margin of each row's user on one set of pairs (repeats × rows)."""
 
 
 class _Sets:
@@ -164,7 +168,7 @@ def _scored(
 ) -> _Scored:
     code = {user: k for k, user in enumerate(users)}
     user = np.array([code[pairs.pairs[k].user_id] for k in rows], np.int64)
-    values, margins = [], []
+    margins, confidence = [], []
     for repeat in range(draws):
         drawn = curve.adapt.take(
             np.array(list(_first(curve.adapt, users, count, repeat, settings.seed)), np.int64)
@@ -172,10 +176,13 @@ def _scored(
         states = curve.trained.model.adapt(drawn)
         scores = curve.trained.score(take(states, user), curve.items, curve.prompts)
         scores = scores.astype(np.float32)
-        margin = scores[:, 0].astype(np.float64) - scores[:, 1]
-        values.append(np.where(margin > 0, 1.0, np.where(margin < 0, 0.0, 0.5)))
-        margins.append(margin / _confidence(curve, states, user, settings.seed))
-    return _Scored(np.mean(values, axis=0), np.array(margins))
+        margins.append(scores[:, 0].astype(np.float64) - scores[:, 1])
+        confidence.append(_confidence(curve, states, user, settings.seed))
+    return _Scored(_credit(np.array(margins)), np.array(margins), np.array(confidence))
+
+
+def _credit(margins: Doubles) -> Doubles:
+    return np.asarray(np.mean((np.sign(margins) + 1) / 2, axis=0))
 
 
 def _first(
@@ -227,16 +234,19 @@ def _points(
         difference = values - base.values[kept]
         a, b = sets.couples[inside[sets.user[sets.couples]].all(axis=1)].T
         ours, theirs = sets.user[a].astype(np.int32), sets.user[b].astype(np.int32)
-        mirrored = shift = None
+        mirrored = shift = particular = None
         if len(a):
-            both = metrics.mirrored_values(scored.values[a], scored.values[b])
+            both = (scored.values[a] + scored.values[b]) / 2
             mirrored = metrics.couple_mean(both, ours, theirs)
-            moved = [metrics.shift_values(m[a], -m[b]) for m in scored.margins]
+            scaled = scored.margins / scored.confidence
+            moved = [metrics.shift_values(m[a], -m[b]) for m in scaled]
             shift = metrics.couple_mean(np.mean(moved, axis=0), ours, theirs)
+            own = _credit(scored.margins - base.margins)
+            particular = metrics.couple_mean(metrics.mirrored_values(own[a], own[b]), ours, theirs)
         yield Point(
             model=name, group=group, choices=count, n_users=int(inside.sum()),
-            n_pairs=int(kept.sum()), accuracy=metrics.accuracy(values, users),
-            mirrored=mirrored, shift=shift,
+            n_pairs=int(kept.sum()), accuracy=metrics.user_mean(values, users),
+            mirrored=mirrored, shift=shift, particular=particular,
             gain=None if scored is base else metrics.paired_difference(
                 values, base.values[kept], users
             ),

@@ -1,12 +1,15 @@
 """A head per user, drawn towards everybody's.
 
-w_u = w + δ_u with δ_u ~ N(0, τ² I): logistic regression per user, shrunk to the global head and not
-to 0 (a hierarchical Bradley–Terry model; Gelman and Hill 2007, ch. 14, with the prior's mean fitted
-first). τ² is the one under which training users' held-out choices are most likely.
+w_u = w + δ_u with δ_u ~ N(0, τ² (I + ŵŵ'/s²)): logistic regression per user, shrunk to the global
+head and not to 0 (a hierarchical Bradley–Terry model; Gelman and Hill 2007, ch. 14, with the mean
+of the prior fitted first). s² is the variance of w·φ over responses: beside differences of taste in
+every direction, users differ in how closely they follow the general one. τ² is the one under which
+training users' held-out choices are most likely.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -33,8 +36,10 @@ class UserHeads:
     needs_prompts: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {"ridge": None, "variance": None}
 
-    def __init__(self, head: NDArray[np.float64], options: Mapping[str, Any]) -> None:
-        self.head, self.options = head, options
+    def __init__(
+        self, head: NDArray[np.float64], spread: float, options: Mapping[str, Any]
+    ) -> None:
+        self.head, self.spread, self.options = head, spread, options
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -43,7 +48,7 @@ class UserHeads:
         ridge = given["ridge"] or choose_ridge(choices, seed)
         head = fit_head(choices.differences, ridge)
         variance = given["variance"] or _choose_variance(choices, ridge, seed)
-        return cls(head, {"ridge": ridge, "variance": variance})
+        return cls(head, _spread(choices, head), {"ridge": ridge, "variance": variance})
 
     def prior(self) -> States:
         """Return δ = 0: the global head."""
@@ -51,7 +56,7 @@ class UserHeads:
 
     def adapt(self, choices: Choices) -> States:
         """Return δ_u of every user, 0 for one without choices."""
-        return {"offset": offsets(choices, self.head, self.options["variance"])}
+        return {"offset": offsets(choices, self.head, self.options["variance"], self.spread)}
 
     def score(
         self, states: States, candidates: Floats, prompts: Floats | None = None
@@ -62,22 +67,31 @@ class UserHeads:
         return np.asarray(np.einsum("scd,sd->sc", candidates.astype(np.float64), heads))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return the global head."""
-        return {"head": self.head}
+        """Return the global head and s."""
+        return {"head": self.head, "spread": np.array([self.spread])}
 
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
         """Return the model of a head."""
-        return cls(tensors["head"].astype(np.float64), options)
+        return cls(tensors["head"].astype(np.float64), float(tensors["spread"][0]), options)
 
 
-def offsets(choices: Choices, head: NDArray[np.float64], variance: float) -> Floats:
-    """Return δ (users × d)."""
+def offsets(
+    choices: Choices, head: NDArray[np.float64], variance: float, spread: float = math.inf
+) -> Floats:
+    """Return δ (users × d); `spread` is s, without which no direction stands out."""
     found = np.zeros((choices.users, choices.width), np.float32)
     for block in choices.blocks():
         margins = block.differences.astype(np.float64) @ head
-        found[block.users] = ridge_offsets(block.differences, block.mask, margins, variance)
+        rows = np.concatenate([block.differences, (margins / spread)[..., None]], axis=2)
+        offset = ridge_offsets(rows, block.mask, margins, variance)
+        found[block.users] = offset[:, :-1] + offset[:, -1:] * head / spread
     return found
+
+
+def _spread(choices: Choices, head: NDArray[np.float64]) -> float:
+    used = np.unique(np.concatenate([choices.chosen, choices.rejected]))
+    return max(float(np.std(choices.features[used] @ head)), 1e-6)
 
 
 def _choose_variance(choices: Choices, ridge: float, seed: int) -> float:
@@ -91,7 +105,7 @@ def _choose_variance(choices: Choices, ridge: float, seed: int) -> float:
             continue
         head = fit_head(kept.differences, ridge)
         for variance in VARIANCES:
-            heads = head + offsets(kept, head, variance)
+            heads = head + offsets(kept, head, variance, _spread(kept, head))
             margins = np.einsum("nd,nd->n", out.differences, heads[out.user])
             losses[variance] += float(np.logaddexp(0, -margins).sum())
     return min(losses, key=lambda variance: losses[variance])

@@ -13,12 +13,13 @@ from palate.reports.table import Table
 
 COLUMNS = [
     "model", "users", "choices", "n users", "accuracy [95 %]", "on mirrors [95 %]",
-    "shift [95 %]", "over 0 choices [95 %]", "p",
+    "minus prior, on mirrors [95 %]", "shift [95 %]", "over 0 choices [95 %]", "p",
 ]  # fmt: skip
 ALL = "all"
 NOTE = (
     "choices: drawn per user, the same users at every count but where the number of users says "
-    "otherwise; outcomes are averaged over draws, intervals by user (by couple on mirrors)."
+    "otherwise; outcomes are averaged over draws, intervals by user (by couple on mirrors). minus "
+    "prior: how much more this user likes a response than people in general do."
 )
 
 
@@ -27,7 +28,8 @@ def curve_table(benchmark: str, found: Sequence[Point]) -> Table:
     rows = [
         [
             one.model, one.group, ALL if one.choices is None else str(one.choices),
-            f"{one.n_users:,}", _figure(one.accuracy), _figure(one.mirrored), _figure(one.shift),
+            f"{one.n_users:,}", _figure(one.accuracy), _figure(one.mirrored),
+            _figure(one.particular), _figure(one.shift),
             _figure(one.gain, signed=True), p_value(one.p),
         ]
         for one in found

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palate.embeddings import Features, items_of
 from palate.errors import UsageError
-from palate.personal import Trained, UserStates, repeated, take
+from palate.personal import Trained, UserStates, take
 from palate.records import Choice, Scores, Settings, Slate, Traits, user_key
 from palate.seeding import digest, shuffled
 from palate.specs import Reference, Spec
@@ -29,10 +29,12 @@ class Personal:
     `?state=own` (the default) reads the user's own state, `stranger` another user's, `prior` that
     of a user of whom nothing is known. States come from `?users=FILE`, or from the choices that the
     benchmark's users made earlier, of which `?shots=k` draws k per user, `?repeat=r` other ones.
+    With `?minus=prior` the prior's score is taken off: how much more this user likes a response
+    than people in general do.
     """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        spec.only({"state", "users", "shots", "repeat"})
+        spec.only({"state", "users", "shots", "repeat", "minus"})
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         if reference.place != "folder":
             raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
@@ -42,6 +44,7 @@ class Personal:
         self.state = cast(State, spec.choice("state", STATES, "own"))
         self.shots = spec.number("shots", 0) if "shots" in spec.options else None
         self.repeat = spec.number("repeat", 0)
+        self.minus = spec.choice("minus", ("prior", "nothing"), "nothing") == "prior"
         file = spec.options.get("users")
         if file is not None and self.shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
@@ -72,11 +75,16 @@ class Personal:
         states = self.users.content if self.users is not None else None
         return Traits(
             fingerprint=digest(
-                "personal", self.trained.fingerprint, self.features.fingerprint, self.state, states
+                "personal",
+                self.trained.fingerprint,
+                self.features.fingerprint,
+                self.state,
+                states,
+                self.minus,
             ),
             exact=self.features.exact,
             needs_user=True,
-            log_odds=self.trained.model.log_odds,
+            log_odds=self.trained.model.log_odds and not self.minus,
             details={
                 "method": self.trained.model.method,
                 "model": self.trained.fingerprint,
@@ -111,9 +119,10 @@ class Personal:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
         usable: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=2))
         places = [self._place(slate) for _, slate in some]
-        found = self.trained.score(
-            self._states([place or 0 for place in places]), np.nan_to_num(table), asked
-        )
+        table = np.nan_to_num(table)
+        found = self.trained.score(self._states([place or 0 for place in places]), table, asked)
+        if self.minus:
+            found = found - self.trained.score(self._states([0] * len(some)), table, asked)
         for (k, _), values, fits, place in zip(some, found, usable, places, strict=True):
             if place is None:
                 yield k, Scores.unscored(size, "no stranger")
@@ -139,15 +148,11 @@ class Personal:
         return self.users.place.get(slate.user, -1) + 1
 
     def _states(self, places: Sequence[int]) -> dict[str, np.ndarray]:
-        prior = repeated(self.trained.model.prior(), 1)
+        prior = self.trained.model.prior()
         if self.users is None:
             return take(prior, np.zeros(len(places), np.int64))
-        rows = np.array(places, np.int64)
-        known = take(self.users.states, np.maximum(rows - 1, 0))
-        return {
-            name: np.where((rows == 0).reshape(-1, *[1] * (array.ndim - 1)), prior[name], array)
-            for name, array in known.items()
-        }
+        every = {name: np.concatenate([prior[name], it]) for name, it in self.users.states.items()}
+        return take(every, np.array(places, np.int64))
 
     def _drawn(self, user: str, listed: Sequence[Choice]) -> Sequence[Choice]:
         if self.shots is None:
