@@ -242,7 +242,7 @@ def _points(
             moved = [metrics.shift_values(m[a], -m[b]) for m in scaled]
             shift = metrics.couple_mean(np.mean(moved, axis=0), ours, theirs)
             own = _credit(scored.margins - base.margins)
-            particular = metrics.couple_mean(metrics.mirrored_values(own[a], own[b]), ours, theirs)
+            particular = metrics.couple_mean((own[a] + own[b]) / 2, ours, theirs)
         yield Point(
             model=name, group=group, choices=count, n_users=int(inside.sum()),
             n_pairs=int(kept.sum()), accuracy=metrics.user_mean(values, users),
