@@ -17,6 +17,9 @@ Whole = NDArray[np.int64]
 BLOCK_NUMBERS = 2**25
 """Float32 numbers held at a time where users' choices are laid side by side (128 MiB)."""
 
+ALIKE = 1.3
+"""How many times as many choices a user of a block may have as the block's first."""
+
 
 class Block(NamedTuple):
     """Some users' choices side by side, padded to the longest."""
@@ -112,7 +115,8 @@ class Choices:
         waiting: list[int] = []
         for user in [int(u) for u in np.argsort(self.counts, kind="stable") if self.counts[u]]:
             padded = (len(waiting) + 1) * int(self.counts[user]) * self.width
-            if waiting and padded > numbers:
+            alike = not waiting or self.counts[user] <= ALIKE * self.counts[waiting[0]]
+            if waiting and (padded > numbers or not alike):
                 yield self._block(waiting, rows)
                 waiting = []
             waiting.append(user)
