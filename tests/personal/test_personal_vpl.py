@@ -13,12 +13,16 @@ from palate.personal.vpl import VPL
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("width", "hidden"), [(32, None), (8, 16)], ids=["bilinear", "network"])
-def test_finds_latent_tastes_of_seen_and_new_users(width, hidden) -> None:
+@pytest.mark.parametrize(
+    ("users", "width", "latent", "hidden", "size"),
+    [(200, 32, 3, None, 4.0), (300, 4, 2, 16, 8.0)],
+    ids=["bilinear", "network"],
+)
+def test_finds_latent_tastes_of_seen_and_new_users(users, width, latent, hidden, size) -> None:
     table = vectors(800, width, "table")
     seen, new = (
-        people(latent_users(table, users, 3, 4.0, which, hidden=hidden), table, 60, 100, which)
-        for users, which in ((200, "seen"), (100, "new"))
+        people(latent_users(table, n, latent, size, which, hidden=hidden), table, 60, 100, which)
+        for n, which in ((users, "seen"), (100, "new"))
     )
     model, plain = VPL.fit(seen.choices), BradleyTerry.fit(seen.choices)
     for whom in (seen, new):

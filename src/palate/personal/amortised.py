@@ -27,8 +27,8 @@ from palate.seeding import rng
 if TYPE_CHECKING:
     import torch
 
-NUMBERS = 2**22
-"""Hidden numbers held at a time."""
+NUMBERS = 2**24
+"""Float32 numbers held at a time (64 MiB)."""
 
 
 class Amortised(ABC):
@@ -98,8 +98,9 @@ class Amortised(ABC):
         rows = [own[-self.options["most"] :] for own in choices.rows_by_user()]
         counts = np.array([len(own) for own in rows], np.int64)
         found = repeated(self.prior(), choices.users)
-        # Every choice takes d numbers, and hidden ones for attention to every other.
-        for users in batches(counts, choices.width + self.options["hidden"] * 16, NUMBERS * 4):
+        # A choice takes its vectors, some hidden layers and its attention to every other.
+        each = 2 * choices.width + 16 * self.options["hidden"] + 8 * int(counts.max(initial=0))
+        for users in batches(counts, each, NUMBERS):
             found[self.state][users] = self._encoded(choices, [rows[user] for user in users])
         return found
 
@@ -110,8 +111,8 @@ class Amortised(ABC):
         del prompts
         torch = import_torch()
         found = np.asarray(candidates.astype(np.float64) @ self.head)
-        each = max(candidates.shape[1], 1) * (candidates.shape[2] + 8 * self.options["hidden"])
-        step = max(1, NUMBERS * 4 // each)
+        each = candidates[:1].size + candidates.shape[1] * 8 * self.options["hidden"]
+        step = max(1, NUMBERS // (each + 4 * states[self.state][:1].size + 1))
         with torch.inference_mode():
             for first in range(0, len(candidates), step):
                 some = slice(first, first + step)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.models import import_torch
-from palate.personal.choices import BLOCK_NUMBERS, Choices, Whole
+from palate.personal.choices import Choices, Whole
 from palate.personal.layers import Parameters
 
 if TYPE_CHECKING:
@@ -77,11 +77,14 @@ def pad(choices: Choices, rows: Sequence[Whole]) -> Padded:
     return Padded(chosen, rejected, torch.from_numpy(mask))
 
 
-def batches(counts: Whole, width: int, numbers: int = BLOCK_NUMBERS) -> Iterator[Whole]:
-    """Yield all users with choices, those with equally many together, as many as have room."""
+def batches(counts: Whole, each: int, numbers: int) -> Iterator[Whole]:
+    """Yield all users with choices, those with equally many together, as many as have room.
+
+    A choice, or padding in its place, takes `each` numbers.
+    """
     waiting: list[int] = []
     for user in np.argsort(counts, kind="stable"):
-        if waiting and (len(waiting) + 1) * int(counts[user]) * width > numbers:
+        if waiting and (len(waiting) + 1) * int(counts[user]) * each > numbers:
             yield np.array(waiting)
             waiting = []
         if counts[user]:
@@ -122,7 +125,7 @@ def train(
         torch.nn.utils.clip_grad_norm_(parts, LARGEST_GRADIENT)
         adam.step()
         falling.step()
-        if step % CHECK == 0:
+        if step % CHECK == 0 or step == options["steps"]:
             now = _held_out_loss(network, choices, margins, held_out)
             idle = idle + 1 if now >= least else 0
             if now < least:

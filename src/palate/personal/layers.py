@@ -92,11 +92,13 @@ def attend(
 
     `mask` (u × m) is True for keys that are there; a row of the mask must hold at least one.
     """
-    torch = import_torch()
-    parts = [
+    query, key, value = (
         linear(p, f"{name}.{part}", x).unflatten(-1, (heads, -1)).transpose(1, 2)
         for part, x in (("query", queries), ("key", keys), ("value", keys))
-    ]
-    seen = None if mask is None else mask[:, None, None, :]
-    found = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=seen)
+    )
+    # Written out: with heads this narrow the fused kernel takes twice as long on a CPU.
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
+    found = scores.softmax(dim=-1) @ value
     return linear(p, f"{name}.out", found.transpose(1, 2).flatten(2))
