@@ -41,7 +41,7 @@ class VPL(Amortised):
     paper: ClassVar[str] = "Poddar et al. 2024"
     state: ClassVar[str] = "z"
     defaults: ClassVar[Mapping[str, Any]] = {
-        "latent": 16, "hidden": 64, "kl": 0.001, "steps": 1500, "batch": 32, "rate": 0.003,
+        "latent": 16, "hidden": 64, "kl": 0.001, "steps": 1500, "batch": 32, "rate": 0.002,
         "decay": 0.01, "most": 256, "ridge": None,
     }  # fmt: skip
 
