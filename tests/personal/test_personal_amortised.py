@@ -149,6 +149,25 @@ def test_hardly_any_data_leaves_the_global_head(method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_user_with_very_many_choices_is_taken_in_parts(method, monkeypatch) -> None:
+    longest = []
+    encode = method.encode
+    monkeypatch.setattr(
+        method, "encode", lambda self, one: longest.append(one.mask.shape[1]) or encode(self, one)
+    )
+    many = [
+        (0, *pair)
+        for pair in np.random.default_rng(0).permuted(np.tile(np.arange(120), (3000, 1)), axis=1)[
+            :, :2
+        ]
+    ]
+    choices = some_choices(*many, *((user, 0, 1) for user in range(1, 12)), users=12)
+    model = method.fit(choices, **SHORT, most=40)
+    assert np.isfinite(model.adapt(choices)[model.state]).all()
+    assert max(longest) == 40
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_mistakes_are_named(method) -> None:
     with pytest.raises(DataError, match="no choice to learn from"):
         method.fit(some_choices(users=2), ridge=1.0)

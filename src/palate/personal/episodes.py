@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HELD_OUT, MOST_HELD_OUT, FEWEST_USERS = 0.2, 200, 10
 """Share of users kept for early stopping, at most how many, and how few keep choices instead."""
+TARGETS = 64
+"""Most choices that one episode asks for."""
 SHOWN = (0.0, 0.1, 0.3, 0.6)
 """Shares of a held-out user's choices that are shown when training is checked."""
 CHECK, PATIENCE = 50, 8
@@ -110,7 +112,7 @@ def train(
     first step.
     """
     torch = import_torch()
-    rows, held_out = _split(choices, stream)
+    rows, held_out = _split(choices, options, stream)
     if not rows or not held_out:
         return
     live = network.parts
@@ -122,7 +124,7 @@ def train(
     least, best = _held_out_loss(network, choices, margins, held_out), _copy(live)
     for step in range(1, options["steps"] + 1):
         some = stream.choice(len(rows), min(options["batch"], len(rows)), replace=False)
-        episodes = [_draw(rows[k], stream) for k in some]
+        episodes = [_draw(rows[k], options["most"], stream) for k in some]
         state, penalty = network.sample(pad(choices, [one.context for one in episodes]), noise)
         loss = (_losses(network, state, choices, margins, episodes) + penalty).mean()
         adam.zero_grad()
@@ -180,7 +182,7 @@ def _held_out_loss(
     with torch.no_grad():
         for episodes in held_out:
             state = network.encode(pad(choices, [one.context for one in episodes]))
-            total += float(_losses(network, state, choices, margins, episodes).mean())
+            total += float(_losses(network, state, choices, margins, episodes).sum())
     return total
 
 
@@ -188,25 +190,32 @@ def _copy(parts: Parameters) -> Parameters:
     return {name: part.detach().clone() for name, part in parts.items()}
 
 
-def _draw(rows: Whole, stream: np.random.Generator) -> Episode:
-    shown = int(stream.integers(len(rows)))
+def _draw(rows: Whole, most: int, stream: np.random.Generator) -> Episode:
+    shown = int(stream.integers(min(len(rows), most + 1)))
     order = stream.permutation(rows)
-    return Episode(order[:shown], order[shown:])
+    return Episode(order[:shown], order[shown : shown + TARGETS])
 
 
 def _split(
-    choices: Choices, stream: np.random.Generator
+    choices: Choices, options: Mapping[str, Any], stream: np.random.Generator
 ) -> tuple[list[Whole], list[list[Episode]]]:
-    """Return the rows of each training user, and held-out episodes by how much they show."""
+    """Return the rows of each training user, and batches of held-out episodes."""
     rows = [stream.permutation(own) for own in choices.rows_by_user() if len(own)]
     rows = [rows[k] for k in stream.permutation(len(rows))]
     if len(rows) >= FEWEST_USERS:
         n = min(MOST_HELD_OUT, int(np.ceil(HELD_OUT * len(rows))))
-        out, kept = rows[:n], rows[n:]
-        return kept, [[Episode(own[: int(s * len(own))], own[int(s * len(own)) :]) for own in out]
-                      for s in SHOWN]  # fmt: skip
-    cuts = [int(np.floor((1 - HELD_OUT) * len(own))) for own in rows]
-    pairs = [(own[:cut], own[cut:]) for own, cut in zip(rows, cuts, strict=True) if cut]
-    return [kept for kept, _ in pairs], [
-        [Episode(kept[: int(np.ceil(s * len(kept)))], out) for kept, out in pairs] for s in SHOWN
-    ] if pairs else []
+        kept, most = rows[n:], options["most"] + TARGETS
+        # What is not shown is asked for.
+        halves = [
+            (own[: int(s * len(own))], own[int(s * len(own)) :])
+            for s in SHOWN
+            for own in (of_user[:most] for of_user in rows[:n])
+        ]
+    else:
+        cuts = [len(own) - int(np.ceil(HELD_OUT * len(own))) for own in rows]
+        pairs = [(own[:cut], own[cut:]) for own, cut in zip(rows, cuts, strict=True) if cut]
+        kept = [own for own, _ in pairs]
+        halves = [(own[: int(np.ceil(s * len(own)))], out) for s in SHOWN for own, out in pairs]
+    episodes = [Episode(shown[: options["most"]], out[:TARGETS]) for shown, out in halves]
+    size = options["batch"]
+    return kept, [episodes[k : k + size] for k in range(0, len(episodes), size)]
