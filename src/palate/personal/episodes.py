@@ -1,0 +1,221 @@
+"""Episodes: from some of a user's choices a network must foretell the user's others.
+
+Training by episodes (Vinyals et al., NeurIPS 2016) makes a network that adapts in one pass. The
+number of choices it is shown is drawn anew each time, 0 included, so that few are enough later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.models import import_torch
+from palate.personal.choices import Choices, Whole
+from palate.personal.layers import Parameters
+
+if TYPE_CHECKING:
+    import torch
+
+HELD_OUT, MOST_HELD_OUT, FEWEST_USERS = 0.2, 200, 10
+"""Share of users kept for early stopping, at most how many, and how few keep choices instead."""
+TARGETS = 64
+"""Most choices that one episode asks for."""
+SHOWN = (0.0, 0.1, 0.3, 0.6)
+"""Shares of a held-out user's choices that are shown when training is checked."""
+CHECK, PATIENCE = 50, 8
+"""Steps between checks, and how many checks in a row may bring nothing."""
+LARGEST_GRADIENT = 1.0
+AVERAGED = 50
+"""Steps over which parameters are averaged."""
+
+
+class Padded(NamedTuple):
+    """Some users' choices side by side, padded to the longest (at least 1)."""
+
+    chosen: torch.Tensor
+    """φ(chosen) (u × m × d); zeros where a user has fewer."""
+    rejected: torch.Tensor
+    """φ(rejected) (u × m × d)."""
+    mask: torch.Tensor
+    """True where there is a choice (u × m)."""
+
+
+class Episode(NamedTuple):
+    """Rows of one user's choices: what is shown, and what is to be foretold."""
+
+    context: Whole
+    targets: Whole
+
+
+class Network(Protocol):
+    """What is trained: a state from choices, and rewards under a state."""
+
+    parts: Parameters
+
+    def encode(self, context: Padded) -> torch.Tensor:
+        """Return the users' states."""
+        ...
+
+    def sample(self, context: Padded, noise: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return states as training sees them, and a penalty per user (u)."""
+        ...
+
+    def reward(self, state: torch.Tensor, responses: torch.Tensor) -> torch.Tensor:
+        """Return rewards (u × c) of responses (u × c × d)."""
+        ...
+
+
+def pad(choices: Choices, rows: Sequence[Whole]) -> Padded:
+    """Lay choices side by side, one sequence of rows per user."""
+    torch = import_torch()
+    index, mask = _index(rows)
+    chosen, rejected = (
+        torch.from_numpy(choices.features[side[index]] * mask[..., None])
+        if len(choices)
+        else torch.zeros(*index.shape, choices.width)
+        for side in (choices.chosen, choices.rejected)
+    )
+    return Padded(chosen, rejected, torch.from_numpy(mask))
+
+
+def batches(counts: Whole, each: int, numbers: int) -> Iterator[Whole]:
+    """Yield all users with choices, those with equally many together, as many as have room.
+
+    A choice, or padding in its place, takes `each` numbers.
+    """
+    waiting: list[int] = []
+    for user in np.argsort(counts, kind="stable"):
+        if waiting and (len(waiting) + 1) * int(counts[user]) * each > numbers:
+            yield np.array(waiting)
+            waiting = []
+        if counts[user]:
+            waiting.append(int(user))
+    if waiting:
+        yield np.array(waiting)
+
+
+def train(
+    network: Network,
+    choices: Choices,
+    margins: NDArray[np.floating],
+    options: Mapping[str, Any],
+    stream: np.random.Generator,
+) -> None:
+    """Fit `network.parts`: log-odds of a choice = its margin (n) + the difference of rewards.
+
+    Adam, the rate falling to 0 by a cosine over `steps`. Of the parameters a moving average is
+    taken (Polyak and Juditsky, 1992). Every 50 steps it foretells held-out users (of fewer than 10:
+    held-out choices), and the average that did best is kept, or the parameters from before the
+    first step.
+    """
+    torch = import_torch()
+    rows, held_out = _split(choices, options, stream)
+    if not rows or not held_out:
+        return
+    live = network.parts
+    parts = [part.requires_grad_(True) for part in live.values()]
+    adam = torch.optim.AdamW(parts, lr=options["rate"], weight_decay=options["decay"])
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(adam, options["steps"])
+    noise = torch.Generator().manual_seed(int(stream.integers(2**31)))
+    mean, idle = _copy(live), 0
+    least, best = _held_out_loss(network, choices, margins, held_out), _copy(live)
+    for step in range(1, options["steps"] + 1):
+        some = stream.choice(len(rows), min(options["batch"], len(rows)), replace=False)
+        episodes = [_draw(rows[k], options["most"], stream) for k in some]
+        state, penalty = network.sample(pad(choices, [one.context for one in episodes]), noise)
+        loss = (_losses(network, state, choices, margins, episodes) + penalty).mean()
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parts, LARGEST_GRADIENT)
+        adam.step()
+        falling.step()
+        for name, part in live.items():
+            mean[name].lerp_(part.detach(), 1 / AVERAGED)
+        if step % CHECK == 0 or step == options["steps"]:
+            network.parts = mean
+            now = _held_out_loss(network, choices, margins, held_out)
+            network.parts = live
+            idle = idle + 1 if now >= least else 0
+            if now < least:
+                least, best = now, _copy(mean)
+            if idle == PATIENCE:
+                break
+    network.parts = best
+
+
+def _index(rows: Sequence[Whole]) -> tuple[Whole, NDArray[np.bool_]]:
+    longest = max([1, *(len(own) for own in rows)])
+    index, mask = np.zeros((len(rows), longest), np.int64), np.zeros((len(rows), longest), bool)
+    for k, own in enumerate(rows):
+        index[k, : len(own)], mask[k, : len(own)] = own, True
+    return index, mask
+
+
+def _losses(
+    network: Network,
+    state: torch.Tensor,
+    choices: Choices,
+    margins: NDArray[np.floating],
+    episodes: Sequence[Episode],
+) -> torch.Tensor:
+    """Return each user's mean −log P of the targets (u)."""
+    torch = import_torch()
+    index, _ = _index([one.targets for one in episodes])
+    targets = pad(choices, [one.targets for one in episodes])
+    both = torch.cat([targets.chosen, targets.rejected], dim=1)
+    won, lost = network.reward(state, both).chunk(2, dim=1)
+    odds = torch.from_numpy(margins[index].astype(np.float32)) + won - lost
+    each = torch.nn.functional.softplus(-odds) * targets.mask
+    return each.sum(dim=1) / targets.mask.sum(dim=1)
+
+
+def _held_out_loss(
+    network: Network,
+    choices: Choices,
+    margins: NDArray[np.floating],
+    held_out: Sequence[Sequence[Episode]],
+) -> float:
+    total, torch = 0.0, import_torch()
+    with torch.no_grad():
+        for episodes in held_out:
+            state = network.encode(pad(choices, [one.context for one in episodes]))
+            total += float(_losses(network, state, choices, margins, episodes).sum())
+    return total
+
+
+def _copy(parts: Parameters) -> Parameters:
+    return {name: part.detach().clone() for name, part in parts.items()}
+
+
+def _draw(rows: Whole, most: int, stream: np.random.Generator) -> Episode:
+    shown = int(stream.integers(min(len(rows), most + 1)))
+    order = stream.permutation(rows)
+    return Episode(order[:shown], order[shown : shown + TARGETS])
+
+
+def _split(
+    choices: Choices, options: Mapping[str, Any], stream: np.random.Generator
+) -> tuple[list[Whole], list[list[Episode]]]:
+    """Return the rows of each training user, and batches of held-out episodes."""
+    rows = [stream.permutation(own) for own in choices.rows_by_user() if len(own)]
+    rows = [rows[k] for k in stream.permutation(len(rows))]
+    if len(rows) >= FEWEST_USERS:
+        n = min(MOST_HELD_OUT, int(np.ceil(HELD_OUT * len(rows))))
+        kept, most = rows[n:], options["most"] + TARGETS
+        # What is not shown is asked for.
+        halves = [
+            (own[: int(s * len(own))], own[int(s * len(own)) :])
+            for s in SHOWN
+            for own in (of_user[:most] for of_user in rows[:n])
+        ]
+    else:
+        cuts = [len(own) - int(np.ceil(HELD_OUT * len(own))) for own in rows]
+        pairs = [(own[:cut], own[cut:]) for own, cut in zip(rows, cuts, strict=True) if cut]
+        kept = [own for own, _ in pairs]
+        halves = [(own[: int(np.ceil(s * len(own)))], out) for s in SHOWN for own, out in pairs]
+    episodes = [Episode(shown[: options["most"]], out[:TARGETS]) for shown, out in halves]
+    size = options["batch"]
+    return kept, [episodes[k : k + size] for k in range(0, len(episodes), size)]
