@@ -35,7 +35,7 @@ from palate.records import (
     Verdict,
 )
 from palate.runs import Run, load_runs
-from palate.training import train_classifier
+from palate.training import train_classifier, train_planner
 
 __all__ = [
     "Benchmark",
@@ -69,5 +69,6 @@ __all__ = [
     "plan_grid",
     "run_grid",
     "train_classifier",
+    "train_planner",
     "users_who_lose",
 ]

@@ -3,6 +3,7 @@
 from palate.personal.choices import Block, Choices
 from palate.personal.fitting import fit
 from palate.personal.gathering import Gathered, gather
+from palate.personal.next_question import next_question
 from palate.personal.protocol import Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
 from palate.personal.states import UserStates
@@ -20,6 +21,7 @@ __all__ = [
     "fit",
     "gather",
     "method_of",
+    "next_question",
     "repeated",
     "take",
 ]
