@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "million.py"
-BYTES_A_ROW = 450
-"""Columns of plan, results and verdicts, and what statistics make of them for a moment."""
+BYTES_A_ROW = 550
+"""Columns of plan, results and verdicts, and what statistics make of them for a moment.
+
+420 to 500 are measured: the allocator's pages move it.
+"""
 
 
 def measured(rows: int, *flags: str) -> dict[str, float]:
