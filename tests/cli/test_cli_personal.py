@@ -1,0 +1,140 @@
+"""palate train METHOD, adapt, evaluate and learning-curve, as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from palate.cli.app import app
+from palate.errors import ModelError, UsageError
+
+USERS = [f"u{k}" for k in range(12)]
+
+
+@pytest.fixture(scope="module")
+def votes(tmp_path_factory):
+    """Half the users like exclamation marks, half do not; couples judge the same pairs."""
+    stream = np.random.default_rng(0)
+    file = tmp_path_factory.mktemp("votes") / "votes.jsonl"
+    with file.open("w") as out:
+        for n in range(30):
+            loud = " ".join(["Go!"] * int(stream.integers(3, 9)))
+            calm = " ".join(["contemplation"] * int(stream.integers(3, 9)))
+            for k, user in enumerate(USERS):
+                first = (k % 2 == 0) == (stream.random() < 0.95)
+                row = {"id": f"{n}-{user}", "user_id": user, "question": f"Day {n}?",
+                       "chosen": loud if first else calm, "rejected": calm if first else loud,
+                       "split": "adapt" if n < 22 else "test"}  # fmt: skip
+                out.write(json.dumps(row) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def model(votes, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "heads"
+    run(
+        "train",
+        "user-heads",
+        "--data",
+        votes,
+        "--embedder",
+        "style",
+        "--unseen",
+        "0.25",
+        "-o",
+        folder,
+    )
+    return folder
+
+
+def run(*words):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_training_says_what_it_learnt_from(votes, tmp_path):
+    said = run(
+        "train", "bradley-terry", "--data", votes, "--embedder", "style", "--leave-out", "u0",
+        "--set", "ridge=2", "-o", tmp_path / "bt",
+    )  # fmt: skip
+    assert "bradley-terry from 242 choices of 11 users, 1 users left out" in said
+    assert "ridge 2.0" in said
+
+
+def test_the_grid_of_a_personal_model_tells_gain_and_identity_gain(votes, model, tmp_path):
+    said = json.loads(
+        run("evaluate", "-b", votes, "-s", f"personal:{model}", "-o", tmp_path, "--format", "json")
+    )
+    states = [one["scorer"].partition("?")[2] for one in said["runs"]]
+    assert states == ["", "state=prior", "state=stranger"]
+    gains = {one["kind"]: one for one in said["gains"]}
+    assert gains["gain"]["against"] == "state=prior"
+    assert gains["gain"]["low"] > 0
+    assert gains["identity"]["low"] > 0
+    again = run("evaluate", "-b", votes, "-s", f"personal:{model}", "-o", tmp_path)
+    assert "bytes of state per user" in again
+
+
+def test_states_are_adapted_once_and_used_elsewhere(votes, model, tmp_path):
+    users = tmp_path / "users.safetensors"
+    said = run("adapt", model, "--choices", votes, "-o", users)
+    assert "12 users, 64 bytes of state each" in said
+    with_file, with_split = (
+        run("evaluate", "-b", votes, "-s", spec, "-o", tmp_path / name, "--format", "json")
+        for name, spec in (("a", f"personal:{model}?users={users}"), ("b", f"personal:{model}"))
+    )
+    ours, theirs = (json.loads(text)["runs"] for text in (with_file, with_split))
+    assert [run["accuracy"] for run in ours] == [run["accuracy"] for run in theirs]
+
+
+def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
+    picture = tmp_path / "curve.png"
+    said = json.loads(
+        run("learning-curve", "-b", votes, "-m", model, "--counts", "0,5,20", "--repeats", "2",
+            "--plot", picture, "--format", "json")
+    )  # fmt: skip
+    points = [one for one in said["curve"] if one["group"] == "all"]
+    assert [one["choices"] for one in points] == [0, 5, 20, None]
+    values = [one["accuracy"]["value"] for one in points]
+    assert values[0] < values[1] < values[-1] + 0.05
+    assert {one["group"] for one in said["curve"]} == {"all", "seen", "unseen"}
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    table = run("learning-curve", "-b", votes, "-m", model, "--counts", "0,5", "--mirrors", "only")
+    assert "minus prior" in table
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        (["train", "user-heads", "--embedder", "style", "--set", "rank=2"], UsageError, "rank"),
+        (
+            ["train", "user-heads", "--embedder", "style", "--set", "ridge"],
+            UsageError,
+            "name=value",
+        ),
+        (["train", "user-heads", "--embedder", "style", "--unseen", "1"], UsageError, "share"),
+    ],
+)
+def test_bad_words_are_one_line(votes, tmp_path, words, error, said):
+    with pytest.raises(error, match=said):
+        run(*words, "--data", votes, "-o", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_none_are_one_line(votes, model, tmp_path):
+    with pytest.raises(UsageError, match=r"ends in \.safetensors"):
+        run("adapt", model, "--choices", votes, "-o", tmp_path / "users.bin")
+    with pytest.raises(ModelError, match="no personal reward model"):
+        run("adapt", tmp_path, "--choices", votes, "-o", tmp_path / "users.safetensors")
+    with pytest.raises(UsageError, match="whole numbers"):
+        run("learning-curve", "-b", votes, "-m", model, "--counts", "0,many")
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="cannot be read"):
+        run("evaluate", "-b", votes, "-s", f"personal:{model}?users={broken}", "-o", tmp_path)
