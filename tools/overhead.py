@@ -90,11 +90,11 @@ def main() -> None:
     lanes = workers(torch, choose_device(None))
     wall += before
     whole = wall - loading.seconds
+    used = inside.seconds / lanes
     sys.stdout.write(
-        f"{run.summary.n_pairs} slates in {wall:.1f} s, {loading.seconds:.1f} s of it loading the "
-        f"libraries and model; then {inside.seconds / lanes:.1f} s inside the model on {lanes} lanes; "
-        f"not the model: {100 * (1 - inside.seconds / lanes / whole):.1f} % of {whole:.1f} s, "
-        f"{100 * (1 - inside.seconds / lanes / wall):.1f} % of all\n"
+        f"{run.summary.n_pairs} slates in {wall:.1f} s, {loading.seconds:.1f} s of it loading "
+        f"libraries and model; of the other {whole:.1f} s the model took {used:.1f} s on each of "
+        f"{lanes} lanes; not the model: {100 * (1 - used / whole):.1f} %\n"
         f"cores busy: {cpu / wall:.2f} of {os.cpu_count()}\n"
     )
 
