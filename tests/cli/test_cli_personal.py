@@ -138,3 +138,28 @@ def test_files_that_are_none_are_one_line(votes, model, tmp_path):
     broken.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="cannot be read"):
         run("evaluate", "-b", votes, "-s", f"personal:{model}?users={broken}", "-o", tmp_path)
+
+
+def test_choices_of_a_file_and_drawn_shots(votes, model, tmp_path):
+    rows = [json.loads(line) for line in votes.read_text().splitlines()]
+    for name, split in (("past", "adapt"), ("test", "test")):
+        kept = [
+            {k: v for k, v in row.items() if k != "split"} for row in rows if row["split"] == split
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    said = json.loads(
+        run("evaluate", "-b", tmp_path / "test.jsonl", "-s", f"personal:{model}", "-o", tmp_path,
+            "--choices", tmp_path / "past.jsonl", "--shots", "1", "--shots", "10", "--repeats", "2",
+            "--format", "json")
+    )  # fmt: skip
+    own = {
+        one["scorer"]: one["accuracy"]["value"]
+        for one in said["runs"]
+        if "state" not in one["scorer"]
+    }
+    assert [spec.partition("?")[2] for spec in own] == [
+        "shots=1", "repeat=1&shots=1", "shots=10", "repeat=1&shots=10"
+    ]  # fmt: skip
+    one, other, *many = own.values()
+    assert min(many) > (one + other) / 2 - 0.05
+    assert len({one["scorer"] for one in said["runs"]}) == 12, "own, prior and stranger of each"

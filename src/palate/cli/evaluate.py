@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -24,6 +25,7 @@ from palate.evaluation import (
     plan_grid,
     ratings_of,
     run_grid,
+    with_shots,
 )
 from palate.records import Record
 from palate.reports import Form, grid_tables, group_tables, rating_tables, what_it_shows
@@ -54,6 +56,9 @@ def evaluate(
     max_cost: flags.MaxCost = None,
     retry_unscored: flags.Retry = False,
     engine: flags.Engine = None,
+    choices: flags.Choices = None,
+    shots: flags.Shots = None,
+    repeats: flags.Repeats = 1,
     by: flags.By = None,
     target: flags.Against = flags.Target.PREFERENCE,
     strict: flags.Strict = False,
@@ -81,6 +86,9 @@ def evaluate(
         load_benchmark(name, split=split, mirrored=mirrors, limit=limit, seed=seed, options=loading)
         for name in dict.fromkeys(benchmark)
     ]
+    if choices is not None:
+        past = load_benchmark(choices, split="all", options=replace(loading, source=None)).pairs
+        pair_sets = [pairs.with_history(past) for pairs in pair_sets]
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
     for pairs in pair_sets:
@@ -88,7 +96,7 @@ def evaluate(
             check_by(grouping, pairs)
         if target is flags.Target.RATING:
             check_ratings(pairs)
-    cells = plan_grid(pair_sets, scorer, context, how)
+    cells = plan_grid(pair_sets, with_shots(scorer, shots or [], repeats), context, how)
     if dry_run:
         _print_plan(cells, output, how)
         return

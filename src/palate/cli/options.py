@@ -60,6 +60,14 @@ Engine = Annotated[
     str | None,
     typer.Option("--engine", help="Where to compute: here (the default) or e.g. ray?workers=4."),
 ]
+Choices = Annotated[
+    str | None, typer.Option(help="File of the users' earlier choices, beside the adapt split.")
+]
+Shots = Annotated[
+    list[int] | None,
+    typer.Option(help="Choices per user that personal scorers adapt to; may be repeated."),
+]
+Repeats = Annotated[int, typer.Option(help="Draws of each number of shots.", min=1)]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if anything is unscored.")]
 Retry = Annotated[bool, typer.Option("--retry-unscored", help="Ask again for unreadable replies.")]
 Format = Annotated[Form, typer.Option("--format", help="How results are printed.")]

@@ -7,7 +7,7 @@ from palate.evaluation.groups import by_group, check_by, groups_of
 from palate.evaluation.losing import users_who_lose
 from palate.evaluation.ratings import check_ratings, evaluate_ratings, ratings_of
 from palate.evaluation.rows import Row, make_rows, nobody
-from palate.evaluation.states import adapt_to, history_of, whose_state
+from palate.evaluation.states import adapt_to, history_of, whose_state, with_shots
 from palate.evaluation.summarise import summarise
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "summarise",
     "users_who_lose",
     "whose_state",
+    "with_shots",
 ]

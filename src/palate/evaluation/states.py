@@ -19,6 +19,7 @@ from palate.records import (
 )
 from palate.specs import Spec
 
+PERSONAL = "personal"
 OTHER_STATES = ("prior", "stranger")
 
 
@@ -116,6 +117,26 @@ def with_states(text: str, contestant: Any) -> list[str]:
     ]
     own = {name: value for name, value in spec.options.items() if name != "state"}
     return [str(spec.model_copy(update={"options": own})), *others]
+
+
+def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> list[str]:
+    """Return the specs with every personal scorer once for each number of shots and repeat.
+
+    >>> with_shots(["longest", "personal:./m"], [5], 2)
+    ['longest', 'personal:./m?shots=5', 'personal:./m?repeat=1&shots=5']
+    """
+    found = []
+    for text in scorers:
+        spec = Spec.parse(text)
+        if not shots or spec.kind != PERSONAL or "shots" in spec.options:
+            found.append(text)
+            continue
+        for k in shots:
+            for repeat in range(repeats):
+                drawn = {"shots": str(k), **({"repeat": str(repeat)} if repeat else {})}
+                options = {**spec.options, **drawn}
+                found.append(str(spec.model_copy(update={"options": options})))
+    return found
 
 
 def _vote(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
