@@ -130,3 +130,21 @@ def test_a_history_moves_no_stranger_by_posts(whose: list[str], seed: int) -> No
 
 def test_tasting_has_no_past_choices() -> None:
     assert load_benchmark("tasting").history == ()
+
+
+def test_a_vote_that_is_evaluated_is_not_trained_on():
+    def row(n: int, split: str, **more: str) -> PreferencePair:
+        given = {"id": f"{split}{n}", "user_id": "ann", "question": f"{n}?", "chosen": "tea",
+                 "rejected": "milk", "split": split}  # fmt: skip
+        return PreferencePair.model_validate({**given, **more})
+
+    turned = row(1, "adapt", chosen="milk", rejected=" tea ")
+    other = row(1, "adapt", id="bob", user_id="bob")
+    pairs = PairSet("votes", (row(0, "adapt"), turned, other, row(1, "test")))
+    learnt = pairs.for_training()
+    assert [pair.id for pair in learnt.pairs] == ["adapt0", "bob"]
+    assert learnt.history_left_out == 1
+    whole = PairSet("bare", tuple(p.model_copy(update={"split": None}) for p in pairs.pairs))
+    assert len(whole.for_training().pairs) == 4
+    with pytest.raises(BenchmarkError, match="every row of adapt is in another split too"):
+        PairSet("votes", (turned, row(1, "test"))).for_training()

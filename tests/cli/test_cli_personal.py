@@ -119,6 +119,7 @@ def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
             "name=value",
         ),
         (["train", "user-heads", "--embedder", "style", "--unseen", "1"], UsageError, "share"),
+        (["train", "user-heads", "--embedder", "style", "--leave-out", "x"], UsageError, "no such"),
     ],
 )
 def test_bad_words_are_one_line(votes, tmp_path, words, error, said):

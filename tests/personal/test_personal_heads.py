@@ -82,15 +82,16 @@ def test_the_mixture_finds_its_groups_and_whom_they_hold():
     assert all(len(set(top[member == group])) == 1 for group in range(3))
 
 
-def test_a_mixtures_slate_scores_are_the_log_odds_of_its_pairs():
+def test_a_mixtures_score_is_the_log_odds_against_the_average_response():
     stream = np.random.default_rng(7)
     model = MixtureOfHeads(stream.normal(size=(2, D)), np.array([0.5, 0.5]), {})
     states = {"shares": np.array([[0.3, 0.7]], np.float32)}
     pair = stream.normal(size=(1, 2, D)).astype(np.float32)
-    first, second = model.score(states, pair)[0]
-    each = 1 / (1 + np.exp(-(pair[0, 0] - pair[0, 1]) @ model.heads.T))
-    p = float(each @ states["shares"][0])
-    assert first - second == pytest.approx(np.log(p / (1 - p)), abs=1e-5)
+    for response, score in zip(pair[0], model.score(states, pair)[0], strict=True):
+        p = float(1 / (1 + np.exp(-response @ model.heads.T)) @ states["shares"][0])
+        assert score == pytest.approx(np.log(p / (1 - p)), abs=1e-5)
+    alone = model.score(states, pair[:, 1:])
+    assert alone[0, 0] == model.score(states, pair)[0, 1], "what else is in the slate says nothing"
 
 
 HARD = {

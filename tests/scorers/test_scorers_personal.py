@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -204,3 +205,36 @@ def test_minus_prior_is_what_is_particular_to_the_user(folder, pairs):
     assert particular[1].values == pytest.approx(expected)
     scorer = build_scorer(f"personal:{folder}?minus=prior", Settings())
     assert not scorer.traits.log_odds
+
+
+def test_states_of_a_model_with_other_options_are_refused(folder, pairs, tmp_path):
+    trained = Trained.load(folder)
+    options = {**trained.model.options, "variance": 9.0}
+    other = replace(trained, model=type(trained.model).load(trained.model.tensors(), options))
+    assert other.fingerprint != trained.fingerprint
+    states = trained.adapt({"u": []}, trained.features(Settings()))
+    states.save(tmp_path / "users.safetensors")
+    with pytest.raises(ModelError, match="states of another model"):
+        UserStates.load(tmp_path / "users.safetensors", other.fingerprint)
+
+
+def test_a_worker_gets_states_and_no_embedder(folder, pairs):
+    slate = slate_of(pairs.pairs[0], user_key("loud0"))
+    history = {"loud0": [Choice(question="?", chosen=LOUD.format(""), rejected=CALM.format(""))]}
+    adapted = build_scorer(f"personal:{folder}", Settings()).adapted(history)
+    sent = pickle.dumps(adapted)
+    assert adapted.features is not None
+    assert list(pickle.loads(sent).score([slate])) == list(adapted.score([slate]))
+
+
+def test_a_grid_asks_for_choices_before_it_computes_anything(folder, pairs):
+    bare = replace(pairs, history=(), name="bare")
+    with pytest.raises(UsageError, match="bare holds no earlier choices"):
+        plan_grid([pairs, bare], ["longest", f"personal:{folder}"], ["none"], Options())
+
+
+def test_options_are_refused_before_anything_is_embedded(monkeypatch):
+    monkeypatch.setattr("palate.personal.fitting.build_features", lambda *given: pytest.fail("no"))
+    for name in ("seed", "choices", "rank"):
+        with pytest.raises(UsageError, match=f"unknown option '{name}'"):
+            fit("user-heads", {}, ["style"], Settings(), options={name: 3})

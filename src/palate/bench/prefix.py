@@ -81,8 +81,11 @@ def bench_prefix(
     jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
     total = sum(case.repeats for case, _ in jobs)
     found, done = [], 0
+    local: LocalModel | None = None
     for case, how in jobs:
-        local = _load(model, how)
+        if local is None or local.settings != how:
+            local = None  # let go of it first: two may not fit
+            local = _load(model, how)
         if not local.route.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
         found.append(_Measurement(local, case).run(partial(_after, progress, done, total)))

@@ -34,6 +34,7 @@ class RandomModel(LocalModel):
             raise SpecError(f"model {spec!r}: {PREFIX} is followed by one of {', '.join(SHAPES)}")
         torch, transformers = import_torch(), import_transformers()
         self.torch, self.settings, self.tokenizer = torch, settings, None
+        self.reference: Any = spec
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
         self.budget, self.layers = settings.batch_tokens, 1

@@ -1,6 +1,6 @@
 """What is evaluated: declared benchmarks, files, and their mirrored couples."""
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet, vote_of
 from palate.benchmarks.files import file_benchmark, is_path
 from palate.benchmarks.mirrors import mirrors
 from palate.benchmarks.registry import find_benchmark, list_benchmarks, load_benchmark
@@ -15,4 +15,5 @@ __all__ = [
     "list_benchmarks",
     "load_benchmark",
     "mirrors",
+    "vote_of",
 ]

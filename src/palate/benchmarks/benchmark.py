@@ -140,16 +140,36 @@ class PairSet:
         if not rows:
             return self
         evaluated = (*self.everyone, *self.pairs)
-        ids, asked = {pair.id for pair in evaluated}, {_vote(pair) for pair in evaluated}
+        ids, asked = {pair.id for pair in evaluated}, {vote_of(pair) for pair in evaluated}
         twice = next((row.id for row in rows if row.id in ids), None)
         if twice is not None:
             raise BenchmarkError(
                 f"{self.name}: the past choice {twice!r} has the id of an evaluated pair; past "
                 "choices are other rows, with ids of their own"
             )
-        kept = tuple(row for row in rows if _vote(row) not in asked)
+        kept = tuple(row for row in rows if vote_of(row) not in asked)
         left_out = self.history_left_out + len(rows) - len(kept)
         return replace(self, history=kept, history_left_out=left_out)
+
+    def for_training(self, split: str | None = None) -> PairSet:
+        """Return what may be learnt from: by default the split `adapt`, or all rows without splits.
+
+        A vote that the same user casts in another split too is left out and counted
+        (`history_left_out`): it would be evaluated.
+        """
+        if split is None and not any(pair.split for pair in self.pairs):
+            return self.select("all")
+        chosen = self.select(split or PAST)
+        apart = {vote_of(pair) for pair in self.pairs if pair.split != chosen.split}
+        if chosen.split == "all":
+            return chosen
+        kept = tuple(pair for pair in chosen.pairs if vote_of(pair) not in apart)
+        if not kept:
+            raise BenchmarkError(
+                f"{self.name}: every row of {chosen.split} is in another split too"
+            )
+        left_out = len(chosen.pairs) - len(kept)
+        return replace(chosen, pairs=kept, history=(), history_left_out=left_out)
 
     def limit(self, n: int | None, seed: int = 0) -> PairSet:
         """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""
@@ -162,8 +182,11 @@ class PairSet:
         return replace(self, pairs=kept, limited=n, everyone=(*self.everyone, *self.pairs))
 
 
-def _vote(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
-    # White space apart: a file that was written anew holds the same vote.
+def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
+    """Return who was asked what about which two responses, whichever way it went.
+
+    White space apart: a file that was written anew holds the same vote.
+    """
     question, chosen, rejected = (
         " ".join(text.split()) for text in (pair.question, pair.chosen, pair.rejected)
     )

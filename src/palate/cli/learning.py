@@ -28,7 +28,7 @@ def learning_curve(
     counts: Annotated[str, typer.Option(help="Choices per user, comma-separated.")] = ",".join(
         map(str, COUNTS)
     ),
-    repeats: Annotated[int, typer.Option(help="Draws of each number of choices.")] = REPEATS,
+    repeats: Annotated[int, typer.Option(help="Draws of each number of choices.", min=1)] = REPEATS,
     fixed: Annotated[
         int, typer.Option(help="Users with as many choices or more are on the curve.")
     ] = FIXED,

@@ -10,7 +10,7 @@ import typer
 
 from palate.benchmarks import LoadOptions, PairSet, load_benchmark
 from palate.cli import options as flags
-from palate.cli.console import bars
+from palate.cli.console import bars, err
 from palate.data import parse_columns
 from palate.errors import UsageError
 from palate.personal import Trained, fit
@@ -57,6 +57,9 @@ def _trainer(method: str) -> Callable[..., None]:
     ) -> None:
         pairs = _load(data, split, columns, skip_bad_rows)
         history = choices_of(pairs)
+        stranger = next((user for user in leave_out or () if user not in history), None)
+        if stranger is not None:
+            raise UsageError(f"--leave-out {stranger}: no such user in {data}")
         left_out = {*(leave_out or ()), *_drawn(sorted(history), unseen, seed)}
         history = {user: listed for user, listed in history.items() if user not in left_out}
         settings = flags.make_settings(seed, dtype, device)
@@ -100,6 +103,8 @@ def adapt(
         )
     states.save(output)
     typer.echo(f"{output}: {len(history):,} users, {states.bytes_each:,.0f} bytes of state each")
+    if states.n_too_long:
+        typer.echo(f"{states.n_too_long:,} choices left out: too long for the embedder")
     typer.echo(f"use it with: palate evaluate -s 'personal:{model}?users={output}' …")
 
 
@@ -114,9 +119,12 @@ def choices_of(pairs: PairSet) -> dict[str, list[Choice]]:
 
 def _load(data: str, split: str | None, columns: list[str] | None, skip_bad_rows: bool) -> PairSet:
     options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
-    pairs = load_benchmark(data, split="all", options=options)
-    if split or any(pair.split for pair in pairs.pairs):
-        return pairs.select(split or "adapt")
+    pairs = load_benchmark(data, split="all", options=options).for_training(split)
+    if pairs.history_left_out:
+        said = (
+            f"{pairs.history_left_out} votes left out: their users cast them in another split too"
+        )
+        err.print(f"{pairs.name}: {said}", style="yellow", markup=False)
     return pairs
 
 

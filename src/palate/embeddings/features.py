@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +117,12 @@ def _endpoint(spec: Spec, settings: Settings) -> Endpoint:
 
 def _store(source: Source) -> EmbeddingStore:
     name = f"{source.fingerprint[:16]}-{source.width}"
-    return EmbeddingStore(cache_folder() / "embeddings" / name, source.width)
+    return _opened(cache_folder() / "embeddings" / name, source.width)
+
+
+@lru_cache(maxsize=8)  # keys are read and sorted once; a store looks for new ones itself
+def _opened(folder: Path, width: int) -> EmbeddingStore:
+    return EmbeddingStore(folder, width)
 
 
 def _keys(source: Source, items: Sequence[Item]) -> Keys:

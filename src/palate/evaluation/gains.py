@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.errors import ComparisonError
+from palate.errors import ComparisonError, SpecError
 from palate.metrics import Estimate
 from palate.runs import Gain, Run
 from palate.specs import Spec
@@ -56,8 +56,11 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
     """Return what a user's own state gains over the prior's and over a stranger's."""
     summary, found = run.summary, []
-    spec = Spec.parse(summary.scorer) if ":" in summary.scorer else None
-    if spec is None or "state" in spec.options:
+    try:
+        spec = Spec.parse(summary.scorer)
+    except SpecError:  # an object's own name
+        return []
+    if spec.options.get("state", "own") != "own":
         return []
     for kind, state in STATE_GAINS:
         other = str(spec.model_copy(update={"options": {**spec.options, "state": state}}))

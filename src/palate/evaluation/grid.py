@@ -12,7 +12,7 @@ from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
 from palate.evaluation.gains import gains_of
-from palate.evaluation.states import with_states
+from palate.evaluation.states import need_choices, with_states
 from palate.execution import build_runner
 from palate.records import traits_of
 from palate.runs import Gain, Run
@@ -63,8 +63,10 @@ def plan_grid(
         one for text in asked for one in with_states(text, build_scorer(text, options.settings))
     ]
     for text in dict.fromkeys(texts):
-        traits = traits_of(build_scorer(text, options.settings), text)
+        contestant = build_scorer(text, options.settings)
+        traits = traits_of(contestant, text)
         for pairs in benchmarks:
+            need_choices(contestant, pairs, text)
             for context in shown:
                 void = meaningless(traits, context)
                 if not void:

@@ -84,10 +84,14 @@ def learning_curve(
         UsageError: where no user has as many choices as asked.
         DataError: where a response is too long for a model's embedder.
     """
+    if repeats < 1:
+        raise UsageError(f"learning curve: {repeats} repeats; expected 1 or more")
     settings = settings or Settings()
     history = history_of(pairs)
-    users = sorted(user for user, listed in history.items() if len(listed) >= fixed)
-    rows = [k for k, pair in enumerate(pairs.pairs) if pair.user_id in set(users)]
+    judged = {pair.user_id for pair in pairs.pairs}
+    able = {user for user, listed in history.items() if len(listed) >= fixed} & judged
+    users = sorted(able)
+    rows = [k for k, pair in enumerate(pairs.pairs) if pair.user_id in able]
     if not rows:
         raise UsageError(f"{pairs.name}: no user with {fixed} choices or more has a pair to judge")
     found: list[Point] = []
@@ -98,12 +102,12 @@ def learning_curve(
         sets = _Sets(pairs, rows, users, trained)
         base = _scored(curve, pairs, rows, users, 0, 1, settings)
         for count in asked:
-            able = [k for k, user in enumerate(users) if len(history[user]) >= (count or 0)]
+            enough = [k for k, user in enumerate(users) if len(history[user]) >= (count or 0)]
             draws = 1 if count is None else repeats
             scored = base
             if count != 0:
                 scored = _scored(curve, pairs, rows, users, count, draws, settings)
-            found += _points(name, sets, scored, base, count, np.array(able, np.int64))
+            found += _points(name, sets, scored, base, count, np.array(enough, np.int64))
             done += 1
             if progress is not None:
                 progress(done, total)

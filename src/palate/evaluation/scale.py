@@ -22,9 +22,14 @@ def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
     """
     common = _common(rows, seed)
     users = sorted({pair.user_id for pair in rows.pairs})
-    scales = {}
+    scales: dict[str, float] = {}
+    of_key: dict[str | None, float] = {}
     for user in users:
-        slates = [slate.replace(user=rows.whose(user)) for slate in common]
+        key = rows.whose(user)
+        if key in of_key:
+            scales[user] = of_key[key]
+            continue
+        slates = [slate.replace(user=key) for slate in common]
         margins = [
             first - second
             for _, scores in scorer.score(slates)
@@ -32,7 +37,7 @@ def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
             if first is not None and second is not None
         ]
         root = float(np.sqrt(np.mean(np.square(margins)))) if margins else 0.0
-        scales[user] = root if root > 0 else 1.0
+        scales[user] = of_key[key] = root if root > 0 else 1.0
     return scales
 
 

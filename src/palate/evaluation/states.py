@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import PairSet, vote_of
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation.rows import Whose, nobody
 from palate.records import (
     Choice,
     Judge,
-    PreferencePair,
     Scorer,
     Traits,
     derangement,
@@ -53,13 +52,17 @@ def adapt_to(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> Scorer | 
     """
     if not isinstance(contestant, KeepsStates) or not contestant.wants_choices:
         return contestant
-    history = history_of(pairs)
-    if not history:
+    need_choices(contestant, pairs, spec)
+    return contestant.adapted(history_of(pairs))
+
+
+def need_choices(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> None:
+    """Raise `UsageError` for a scorer that wants choices where the benchmark holds none."""
+    if isinstance(contestant, KeepsStates) and contestant.wants_choices and not pairs.history:
         raise UsageError(
             f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); name a file "
             "that palate adapt made, as in ?users=users.safetensors, or give --choices FILE"
         )
-    return contestant.adapted(history)
 
 
 def history_of(pairs: PairSet) -> dict[str, list[Choice]]:
@@ -68,11 +71,11 @@ def history_of(pairs: PairSet) -> dict[str, list[Choice]]:
     Raises `BenchmarkError` for one that is among the evaluated pairs: the same user's vote on the
     same question and responses, whichever way it went.
     """
-    evaluated = {_vote(pair) for pair in pairs.pairs}
+    evaluated = {vote_of(pair) for pair in pairs.pairs}
     ids = {pair.id for pair in pairs.pairs}
     found: dict[str, list[Choice]] = {}
     for pair in pairs.history:
-        if pair.id in ids or _vote(pair) in evaluated:
+        if pair.id in ids or vote_of(pair) in evaluated:
             raise BenchmarkError(
                 f"{pairs.name}: row {pair.id!r} is among the choices to learn from and among the "
                 "pairs to evaluate; a test pair is never learnt from"
@@ -137,7 +140,3 @@ def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> li
                 options = {**spec.options, **drawn}
                 found.append(str(spec.model_copy(update={"options": options})))
     return found
-
-
-def _vote(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
-    return pair.user_id, pair.question, frozenset((pair.chosen, pair.rejected))

@@ -10,6 +10,7 @@ import numpy as np
 from palate.embeddings import build_features
 from palate.errors import DataError
 from palate.personal.gathering import Progress, gather
+from palate.personal.options import read_options
 from palate.personal.protocol import method_of
 from palate.personal.scaling import Scaling
 from palate.personal.trained import Trained
@@ -34,6 +35,7 @@ def fit(
         DataError: where there is nothing to learn from.
     """
     made = method_of(method)
+    read_options(made, options or {})  # before anything is embedded
     features = build_features(embedders, settings)
     gathered = gather(
         features, list(history.values()), prompts=made.needs_prompts, progress=progress

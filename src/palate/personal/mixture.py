@@ -2,8 +2,8 @@
 
 P(a over b | u) = Σ_k π_uk σ(w_k·(φ(a) − φ(b))), fitted by expectation–maximisation (Dempster, Laird
 and Rubin, JRSS B 39, 1977; for preferences: Zhao, Piech and Xia, ICML 2016). Probabilities are
-mixed, not rewards: the log-odds of a pair is no difference of two numbers, so a response's score is
-the mean log-odds against the slate's others.
+mixed, not rewards, so a pair's log-odds is no difference of two numbers; a response's score is its
+log-odds against the average training response, whose scaled vector is 0.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from palate.personal.protocol import States
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
-SURE = 30.0
-"""Log-odds beyond which a probability is 0 or 1 in float64 to its last digits."""
 
 
 class MixtureOfHeads:
@@ -31,7 +29,7 @@ class MixtureOfHeads:
 
     method: ClassVar[str] = "mixture"
     paper: ClassVar[str] = "Zhao, Piech and Xia 2016"
-    log_odds: ClassVar[bool] = True
+    log_odds: ClassVar[bool] = False
     needs_prompts: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]] = {
         "heads": 4, "ridge": None, "concentration": None, "rounds": 100, "starts": 4,
@@ -72,17 +70,12 @@ class MixtureOfHeads:
         return {"shares": shares.astype(np.float32)}
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
-        """Return each candidate's mean log-odds against the others, itself counted as 0."""
+        """Return each candidate's log-odds against the average response."""
         del prompts
         each = candidates.astype(np.float64) @ self.heads.T  # s × c × K
-        apart = each[:, :, None] - each[:, None, :]
-        logs = np.log(np.maximum(states["shares"].astype(np.float64), 1e-300))[:, None, None]
-        wins, losses = (
-            logsumexp(logs + log_expit(apart), -1),
-            logsumexp(logs + log_expit(-apart), -1),
-        )
-        odds = np.clip(wins - losses, -SURE, SURE)
-        return np.asarray(odds.mean(axis=2))
+        logs = np.log(np.maximum(states["shares"].astype(np.float64), 1e-300))[:, None]
+        wins, losses = (logsumexp(logs + log_expit(side), -1) for side in (each, -each))
+        return np.asarray(wins - losses)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return heads and mean shares."""

@@ -28,6 +28,8 @@ class UserStates:
     states: States
     model: str
     """Fingerprint of the model they belong to."""
+    n_too_long: int = 0
+    """Choices that were left out: a conversation is longer than the embedder's window."""
 
     @cached_property
     def place(self) -> Mapping[str, int]:

@@ -42,7 +42,8 @@ class Trained:
     def fingerprint(self) -> str:
         """Hash of all that a score depends on beside vectors and state."""
         tensors = {name: _hex(array) for name, array in sorted(self._tensors().items())}
-        return digest("trained", self.model.method, self.meaning, tensors)
+        options = dict(self.model.options)  # adapting depends on them
+        return digest("trained", self.model.method, options, self.meaning, tensors)
 
     @property
     def trained_on(self) -> frozenset[str]:
@@ -73,7 +74,7 @@ class Trained:
             progress=progress,
         )
         states = self.model.adapt(self.scaling.of_choices(gathered.choices))
-        return UserStates(tuple(history), states, self.fingerprint)
+        return UserStates(tuple(history), states, self.fingerprint, gathered.n_too_long)
 
     def score(
         self, states: States, candidates: Floats, prompts: Floats | None

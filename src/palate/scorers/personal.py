@@ -49,6 +49,7 @@ class Personal:
         if file is not None and self.shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
         self.users: UserStates | None = None
+        self._every: dict[str, np.ndarray] | None = None
         if file is not None:
             self.users = UserStates.load(Path(file).expanduser(), self.trained.fingerprint)
 
@@ -59,10 +60,11 @@ class Personal:
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
         """Return this scorer with a state for each user (id → their earlier choices)."""
-        chosen = {user_key(user): self._drawn(user, listed) for user, listed in history.items()}
+        keyed = {user_key(user): listed for user, listed in history.items()}
+        chosen = {key: self._drawn(key, listed) for key, listed in keyed.items()}
         copy = object.__new__(Personal)
         copy.__dict__.update(self.__dict__)
-        copy.users = self.trained.adapt(chosen, self.features)
+        copy.users, copy._every = self.trained.adapt(chosen, self.features), None
         return copy
 
     def knows(self, user: str) -> bool:
@@ -106,7 +108,9 @@ class Personal:
         if self.users is None or self.state == "prior":
             return ()
         each = self.users.bytes_each
-        return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user",)
+        lost = self.users.n_too_long
+        too_long = f"; {lost:,} choices were too long for the embedder" if lost else ""
+        return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",)
 
     def _of_size(
         self, some: Sequence[tuple[int, Slate]], size: int
@@ -151,11 +155,22 @@ class Personal:
         prior = self.trained.model.prior()
         if self.users is None:
             return take(prior, np.zeros(len(places), np.int64))
-        every = {name: np.concatenate([prior[name], it]) for name, it in self.users.states.items()}
-        return take(every, np.array(places, np.int64))
+        if self._every is None:
+            owned = self.users.states
+            self._every = {name: np.concatenate([prior[name], it]) for name, it in owned.items()}
+        return take(self._every, np.array(places, np.int64))
 
-    def _drawn(self, user: str, listed: Sequence[Choice]) -> Sequence[Choice]:
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what embeds: a worker builds its own."""
+        return {**self.__dict__, "features": None, "_every": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Build what embeds anew."""
+        self.__dict__.update(state)
+        self.features = self.trained.features(self.settings)
+
+    def _drawn(self, key: str, listed: Sequence[Choice]) -> Sequence[Choice]:
         if self.shots is None:
             return listed
-        order = shuffled(range(len(listed)), "shots", self.settings.seed, self.repeat, user)
+        order = shuffled(range(len(listed)), "shots", self.settings.seed, self.repeat, key)
         return [listed[k] for k in sorted(order[: self.shots])]
