@@ -29,7 +29,8 @@ def plot(found: Sequence[PrefixBench], file: Path) -> None:
             axes.barh(at, speeds[name], 0.34, color=color, label=name if k == 0 else None)
             axes.annotate(
                 f"{speeds[name]:.2f} ×", (speeds[name], at), (4, 0),
-                textcoords="offset points", va="center", fontsize=8,
+                textcoords="offset points", va="center", fontsize=8, zorder=5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
             )  # fmt: skip
         axes.plot(
             [one.token_ideal] * 2, [k - 0.4, k + 0.4], color="black", lw=1.2,
@@ -40,7 +41,8 @@ def plot(found: Sequence[PrefixBench], file: Path) -> None:
     axes.axvline(1, color="#d0d4d9", lw=1, zorder=0)
     axes.set_xlabel("times as fast as the usual loop")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.set_xlim(0, 1.1 * max(one.speedup for one in found))
+    figure.legend(frameon=False, fontsize=8, loc="outside upper right", ncols=3)
     try:
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
     except (OSError, ValueError) as error:
