@@ -4,12 +4,13 @@ from palate.personal.choices import Block, Choices
 from palate.personal.fitting import fit
 from palate.personal.gathering import Gathered, gather
 from palate.personal.next_question import next_question
-from palate.personal.protocol import Model, States, method_of, repeated, take
+from palate.personal.protocol import GROUP, Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
 from palate.personal.states import UserStates
 from palate.personal.trained import Trained
 
 __all__ = [
+    "GROUP",
     "Block",
     "Choices",
     "Gathered",
