@@ -54,10 +54,10 @@ def test_without_choices_a_user_has_the_prior(everyone_alike, method):
 
 def test_heads_per_user_find_users_who_differ():
     heads = np.random.default_rng(3).normal(size=(80, D)) * 8
-    world = linear_world(heads, each=150, seed=4)
+    world = linear_world(heads, each=250, seed=4)
     model = UserHeads.fit(world.train)
     reached = world.accuracy(margins_of(model, model.adapt(world.train), world.test))
-    assert reached - 0.5 >= 0.85 * 0.5, "the oracle is right on every pair"
+    assert reached - 0.5 >= 0.9 * 0.5, "the oracle is right on every pair"
 
 
 @pytest.mark.slow

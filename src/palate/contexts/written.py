@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
 from palate.contexts.texts import Source, Text, Texts
@@ -10,7 +11,7 @@ from palate.records import Case, Context, Others, Part, PreferencePair, Shown, U
 from palate.records.slates import PartKind
 
 
-class Written:
+class Written(ABC):
     """Reads what an inner context shows, of the user or a stranger, and shows a text about it.
 
     Where the inner context shows nothing, or the text cannot be read, nothing is shown.
@@ -24,17 +25,17 @@ class Written:
     texts: Texts
     _unread, _written = 0, 0
 
+    @abstractmethod
     def inner(self, others: Others) -> Context:
         """Return the context that is read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def source(self, pair: PreferencePair, shown: Shown) -> Source:
         """Return what the text is written from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, text: Text) -> str:
         """Return what is shown of a text; raises `Unreadable`."""
-        raise NotImplementedError
 
     def prepare(self, cases: Iterable[Case]) -> None:
         """Have the texts of all rows written at once."""
