@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.benchmarks import PairSet
 from palate.cli import options as flags
-from palate.cli.console import bars, err
-from palate.data import parse_columns
+from palate.cli.console import bars
+from palate.cli.learnt_from import pairs_to_train
 from palate.errors import UsageError
 from palate.personal import Trained, fit
 from palate.records import Choice, user_key
@@ -55,7 +55,7 @@ def _trainer(method: str) -> Callable[..., None]:
         columns: flags.Map = None,
         skip_bad_rows: flags.SkipBadRows = False,
     ) -> None:
-        pairs = _load(data, split, columns, skip_bad_rows)
+        pairs = pairs_to_train(data, split, columns, skip_bad_rows)
         history = choices_of(pairs)
         stranger = next((user for user in leave_out or () if user not in history), None)
         if stranger is not None:
@@ -95,7 +95,7 @@ def adapt(
         raise UsageError(f"output {output}: a file of states ends in .safetensors")
     trained = Trained.load(model)
     features = trained.features(flags.make_settings(seed, dtype, device))
-    history = choices_of(_load(choices, split, columns, skip_bad_rows))
+    history = choices_of(pairs_to_train(choices, split, columns, skip_bad_rows))
     with bars() as shown:
         advance = shown.start(f"choices of {len(history):,} users")
         states = trained.adapt(
@@ -115,17 +115,6 @@ def choices_of(pairs: PairSet) -> dict[str, list[Choice]]:
         choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
         found.setdefault(pair.user_id, []).append(choice)
     return found
-
-
-def _load(data: str, split: str | None, columns: list[str] | None, skip_bad_rows: bool) -> PairSet:
-    options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
-    pairs = load_benchmark(data, split="all", options=options).for_training(split)
-    if pairs.history_left_out:
-        said = (
-            f"{pairs.history_left_out} votes left out: their users cast them in another split too"
-        )
-        err.print(f"{pairs.name}: {said}", style="yellow", markup=False)
-    return pairs
 
 
 def _drawn(users: list[str], share: float, seed: int) -> list[str]:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.benchmarks import load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars
-from palate.data import parse_columns
+from palate.cli.learnt_from import pairs_to_train
 from palate.specs import Reference
 from palate.training import Lora, train_classifier, train_planner
 
@@ -44,7 +44,7 @@ def train_a_classifier(
     skip_bad_rows: flags.SkipBadRows = False,
 ) -> None:
     """Train a Bradley–Terry reward model with a classification head through TRL."""
-    pairs = _pairs_to_train(data, split, columns, skip_bad_rows)
+    pairs = pairs_to_train(data, split, columns, skip_bad_rows)
     with bars() as shown:
         advance = shown.start(f"training on {len(pairs.pairs):,} pairs")
         made = train_classifier(
@@ -97,7 +97,7 @@ def train_a_planner(
     skip_bad_rows: flags.SkipBadRows = False,
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
-    pairs = _pairs_to_train(data, split, columns, skip_bad_rows)
+    pairs = pairs_to_train(data, split, columns, skip_bad_rows)
     evaluated = {name: load_benchmark(name).pairs for name in not_in or ()}
     with bars() as shown:
         advance = shown.start(f"training on {len(pairs.pairs):,} rows")
@@ -125,16 +125,6 @@ def train_a_planner(
         + (f"; loss {made.losses[0]:.3f} → {_last(made.losses):.3f}" if made.losses else "")
     )
     typer.echo(f"use it with: palate evaluate -c plan:{_as_reference(made.folder)} …")
-
-
-def _pairs_to_train(
-    data: str, split: str | None, columns: list[str] | None, skip_bad_rows: bool
-) -> PairSet:
-    options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
-    pairs = load_benchmark(data, split="all", options=options)
-    if split or any(pair.split for pair in pairs.pairs):
-        pairs = pairs.select(split or "adapt")
-    return pairs
 
 
 def _last(losses: tuple[float, ...]) -> float:
