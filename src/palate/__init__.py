@@ -7,18 +7,18 @@
 """
 
 from palate.benchmarks import Benchmark, LoadOptions, PairSet, load_benchmark, mirrors
-from palate.comparison import Comparison, compare
-from palate.errors import PalateError
-from palate.evaluation import (
+from palate.comparison import (
+    Comparison,
     Grid,
-    Options,
     by_group,
-    evaluate,
+    compare,
     evaluate_ratings,
     plan_grid,
     run_grid,
     users_who_lose,
 )
+from palate.errors import PalateError
+from palate.evaluation import Options, evaluate
 from palate.records import (
     Context,
     Judge,

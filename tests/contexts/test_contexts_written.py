@@ -11,10 +11,11 @@ import pytest
 
 from endpoints import Loopback
 from palate.benchmarks import PairSet, load_benchmark
+from palate.comparison import gains_of
 from palate.contexts import persona, plan
 from palate.engines import Reply
 from palate.errors import BenchmarkError, EndpointError, ModelError, SpecError
-from palate.evaluation import evaluate, gains_of, make_rows
+from palate.evaluation import evaluate, make_rows
 from palate.evaluation.rows import Row
 from palate.prompts import pair_prompt
 from palate.records import Message, Part, Post, PreferencePair, RubricAspect, Settings

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from palate.benchmarks import PairSet, load_benchmark, mirrors
+from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
-from palate.evaluation import Options, evaluate, gains_of, plan_grid, run_grid
+from palate.evaluation import Options, evaluate
 from palate.records import PreferencePair, Scores, Settings, Slate, Traits, user_key
 from palate.runs import load_run, read_manifest
 

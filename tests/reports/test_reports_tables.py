@@ -1,7 +1,8 @@
 """Tables as they are printed."""
 
 from palate.benchmarks import load_benchmark
-from palate.evaluation import Options, plan_grid, run_grid
+from palate.comparison import plan_grid, run_grid
+from palate.evaluation import Options
 from palate.reports import Form, Table, grid_tables, render, what_it_shows
 
 TABLE = Table(

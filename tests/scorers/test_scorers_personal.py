@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet, load_benchmark
+from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
-from palate.evaluation import Options, evaluate, gains_of, plan_grid, run_grid
+from palate.evaluation import Options, evaluate
 from palate.personal import Trained, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from palate import metrics
 from palate.cli import selfchecking
+from palate.comparison.gains import gain
 from palate.errors import UsageError
 from palate.evaluation import summarise
-from palate.evaluation.gains import gain
 from palate.records import Slate, user_key
 from palate.runs import Figure, Gain, Run, Summary, Verdicts
 from palate.selfcheck import Check, Tools, selfcheck

@@ -12,21 +12,20 @@ from palate.benchmarks import LoadOptions, PairSet, load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars, err, show
 from palate.cli.showing import first_prompt
-from palate.data import parse_columns
-from palate.engines.http import ledger_of
-from palate.errors import EndpointError
-from palate.evaluation import (
+from palate.comparison import (
     Cell,
     Grid,
-    Options,
     check_by,
     check_ratings,
     groups_of,
     plan_grid,
     ratings_of,
     run_grid,
-    with_shots,
 )
+from palate.data import parse_columns
+from palate.engines.http import ledger_of
+from palate.errors import EndpointError
+from palate.evaluation import Options, with_shots
 from palate.records import Record
 from palate.reports import Form, grid_tables, group_tables, rating_tables, what_it_shows
 from palate.runs import as_json

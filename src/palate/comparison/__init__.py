@@ -1,5 +1,29 @@
-"""Runs side by side, with tests."""
+"""Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
 from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
+from palate.comparison.gains import gain, gains_of
+from palate.comparison.grid import Cell, Grid, plan_grid, run_grid
+from palate.comparison.groups import by_group, check_by, groups_of
+from palate.comparison.losing import users_who_lose
+from palate.comparison.ratings import check_ratings, evaluate_ratings, ratings_of
 
-__all__ = ["Comparison", "Group", "Ranked", "compare", "paired_test"]
+__all__ = [
+    "Cell",
+    "Comparison",
+    "Grid",
+    "Group",
+    "Ranked",
+    "by_group",
+    "check_by",
+    "check_ratings",
+    "compare",
+    "evaluate_ratings",
+    "gain",
+    "gains_of",
+    "groups_of",
+    "paired_test",
+    "plan_grid",
+    "ratings_of",
+    "run_grid",
+    "users_who_lose",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from palate.evaluation import Grid
+from palate.comparison import Grid
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, figure, p_value, plain, seconds, with_interval
 from palate.reports.table import Table

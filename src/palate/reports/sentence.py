@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from palate.evaluation import Grid
+from palate.comparison import Grid
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import plain, with_interval
 from palate.runs import Gain

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from palate.comparison.gains import gain
 from palate.evaluation import summarise
-from palate.evaluation.gains import gain
 from palate.records import Judgement
 from palate.runs import Gain, Run, Summary, VerdictRow, Verdicts
 from palate.selfcheck.contestants import margins, scales

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import PairSet
+from palate.comparison.losing import users_who_lose
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.losing import users_who_lose
 from palate.runs import Figure, Gap, GroupFigure, GroupView, Run, Verdicts
 
 FEW = 10

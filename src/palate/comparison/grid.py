@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from palate.benchmarks import PairSet
+from palate.comparison.gains import gains_of
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
-from palate.evaluation.gains import gains_of
 from palate.evaluation.states import need_choices, with_states
 from palate.execution import build_runner
 from palate.records import traits_of

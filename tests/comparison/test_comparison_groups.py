@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet, load_benchmark
+from palate.comparison import by_group, check_by, groups_of, users_who_lose
 from palate.errors import BenchmarkError, ComparisonError, UsageError
-from palate.evaluation import by_group, check_by, evaluate, groups_of, users_who_lose
+from palate.evaluation import evaluate
 from palate.metrics import accuracy, group_gap, holm, losing_share, worst_decile
 from palate.records import PreferencePair, Scores, Slate, Traits
 from palate.runs import Run, load_run

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
+from palate.comparison import check_ratings, evaluate_ratings
+from palate.comparison.ratings import ratings_of
 from palate.errors import BenchmarkError, DataError
-from palate.evaluation import check_ratings, evaluate, evaluate_ratings
-from palate.evaluation.ratings import ratings_of
+from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm
 from palate.records import Judgement, PreferencePair, Scores, Slate, Traits
 from palate.runs import load_run
