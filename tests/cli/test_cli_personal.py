@@ -100,7 +100,7 @@ def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
             "--plot", picture, "--format", "json")
     )  # fmt: skip
     points = [one for one in said["curve"] if one["group"] == "all"]
-    assert [one["choices"] for one in points] == [0, 5, 20, None]
+    assert [one["choices"] for one in points] == [0, 5, 20, "all"]
     values = [one["accuracy"]["value"] for one in points]
     assert values[0] < values[1] < values[-1] + 0.05
     assert {one["group"] for one in said["curve"]} == {"all", "seen", "unseen"}

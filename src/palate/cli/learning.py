@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from palate.benchmarks import LoadOptions, load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars, show
+from palate.curves import COUNTS, FIXED, REPEATS, majority_of_others
+from palate.curves import learning_curve as measure
 from palate.data import parse_columns
 from palate.errors import UsageError
-from palate.evaluation.learning_curve import COUNTS, FIXED, REPEATS, Point
-from palate.evaluation.learning_curve import learning_curve as measure
+from palate.evaluation import Options, evaluate
 from palate.personal import Trained
 from palate.reports import Form
-from palate.reports.curve import curve_table, plot_curve
+from palate.reports.curve import curve_json, curve_tables, plot_curve
 
 
 def learning_curve(
@@ -33,6 +33,12 @@ def learning_curve(
         int, typer.Option(help="Users with as many choices or more are on the curve.")
     ] = FIXED,
     mirrors: flags.Mirrors = None,
+    beside: Annotated[
+        list[str] | None, typer.Option(help="Scorer that reads no choices, for scale; repeat.")
+    ] = None,
+    majority: Annotated[
+        bool, typer.Option("--majority", help="Also what most of the other users chose, for scale.")
+    ] = False,
     picture: Annotated[
         Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
     ] = None,
@@ -50,17 +56,28 @@ def learning_curve(
     names = [folder.name for folder in model]
     if len(set(names)) < len(names):
         raise UsageError("two models have one folder name; rename one")
+    models = {folder.name: Trained.load(folder) for folder in model}
+    how = Options(settings)
     with bars() as shown:
+        blind = {
+            spec: evaluate(
+                spec, pairs, root=None, options=how, progress=shown.start(spec)
+            ).verdicts.values
+            for spec in beside or []
+        }
+        if majority:
+            blind["majority of the others"] = majority_of_others(pairs)
         found = measure(
-            {folder.name: Trained.load(folder) for folder in model},
+            models,
             pairs,
             counts=_numbers(counts),
             repeats=repeats,
             fixed=fixed,
+            blind=blind,
             settings=settings,
             progress=shown.start(f"learning curves on {pairs.name}"),
         )
-    show([curve_table(pairs.name, found)], form, _json(pairs.name, found))
+    show(curve_tables(pairs.name, found), form, curve_json(pairs.name, found))
     if picture is not None:
         plot_curve(found, picture)
 
@@ -70,23 +87,3 @@ def _numbers(text: str) -> list[int]:
     if not all(part.strip().isdigit() for part in parts):
         raise UsageError(f"--counts {text}: expected whole numbers such as 0,5,20")
     return [int(part) for part in parts]
-
-
-def _json(name: str, found: Sequence[Point]) -> dict[str, Any]:
-    def figure(estimate: Any) -> dict[str, Any] | None:
-        if estimate is None:
-            return None
-        return {"value": estimate.value, "low": estimate.low, "high": estimate.high,
-                "n": estimate.n}  # fmt: skip
-
-    points = [
-        {
-            "model": one.model, "group": one.group, "choices": one.choices,
-            "n_users": one.n_users, "n_pairs": one.n_pairs, "accuracy": figure(one.accuracy),
-            "mirrored_accuracy": figure(one.mirrored), "particular": figure(one.particular),
-            "shift": figure(one.shift),
-            "gain": figure(one.gain), "p": one.p,
-        }
-        for one in found
-    ]  # fmt: skip
-    return {"schema": 1, "benchmark": name, "curve": points}

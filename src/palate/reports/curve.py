@@ -1,44 +1,63 @@
-"""Learning curves as a table and as a picture."""
+"""Learning curves as tables and as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from palate.curves import Count, Curves, Point
 from palate.errors import UsageError
-from palate.evaluation.learning_curve import Point
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, p_value, with_interval
 from palate.reports.table import Table
 
-COLUMNS = [
-    "model", "users", "choices", "n users", "accuracy [95 %]", "on mirrors [95 %]",
-    "minus prior, on mirrors [95 %]", "shift [95 %]", "over 0 choices [95 %]", "p",
-]  # fmt: skip
-ALL = "all"
+Cell = Callable[[Point], str]
 NOTE = (
-    "choices: drawn per user, the same users at every count but where the number of users says "
-    "otherwise; outcomes are averaged over draws, intervals by user (by couple on mirrors). minus "
-    "prior: how much more this user likes a response than people in general do."
+    "choices: drawn per user; the same users at every count, but where a row says that fewer have "
+    "so many. Outcomes are averaged over draws, intervals by user (by couple on mirrors)."
 )
+PARTICULAR = (
+    "The score minus the prior's: how much more this user likes a response than people in general."
+)
+BLIND = "A model that ignores the user gets exactly 0.500."
+LEAD = "Paired over the same pairs; p by sign flips per user, Holm-corrected over a column."
 
 
-def curve_table(benchmark: str, found: Sequence[Point]) -> Table:
-    """Return one row per model, group of users and number of choices."""
-    rows = [
-        [
-            one.model, one.group, ALL if one.choices is None else str(one.choices),
-            f"{one.n_users:,}", _figure(one.accuracy), _figure(one.mirrored),
-            _figure(one.particular), _figure(one.shift),
-            _figure(one.gain, signed=True), p_value(one.p),
+def curve_tables(benchmark: str, found: Curves) -> list[Table]:
+    """Return a table per figure: one row per model and group of users, a column per count."""
+    notes = [NOTE, *_left_out(found)]
+    tables = [_table(f"{benchmark}: accuracy, every pair", found, _accuracy, notes)]
+    if any(one.lead for one in found.points):
+        tables.append(_table("lead over bradley-terry, p, every pair", found, _lead, [LEAD]))
+    if any(one.mirrored for one in found.points):
+        tables += [
+            _table("accuracy on mirrored couples", found, _mirrored, [BLIND]),
+            _table("accuracy on mirrored couples, minus prior", found, _particular, [PARTICULAR]),
+            _table("shift", found, _shift, []),
         ]
-        for one in found
-    ]  # fmt: skip
-    ends = {k for k in range(len(found) - 1) if found[k].model != found[k + 1].model}
-    return Table(f"learning curves on {benchmark}", COLUMNS, rows, [NOTE], 2, frozenset(ends))
+    return tables
 
 
-def plot_curve(found: Sequence[Point], file: Path) -> None:
+def curve_json(benchmark: str, found: Curves) -> dict[str, Any]:
+    """Return the document that `--format json` prints."""
+    return {
+        "schema": 1,
+        "benchmark": benchmark,
+        "references": dict(found.references),
+        "pairs_left_out": found.pairs_left_out,
+        "choices_left_out": found.choices_left_out,
+        "curve": [
+            {
+                name: _as_json(value) if isinstance(value, Estimate) else value
+                for name, value in one._asdict().items()
+            }
+            for one in found.points
+        ],
+    }
+
+
+def plot_curve(found: Curves, file: Path) -> None:
     """Draw accuracy, and accuracy on mirrors where there are any, against choices per user.
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
@@ -47,43 +66,113 @@ def plot_curve(found: Sequence[Point], file: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError("--plot needs pip install 'palate[plot]'") from error
+    everybody = [one for one in found.points if one.group == "all"]
     panels = {"accuracy": "accuracy, every pair"}
-    if any(one.mirrored for one in found):
-        panels["mirrored"] = "accuracy on mirrored couples"
-    figure = Figure(figsize=(5.2 * len(panels), 4), layout="constrained")
+    if any(one.mirrored for one in everybody):
+        panels |= {"mirrored": "on mirrored couples", "particular": "on mirrors, minus prior"}
+    figure = Figure(figsize=(4.6 * len(panels), 4.2), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    models = list(dict.fromkeys(one.model for one in found))
-    counts = sorted({one.choices for one in found if one.choices is not None})
+    models = list(dict.fromkeys(one.model for one in everybody if one.choices is not None))
+    counts = [k for k in dict.fromkeys(one.choices for one in everybody) if isinstance(k, int)]
     for ax, (name, title) in zip(axes, panels.items(), strict=True):
         for k, model in enumerate(models):
             line = [
                 (counts.index(one.choices), getattr(one, name))
-                for one in found
-                if one.model == model and one.group == ALL and one.choices is not None
+                for one in everybody
+                if one.model == model and isinstance(one.choices, int)
             ]
             line = [(x, y) for x, y in line if y is not None and y.value is not None]
-            ax.plot(
-                [x for x, _ in line], [y.value for _, y in line], "o-", ms=3.5, lw=1.4,
-                color=f"C{k}", label=model,
-            )  # fmt: skip
-            ax.fill_between(
-                [x for x, _ in line], [y.low for _, y in line], [y.high for _, y in line],
-                color=f"C{k}", alpha=0.08, lw=0,
-            )  # fmt: skip
+            style: dict[str, Any] = {"color": f"C{k % 10}", "ls": "-" if k < 10 else "--"}
+            ax.plot([x for x, _ in line], [y.value for _, y in line], marker="o", ms=3, lw=1.3,
+                    label=model, **style)  # fmt: skip
+            known = [(x, y) for x, y in line if y.low is not None]
+            ax.fill_between([x for x, _ in known], [y.low for _, y in known],
+                            [y.high for _, y in known], color=style["color"], alpha=0.06,
+                            lw=0)  # fmt: skip
+        if name == "accuracy":
+            for k, one in enumerate(one for one in everybody if one.choices is None):
+                ax.axhline(one.accuracy.value, color="black", lw=0.9, ls=(0, (1 + 3 * k, 2)),
+                           label=one.model)  # fmt: skip
+        else:
+            ax.axhline(0.5, color="black", lw=0.8, ls=":")
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])
         ax.set_xlabel("choices per user")
         ax.set_title(title, fontsize=10, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
-    if len(axes) > 1:
-        axes[1].axhline(0.5, color="black", lw=0.8, ls=":")
-    axes[0].legend(frameon=False, fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
     try:
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be written ({error})") from error
 
 
+def _table(title: str, found: Curves, cell: Cell, notes: list[str]) -> Table:
+    counts: list[Count] = [
+        k for k in dict.fromkeys(p.choices for p in found.points) if k is not None
+    ]
+    by_row: dict[tuple[str, str], dict[Count | None, Point]] = {}
+    for one in found.points:
+        by_row.setdefault((one.model, one.group), {})[one.choices] = one
+    rows, models = [], []
+    for (model, group), points in by_row.items():
+        cells = [cell(points[k]) if k in points else NONE for k in counts]
+        if None in points:
+            cells[0] = cell(points[None])
+        if all(text == NONE for text in cells):
+            continue
+        most = max(points.values(), key=lambda one: one.n_users)
+        rows.append([model, group, f"{most.n_users:,}", *cells])
+        models.append(model)
+    ends = {k for k in range(len(rows) - 1) if models[k] != models[k + 1]}
+    heads = [f"{k} choices" if k == counts[0] else str(k) for k in counts]
+    return Table(title, ["model", "users", "n", *heads], rows, notes, 2, frozenset(ends))
+
+
+def _left_out(found: Curves) -> list[str]:
+    said = []
+    fewer = {
+        one.choices: one.n_users
+        for one in found.points
+        if one.group == "all" and one.choices not in (None, "all")
+    }
+    most = max(fewer.values(), default=0)
+    for count, n in fewer.items():
+        if n < most:
+            said.append(f"{n:,} users have {count} choices.")
+    for n, what in ((found.pairs_left_out, "pairs"), (found.choices_left_out, "earlier choices")):
+        if n:
+            said.append(f"{n:,} {what} left out: a response is too long for an embedder.")
+    return said
+
+
+def _accuracy(one: Point) -> str:
+    return _figure(one.accuracy)
+
+
+def _mirrored(one: Point) -> str:
+    return _figure(one.mirrored)
+
+
+def _particular(one: Point) -> str:
+    return _figure(one.particular) if one.choices != 0 else NONE
+
+
+def _shift(one: Point) -> str:
+    return _figure(one.shift)
+
+
+def _lead(one: Point) -> str:
+    if one.lead is None:
+        return NONE
+    return f"{_figure(one.lead, signed=True)} {p_value(one.p_lead_holm)}"
+
+
 def _figure(found: Estimate | None, *, signed: bool = False) -> str:
     if found is None:
         return NONE
     return with_interval(found.value, found.low, found.high, signed=signed)
+
+
+def _as_json(found: Estimate) -> dict[str, Any]:
+    return {"value": found.value, "low": found.low, "high": found.high, "n": found.n, "p": found.p}

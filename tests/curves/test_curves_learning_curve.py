@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
+from palate.curves import learning_curve
 from palate.errors import UsageError
 from palate.evaluation import evaluate
-from palate.evaluation.learning_curve import learning_curve
 from palate.personal import Trained, fit
 from palate.records import Choice, PreferencePair, Settings
 
@@ -55,14 +55,14 @@ def trained(pairs) -> Trained:
 def points(pairs, trained):
     return learning_curve(
         {"heads": trained}, pairs, counts=(0, 2, 16), repeats=3, fixed=16, settings=Settings()
-    )
+    ).points
 
 
 def test_each_count_has_a_point_for_all_seen_and_unseen_users(points):
     told = [(one.group, one.choices, one.n_users) for one in points]
     assert told == [
         (group, count, n)
-        for count in (0, 2, 16, None)
+        for count in (0, 2, 16, "all")
         for group, n in (("all", 16), ("seen", 12), ("unseen", 4))
     ]
 
@@ -70,7 +70,7 @@ def test_each_count_has_a_point_for_all_seen_and_unseen_users(points):
 def test_the_whole_history_gives_what_evaluate_gives(pairs, trained, points, tmp_path):
     trained.save(tmp_path)
     run = evaluate(f"personal:{tmp_path}", pairs, "none", root=None)
-    whole = next(one for one in points if one.group == "all" and one.choices is None)
+    whole = next(one for one in points if one.group == "all" and one.choices == "all")
     assert whole.n_pairs == run.summary.n_pairs
     assert whole.accuracy.value == pytest.approx(float(np.mean(run.verdicts.values)))
     if run.summary.shift is not None:

@@ -1,0 +1,54 @@
+"""One model at one number of choices, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from palate.metrics import Estimate
+
+Count = int | Literal["all"]
+"""Choices per user; `all` where every choice a user has is used."""
+
+
+class Point(NamedTuple):
+    """One model at one number of choices on one group of users."""
+
+    model: str
+    group: str
+    """`all`, or `seen` and `unseen` where a model was trained on some of the users only."""
+    choices: Count | None
+    """None for a row that is told nothing of the user."""
+    n_users: int
+    n_pairs: int
+    accuracy: Estimate
+    """On every pair of the group's users, each repeat's outcome averaged first."""
+    mirrored: Estimate | None
+    """On couples of two such users; its p is of 0.5, what any model blind to the user gets."""
+    shift: Estimate | None
+    particular: Estimate | None
+    """On couples, of the score minus the prior's: what this user likes more than people do."""
+    gain: Estimate | None = None
+    """Over 0 choices, paired."""
+    p: float | None = None
+    """Of no gain: sign flips by user."""
+    lead: Estimate | None = None
+    """Over the bradley-terry model of the same vectors, paired."""
+    p_lead: float | None = None
+    """Of no lead: sign flips by user."""
+    p_lead_holm: float | None = None
+    """Holm-corrected over the models of one group and count."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The points of every model, and what could not be used."""
+
+    points: tuple[Point, ...]
+    references: Mapping[str, str]
+    """By model, the one that its leads are taken over."""
+    pairs_left_out: int
+    """Pairs with a response too long for an embedder; left out of every model's points."""
+    choices_left_out: int
+    """Earlier choices with such a response, of the model that has most of them."""
