@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from palate.errors import DataError
 from palate.models import import_torch
-from palate.personal.bradley_terry import FOLDS, choose_ridge, fit_head
+from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices, Floats, Whole
 from palate.personal.episodes import Padded, batches, pad, train
+from palate.personal.folds import FOLDS, folds
 from palate.personal.layers import Arrays, Parameters
 from palate.personal.options import read_options
 from palate.personal.protocol import States, repeated
@@ -68,7 +69,7 @@ class Amortised(ABC):
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
         """Fit w, then the network on what w leaves over, by episodes.
 
-        In training a choice's margin is that of a head that has not seen its user, so that the
+        In training a choice's margin is that of a head that has not seen its question, so that the
         network learns from the same leftovers that it will meet later. Raises `DataError` without
         a choice.
         """
@@ -159,10 +160,8 @@ def _size(choices: Choices) -> float:
 
 
 def _margins(choices: Choices, ridge: float, stream: np.random.Generator) -> NDArray[np.float64]:
-    """Return w·D (n), each under a head fitted without the choice's user (few users: choice)."""
-    many = np.count_nonzero(choices.counts) >= FOLDS
-    unit = choices.user if many else np.arange(len(choices))
-    fold = stream.permutation(int(unit.max()) + 1)[unit] % FOLDS
+    """Return w·D (n), each under a head fitted without the choice's question."""
+    fold = folds(choices, FOLDS, stream)
     margins = np.zeros(len(choices))
     for k in np.unique(fold):
         head = fit_head(choices.differences[fold != k], ridge)

@@ -16,12 +16,12 @@ from scipy.special import expit
 
 from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
+from palate.personal.folds import FOLDS, folds
 from palate.personal.options import read_options
 from palate.personal.protocol import States
 from palate.seeding import rng
 
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-FOLDS = 5
 
 
 class BradleyTerry:
@@ -38,7 +38,7 @@ class BradleyTerry:
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit w; without a `ridge` it is chosen by the likelihood of users left out."""
+        """Fit w; without a `ridge` it is chosen by the likelihood of held-out questions."""
         given = read_options(cls, options)
         ridge = given["ridge"] or choose_ridge(choices, seed)
         return cls(fit_head(choices.differences, ridge), {**given, "ridge": ridge})
@@ -93,13 +93,10 @@ def fit_head(
 
 
 def choose_ridge(choices: Choices, seed: int) -> float:
-    """Return the ridge whose heads make the choices of users left out most likely, in 5 folds."""
-    have = np.flatnonzero(choices.counts)
-    if not len(have):
+    """Return the ridge whose heads make choices on held-out questions most likely, in 5 folds."""
+    if not len(choices):
         raise DataError("no choice to learn from")
-    fold = np.empty(choices.users, np.int64)
-    fold[rng("folds", seed).permutation(choices.users)] = np.arange(choices.users) % FOLDS
-    of_choice = fold[choices.user] if len(have) >= FOLDS else np.arange(len(choices)) % FOLDS
+    of_choice = folds(choices, FOLDS, rng("folds", seed))
     losses = dict.fromkeys(RIDGES, 0.0)
     for k in range(FOLDS):
         out = of_choice == k

@@ -53,6 +53,8 @@ class Choices:
     users: int
     prompts: Floats | None = None
     """φ of the question that each response answers (m × d), for methods that need it."""
+    question: Whole | None = None
+    """Which question each response answers (m); None where every choice is a question of its own."""
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; raises `DataError`."""
@@ -68,6 +70,8 @@ class Choices:
             raise DataError("choices: a vector is not finite")
         if self.prompts is not None and len(self.prompts) != m:
             raise DataError("choices: prompts and responses differ in number")
+        if self.question is not None and len(self.question) != m:
+            raise DataError("choices: questions and responses differ in number")
 
     def __len__(self) -> int:
         return len(self.user)
@@ -76,6 +80,11 @@ class Choices:
     def width(self) -> int:
         """Numbers of a vector."""
         return int(self.features.shape[1])
+
+    @property
+    def asked(self) -> Whole:
+        """Which question each choice answers (n)."""
+        return np.arange(len(self)) if self.question is None else self.question[self.chosen]
 
     @cached_property
     def differences(self) -> Floats:

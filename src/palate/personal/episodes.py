@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from palate.models import import_torch
 from palate.personal.choices import Choices, Whole
+from palate.personal.folds import FOLDS, folds
 from palate.personal.layers import Parameters
 
 if TYPE_CHECKING:
     import torch
 
 HELD_OUT, MOST_HELD_OUT, FEWEST_USERS = 0.2, 200, 10
-"""Share of users kept for early stopping, at most how many, and how few keep choices instead."""
+"""Share of users kept for early stopping, at most how many, and below how many users none is."""
 TARGETS = 64
 """Most choices that one episode asks for."""
-SHOWN = (0.0, 0.1, 0.3, 0.6)
+SHOWN = (0.0, 0.1, 0.3, 1.0)
 """Shares of a held-out user's choices that are shown when training is checked."""
 CHECK, PATIENCE = 50, 8
 """Steps between checks, and how many checks in a row may bring nothing."""
@@ -107,11 +108,12 @@ def train(
     """Fit `network.parts`: log-odds of a choice = its margin (n) + the difference of rewards.
 
     Adam, the rate falling to 0 by a cosine over `steps`. Of the parameters a moving average is
-    taken (Polyak and Juditsky, 1992). Every 50 steps it foretells held-out users (of fewer than 10:
-    held-out choices), and the average that did best is kept, or the parameters from before the
-    first step.
+    taken (Polyak and Juditsky, 1992). Every 50 steps it foretells the choices of held-out users (of
+    fewer than 10: of all) on held-out questions, and the average that did best is kept, or the
+    parameters from before the first step.
     """
     torch = import_torch()
+    asked = choices.asked
     rows, held_out = _split(choices, options, stream)
     if not rows or not held_out:
         return
@@ -124,7 +126,7 @@ def train(
     least, best = _held_out_loss(network, choices, margins, held_out), _copy(live)
     for step in range(1, options["steps"] + 1):
         some = stream.choice(len(rows), min(options["batch"], len(rows)), replace=False)
-        episodes = [_draw(rows[k], options["most"], stream) for k in some]
+        episodes = [_draw(rows[k], asked, options["most"], stream) for k in some]
         state, penalty = network.sample(pad(choices, [one.context for one in episodes]), noise)
         loss = (_losses(network, state, choices, margins, episodes) + penalty).mean()
         adam.zero_grad()
@@ -190,32 +192,50 @@ def _copy(parts: Parameters) -> Parameters:
     return {name: part.detach().clone() for name, part in parts.items()}
 
 
-def _draw(rows: Whole, most: int, stream: np.random.Generator) -> Episode:
+def _draw(rows: Whole, asked: Whole, most: int, stream: np.random.Generator) -> Episode:
+    """Show some choices and ask for choices on questions that none of them answers."""
     shown = int(stream.integers(min(len(rows), most + 1)))
-    order = stream.permutation(rows)
-    return Episode(order[:shown], order[shown : shown + TARGETS])
+    rows = _by_question(rows, asked, stream)
+    _, starts = np.unique(asked[rows], return_index=True)
+    starts = np.sort(starts)
+    # The first questions that hold enough to show; the last is asked for where one question is not
+    # all there is.
+    cut = int(np.append(starts[1:], len(rows))[np.searchsorted(starts[1:], shown)])
+    cut = int(starts[-1]) if cut == len(rows) and len(starts) > 1 else cut
+    if shown == 0 or len(starts) == 1:
+        order = stream.permutation(rows)
+        return Episode(order[:shown], order[shown : shown + TARGETS])
+    return Episode(stream.permutation(rows[:cut])[:shown], stream.permutation(rows[cut:])[:TARGETS])
+
+
+def _by_question(rows: Whole, asked: Whole, stream: np.random.Generator) -> Whole:
+    """Return the rows, those of a question together, questions in random order."""
+    _, code = np.unique(asked[rows], return_inverse=True)
+    return rows[np.argsort(stream.permutation(int(code.max()) + 1)[code], kind="stable")]
 
 
 def _split(
     choices: Choices, options: Mapping[str, Any], stream: np.random.Generator
 ) -> tuple[list[Whole], list[list[Episode]]]:
-    """Return the rows of each training user, and batches of held-out episodes."""
+    """Return the rows of each training user, and batches of held-out episodes.
+
+    Training knows neither the held-out users nor the held-out questions. Held-out users' choices on
+    the other questions are shown; where there are fewer than 10 users, all are held out and the
+    same ones train.
+    """
+    out = folds(choices, FOLDS, stream) == 0
     rows = [stream.permutation(own) for own in choices.rows_by_user() if len(own)]
     rows = [rows[k] for k in stream.permutation(len(rows))]
-    if len(rows) >= FEWEST_USERS:
-        n = min(MOST_HELD_OUT, int(np.ceil(HELD_OUT * len(rows))))
-        kept, most = rows[n:], options["most"] + TARGETS
-        # What is not shown is asked for.
-        halves = [
-            (own[: int(s * len(own))], own[int(s * len(own)) :])
-            for s in SHOWN
-            for own in (of_user[:most] for of_user in rows[:n])
-        ]
-    else:
-        cuts = [len(own) - int(np.ceil(HELD_OUT * len(own))) for own in rows]
-        pairs = [(own[:cut], own[cut:]) for own, cut in zip(rows, cuts, strict=True) if cut]
-        kept = [own for own, _ in pairs]
-        halves = [(own[: int(np.ceil(s * len(own)))], out) for s in SHOWN for own, out in pairs]
-    episodes = [Episode(shown[: options["most"]], out[:TARGETS]) for shown, out in halves]
+    known = [own[~out[own]] for own in rows]
+    few = len(rows) < FEWEST_USERS
+    n = len(rows) if few else min(MOST_HELD_OUT, int(np.ceil(HELD_OUT * len(rows))))
+    most = options["most"]
+    episodes = [
+        Episode(shown[: int(np.ceil(share * len(shown)))][:most], own[out[own]][:TARGETS])
+        for share in SHOWN
+        for own, shown in zip(rows[:n], known[:n], strict=True)
+        if out[own].any()
+    ]
+    kept = [own for own in (known if few else known[n:]) if len(own)]
     size = options["batch"]
     return kept, [episodes[k : k + size] for k in range(0, len(episodes), size)]

@@ -47,6 +47,8 @@ def gather(
     rows = np.array(sides, np.int64).reshape(-1, 2)
     kept = usable[rows].all(axis=1) if len(rows) else np.empty(0, bool)
     users = np.array([user for user, _ in owned], np.int64)
+    code: dict[str, int] = {}
+    question = np.array([code.setdefault(asked_of, len(code)) for asked_of, _ in places], np.int64)
     choices = Choices(
         np.nan_to_num(table),
         users[kept],
@@ -54,5 +56,6 @@ def gather(
         rows[kept, 1],
         users=len(by_user),
         prompts=asked,
+        question=question,
     )
     return Gathered(choices, int((~kept).sum()))

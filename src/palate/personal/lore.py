@@ -58,7 +58,7 @@ class LoRe:
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit V and the users' weights; what is not given is chosen on held-out choices."""
+        """Fit V and the users' weights; what is not given is chosen on held-out questions."""
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod

@@ -17,6 +17,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices, Floats
+from palate.personal.folds import FOLDS, folds
 from palate.personal.options import read_options
 from palate.personal.protocol import States
 from palate.seeding import rng
@@ -43,7 +44,7 @@ class MixtureOfHeads:
         """Fit heads and shares from several seeded starts; the likeliest is kept.
 
         Users' shares have a Dirichlet prior with mean `shares` and strength `concentration`, which
-        without a value is chosen on held-out choices.
+        without a value is chosen on held-out questions.
         """
         given = read_options(cls, options)
         ridge = given["ridge"] or choose_ridge(choices, seed)
@@ -131,7 +132,7 @@ def _shares(choices: Choices, given: Doubles, prior: Doubles) -> Doubles:
 def _choose_concentration(
     choices: Choices, given: Mapping[str, Any], ridge: float, seed: int
 ) -> float:
-    out = rng("concentration", seed).permutation(len(choices)) % 5 == 0
+    out = folds(choices, FOLDS, rng("concentration", seed)) == 0
     kept, held = choices.take(~out), choices.take(out)
     losses = {}
     for concentration in (0.5, 2.0, 8.0, 32.0, 128.0):

@@ -76,7 +76,7 @@ class PALB:
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit h, F, the G_k and weights; what is not given is chosen on held-out choices.
+        """Fit h, F, the G_k and weights; what is not given is chosen on held-out questions.
 
         Raises `DataError` where the choices come without their questions' vectors.
         """

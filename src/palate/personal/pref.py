@@ -58,7 +58,7 @@ class PReF:
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit Ψ, μ and Σ; what is not given is chosen on held-out choices."""
+        """Fit Ψ, μ and Σ; what is not given is chosen on held-out questions."""
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod

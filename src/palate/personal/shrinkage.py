@@ -1,8 +1,8 @@
-"""How far users may differ from everybody: a strength chosen on held-out choices.
+"""How far users may differ from everybody: a strength chosen on held-out questions.
 
 A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Several strengths
-are tried beside the model in which nobody differs, and what makes held-out choices of the training
-users most likely is kept. So a world without personal differences costs nothing, and no fit needs
+are tried beside the model in which nobody differs, and what makes the training users' choices on
+held-out questions most likely is kept. So a world without personal differences costs nothing, and no fit needs
 to be stopped early.
 """
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from palate.errors import DataError
 from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices
+from palate.personal.folds import FOLDS, folds
 from palate.personal.options import read_options
 from palate.personal.projection import margins
 from palate.personal.protocol import Model
@@ -30,7 +31,6 @@ ALIKE = 1e6
 """From this strength on nobody differs: the model is the global head."""
 CONCENTRATIONS = (0.3, 3.0, 10.0, 30.0)
 FIRST_CONCENTRATION = 1.0
-FOLDS = 5
 
 
 class Shrunk(Model, Protocol):
@@ -84,7 +84,7 @@ def _settled(
 ) -> dict[str, Any]:
     filled = {"strength": ALIKE, "concentration": FIRST_CONCENTRATION}
     base = {name: filled[name] if value is None else value for name, value in given.items()}
-    out = rng("held-out", seed).permutation(len(choices)) % FOLDS == 0
+    out = folds(choices, FOLDS, rng("held-out", seed)) == 0
     kept, held = choices.take(~out), choices.take(out)
     if not len(kept):
         return base

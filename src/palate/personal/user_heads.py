@@ -4,7 +4,7 @@ w_u = w + δ_u with δ_u ~ N(0, τ² (I + ŵŵ'/s²)): logistic regression per u
 head and not to 0 (a hierarchical Bradley–Terry model; Gelman and Hill 2007, ch. 14, with the mean
 of the prior fitted first). s² is the variance of w·φ over responses: beside differences of taste in
 every direction, users differ in how closely they follow the general one. τ² is the one under which
-training users' held-out choices are most likely.
+training users' choices on held-out questions are most likely.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices, Floats
+from palate.personal.folds import FOLDS, folds
 from palate.personal.newton import ridge_offsets
 from palate.personal.options import read_options
 from palate.personal.protocol import States
 from palate.seeding import rng
 
 VARIANCES = (0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-FOLDS = 5
 
 
 class UserHeads:
@@ -43,7 +43,7 @@ class UserHeads:
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit w, then choose τ² on held-out choices of the training users."""
+        """Fit w, then choose τ² on held-out questions."""
         given = read_options(cls, options)
         ridge = given["ridge"] or choose_ridge(choices, seed)
         head = fit_head(choices.differences, ridge)
@@ -95,9 +95,8 @@ def _spread(choices: Choices, head: NDArray[np.float64]) -> float:
 
 
 def _choose_variance(choices: Choices, ridge: float, seed: int) -> float:
-    # The global head is fitted without the held-out choices too: it has seen the others' answers
-    # to the same questions, but not these.
-    fold = rng("variance", seed).permutation(len(choices)) % FOLDS
+    # The global head is fitted without the held-out questions too.
+    fold = folds(choices, FOLDS, rng("variance", seed))
     losses = dict.fromkeys(VARIANCES, 0.0)
     for k in range(FOLDS):
         kept, out = choices.take(fold != k), choices.take(fold == k)
