@@ -2,13 +2,14 @@
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet, vote_of
 from palate.benchmarks.files import file_benchmark, is_path
-from palate.benchmarks.mirrors import mirrors
+from palate.benchmarks.mirrors import couple_votes, mirrors
 from palate.benchmarks.registry import find_benchmark, list_benchmarks, load_benchmark
 
 __all__ = [
     "Benchmark",
     "LoadOptions",
     "PairSet",
+    "couple_votes",
     "file_benchmark",
     "find_benchmark",
     "is_path",

@@ -12,14 +12,12 @@ from palate.records import PreferencePair
 from palate.seeding import rng
 
 
-def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
-    """Couple each vote with an opposite vote of another user, as many as can be.
+def couple_votes(pairs: PairSet, seed: int = 0) -> dict[str, str]:
+    """Return each coupled pair's partner by id, as many couples of opposite votes as can be.
 
     A seeded maximum matching within each (question, two responses); `mirror_of`, where it is set
-    both ways, wins. Each pair stands in one couple at most; the rest is left out. Raises
-    `BenchmarkError` where no couple exists.
+    both ways, wins. Each pair stands in one couple at most. Empty where no users disagree.
     """
-    pairs = pairs if pairs.split is not None else pairs.select()
     partner = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
     partner |= {theirs: ours for ours, theirs in partner.items()}
     groups: dict[tuple[str, str, str, str], list[PreferencePair]] = defaultdict(list)
@@ -37,6 +35,16 @@ def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
         for i, j in match_opposite(ours, theirs, stream):
             partner[one_way[i].id] = other_way[j].id
             partner[other_way[j].id] = one_way[i].id
+    return partner
+
+
+def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
+    """Couple each vote with an opposite vote of another user, and leave the rest out.
+
+    Raises `BenchmarkError` where no couple exists.
+    """
+    pairs = pairs if pairs.split is not None else pairs.select()
+    partner = couple_votes(pairs, seed)
     if not partner:
         raise BenchmarkError(
             f"{pairs.name}: no two users chose oppositely between the same two responses to the "

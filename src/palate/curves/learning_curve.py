@@ -1,7 +1,8 @@
 """What more choices are worth: accuracy and shift of personal models against choices per user.
 
 All points of a curve are taken on the same users and the same pairs; a user's k choices are the
-first k of one seeded order per repeat, so that more choices only add to fewer.
+first k of one seeded order per repeat, so that more choices only add to fewer. Opposite votes on
+the same two responses are coupled, as `--mirrors only` couples them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palate import metrics
-from palate.benchmarks import PairSet
+from palate.benchmarks import PairSet, couple_votes
 from palate.curves.points import Count, Curves, Point
 from palate.curves.scoring import Doubles, Learner, Rows, Scored, credit, vectors_of
 from palate.errors import UsageError
@@ -59,7 +60,7 @@ def learning_curve(
     asked: list[Count] = [*sorted(set(counts) | {0})]
     if whole:
         asked.append("all")
-    sets = _Sets(pairs, kept, models)
+    sets = _Sets(pairs, kept, models, settings.seed)
     found: list[Point] = []
     for name, credits in blind.items():
         own = np.asarray(credits, np.float64)[list(kept.rows)]
@@ -128,11 +129,14 @@ def _rows(
 class _Sets:
     """Rows, users and couples of the whole, the seen and the unseen."""
 
-    def __init__(self, pairs: PairSet, kept: Rows, models: Mapping[str, Trained]) -> None:
+    def __init__(
+        self, pairs: PairSet, kept: Rows, models: Mapping[str, Trained], seed: int
+    ) -> None:
         self.user = kept.user
-        place = {row: k for k, row in enumerate(kept.rows)}
-        both = [(place[a], place[b]) for a, b in pairs.couples if a in place and b in place]
-        self.couples = np.array(both, np.int64).reshape(-1, 2)
+        place = {pairs.pairs[row].id: k for k, row in enumerate(kept.rows)}
+        partner = couple_votes(pairs, seed)
+        both = [(k, place[partner[a]]) for a, k in place.items() if partner.get(a) in place]
+        self.couples = np.array([(a, b) for a, b in both if a < b], np.int64).reshape(-1, 2)
         self.everybody = np.ones(len(kept.users), bool)
         keys = [user_key(user) for user in kept.users]
         self.seen = {

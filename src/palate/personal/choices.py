@@ -54,7 +54,7 @@ class Choices:
     prompts: Floats | None = None
     """φ of the question that each response answers (m × d), for methods that need it."""
     question: Whole | None = None
-    """Which question each response answers (m); None where every choice is a question of its own."""
+    """Which question each response answers (m); None: each choice is on one of its own."""
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; raises `DataError`."""

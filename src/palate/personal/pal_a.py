@@ -74,7 +74,7 @@ class PALA:
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit h, F, γ, prototypes and weights; what is not given is chosen on held-out questions."""
+        """Fit h, F, γ, prototypes and weights; the rest is chosen on held-out questions."""
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod

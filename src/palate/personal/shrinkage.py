@@ -2,8 +2,8 @@
 
 A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Several strengths
 are tried beside the model in which nobody differs, and what makes the training users' choices on
-held-out questions most likely is kept. So a world without personal differences costs nothing, and no fit needs
-to be stopped early.
+held-out questions most likely is kept. So a world without personal differences costs nothing, and
+no fit needs to be stopped early.
 """
 
 from __future__ import annotations
