@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet
-from palate.curves import learning_curve
+from palate.benchmarks import PairSet, mirrors
+from palate.curves import learning_curve, majority_of_others
+from palate.embeddings import Features
 from palate.errors import UsageError
 from palate.evaluation import evaluate
 from palate.personal import Trained, fit
 from palate.records import Choice, PreferencePair, Settings
+from palate.reports.curve import curve_tables
 
 USERS = [f"u{k}" for k in range(16)]
 
@@ -93,3 +95,75 @@ def test_no_choices_is_the_prior_and_more_help_here(points):
 def test_nobody_with_as_many_choices_is_said(pairs, trained):
     with pytest.raises(UsageError, match="no user with 99 choices"):
         learning_curve({"heads": trained}, pairs, fixed=99)
+
+
+def test_models_lead_over_bradley_terry_of_the_same_vectors(pairs, trained):
+    history = {}
+    for pair in pairs.history:
+        if pair.user_id not in USERS[:4]:
+            choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+            history.setdefault(pair.user_id, []).append(choice)
+    plain = fit("bradley-terry", history, ["style"], Settings())
+    other = fit("bradley-terry", {"u9": history["u9"]}, ["style"], Settings())
+    found = learning_curve(
+        {"heads": trained, "plain": plain, "elsewhere": other}, pairs, counts=(0, 16), fixed=16,
+        repeats=1,
+    )  # fmt: skip
+    assert found.references == {"heads": "plain"}
+    by = {(p.model, p.group, p.choices): p for p in found.points}
+    ours, theirs = by["heads", "all", 16], by["plain", "all", 16]
+    assert ours.lead.value == pytest.approx(ours.accuracy.value - theirs.accuracy.value)
+    assert ours.lead.value > 0.2
+    assert ours.p_lead < 0.05
+    assert ours.p_lead_holm == ours.p_lead, "one lead in its family"
+    assert theirs.lead is None
+    assert by["plain", "all", 0].accuracy == by["plain", "all", "all"].accuracy, "nothing to adapt"
+
+
+def test_rows_that_read_no_choice_stand_beside(pairs, trained):
+    longest = evaluate("longest", pairs, "none", root=None).verdicts.values
+    others = majority_of_others(pairs)
+    found = learning_curve(
+        {"heads": trained}, pairs, counts=(0,), fixed=16, whole=False,
+        blind={"longest": longest, "the others": others},
+    )  # fmt: skip
+    blind = {p.model: p for p in found.points if p.choices is None and p.group == "all"}
+    assert blind["longest"].accuracy.value == pytest.approx(float(np.mean(longest)))
+    assert blind["longest"].mirrored.value == 0.5
+    assert blind["the others"].accuracy.value == pytest.approx(float(np.nanmean(others)))
+    assert blind["the others"].mirrored is None, "it has read the couple's own votes"
+    assert {p.group for p in found.points if p.choices is None} == {"all", "seen", "unseen"}
+
+
+def test_opposite_votes_are_coupled_where_rows_do_not_say_so():
+    bare = PairSet(
+        "moods", tuple(pair.model_copy(update={"mirror_of": None}) for pair in rows())
+    ).select()
+    assert not bare.couples
+    model = fit("user-heads", {"u0": [TEA]}, ["style"], Settings(), options={"variance": 1.0})
+    (point, *_) = learning_curve({"m": model}, bare, counts=(0,), fixed=16, whole=False).points
+    assert point.mirrored.value == 0.5
+    assert point.mirrored.n == len(mirrors(bare).couples)
+
+
+TEA = Choice(question="tea?", chosen="yes", rejected="no, no, no")
+
+
+def test_a_response_too_long_for_an_embedder_leaves_its_pair_out_of_every_model(
+    pairs, trained, monkeypatch
+):
+    long = pairs.pairs[0].chosen
+    plain = Features.table
+
+    def table(self, items, progress=None):
+        found = plain(self, items, progress).copy()
+        found[[item.response == long for item in items]] = np.nan
+        return found
+
+    monkeypatch.setattr(Features, "table", table)
+    found = learning_curve({"heads": trained}, pairs, counts=(0,), fixed=1, whole=False)
+    lost = sum(long in (pair.chosen, pair.rejected) for pair in pairs.pairs)
+    assert found.pairs_left_out == lost > 0
+    assert found.points[0].n_pairs == len(pairs.pairs) - lost
+    assert found.choices_left_out == sum(long in (p.chosen, p.rejected) for p in pairs.history)
+    assert f"{lost:,} pairs left out" in "\n".join(curve_tables("moods", found)[0].notes)
