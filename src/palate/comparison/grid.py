@@ -11,8 +11,15 @@ from palate.benchmarks import PairSet
 from palate.comparison.gains import gains_of
 from palate.contexts import build_context
 from palate.errors import UsageError
-from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
-from palate.evaluation.states import need_choices, with_states
+from palate.evaluation import (
+    Options,
+    Progress,
+    evaluate,
+    meaningless,
+    need_choices,
+    refuse,
+    with_states,
+)
 from palate.execution import build_runner
 from palate.records import traits_of
 from palate.runs import Gain, Run

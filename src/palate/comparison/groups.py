@@ -30,7 +30,7 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
-    >>> from palate.evaluation.evaluate import evaluate
+    >>> from palate.evaluation import evaluate
     >>> by_group(evaluate("longest", "tasting", root=None), "subset").note
     'mirrored couples: no figure by group (the two users of a couple make ½ by construction)'
     """

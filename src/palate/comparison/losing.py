@@ -18,7 +18,7 @@ def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
 
     Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
 
-    >>> from palate.evaluation.evaluate import evaluate
+    >>> from palate.evaluation import evaluate
     >>> run = evaluate("longest", "tasting", root=None)
     >>> users_who_lose(run, run)
     Traceback (most recent call last):

@@ -32,7 +32,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
     Raises `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
 
     >>> from palate.benchmarks import PairSet
-    >>> from palate.evaluation.evaluate import evaluate
+    >>> from palate.evaluation import evaluate
     >>> from palate.records import PreferencePair
     >>> pairs = tuple(
     ...     PreferencePair(

@@ -1,6 +1,7 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.evaluate import Options, Progress, evaluate, meaningless, refuse
+from palate.evaluation.computing import Computation, Options, Progress
+from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by
 from palate.evaluation.rows import Row, make_rows, nobody
 from palate.evaluation.states import (
     adapt_to,
@@ -13,6 +14,7 @@ from palate.evaluation.states import (
 from palate.evaluation.summarise import summarise
 
 __all__ = [
+    "Computation",
     "Options",
     "Progress",
     "Row",
@@ -24,6 +26,7 @@ __all__ = [
     "need_choices",
     "nobody",
     "refuse",
+    "shown_by",
     "summarise",
     "whose_state",
     "with_shots",

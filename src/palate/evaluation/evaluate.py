@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,50 +13,18 @@ from numpy.typing import NDArray
 from palate.benchmarks import PairSet, load_benchmark
 from palate.contexts import build_context
 from palate.errors import UsageError
+from palate.evaluation.computing import Computation, Options, Progress
 from palate.evaluation.judging import verdict_rows
-from palate.evaluation.rows import Blind, Rows, make_rows
+from palate.evaluation.rows import Rows, make_rows
 from palate.evaluation.scale import user_scales
 from palate.evaluation.states import adapt_to, whose_state
 from palate.evaluation.summarise import summarise
-from palate.execution import Known, Pass, Plan, Planner, Results, Runner, Task, build_runner
-from palate.records import (
-    Context,
-    Judge,
-    Scorer,
-    Settings,
-    Term,
-    Traits,
-    terms_of,
-    traits_of,
-)
-from palate.runs import (
-    Identity,
-    Journal,
-    Manifest,
-    Run,
-    Summary,
-    Verdicts,
-    passes_of,
-    run_folders,
-    versions,
-)
+from palate.execution import Results, build_runner
+from palate.records import Context, Judge, Scorer, Traits, traits_of
+from palate.runs import Identity, Journal, Run, Summary, Verdicts
 from palate.scorers import build_scorer
 from palate.seeding import digest
 from palate.specs import Spec
-
-Progress = Callable[[int, int], None]
-"""Called with (rows done, rows in all); a pass of a scorer that needs two counts each row twice."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How contestants are run. Which pairs are read is decided where they are loaded."""
-
-    settings: Settings = field(default_factory=Settings)
-    retry_unscored: bool = False
-    engine: str | None = None
-    """Where contestants compute: `here` (the default) or e.g. `ray?workers=4`; no part of a run's
-    identity."""
 
 
 def evaluate(
@@ -125,8 +92,8 @@ def refuse(traits: Traits, context: Context, spec: str) -> None:
         raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
 
 
-def _shown_by(context: Context, pairs: PairSet) -> str | None:
-    # What the context computes with and, where it reads them, the past choices.
+def shown_by(context: Context, pairs: PairSet) -> str | None:
+    """Return the hash of what a context computes with and, where it reads them, past choices."""
     own = getattr(context, "fingerprint", None)
     if "choices" in getattr(context, "needs", ()) and pairs.history:
         return digest("choices", own, pairs.history_hash)
@@ -148,43 +115,26 @@ class _Job:
         options: Options,
     ) -> None:
         self.contestant, self.traits, self.spec = contestant, traits, spec
-        self.built_from = built_from
         self.context, self.pairs, self.rows, self.options = context, pairs, rows, options
-        self.terms = terms_of(contestant)
-        self.plans = self._plans()
-
-    def _term_traits(self, term: Term) -> Traits:
-        own = term.contestant is self.contestant
-        return self.traits if own else traits_of(term.contestant, self.spec)
-
-    def _plans(self) -> list[Plan]:
-        self.rows.prepare()
-        # All in one sweep: what a context shows may be costly to find.
-        n = len(self.rows)
-        planners = [Planner(term.contestant, self._term_traits(term), n) for term in self.terms]
-        for row in range(n):
-            slate = self.rows.slate(row)
-            for term, planner in zip(self.terms, planners, strict=True):
-                planner.add(row, slate.without_context() if term.blind else slate)
-        return [planner.plan(self.rows) for planner in planners]
+        self.work = Computation(contestant, spec, rows, options, built_from)
 
     def identity(self) -> Identity:
         """Return what names this run."""
         settings = self.options.settings
-        details = self._term_traits(self.terms[0]).details
+        details = self.work.details[0]
         return Identity(
             benchmark=self.pairs.name,
             scorer=self.spec,
             context=self.context.spec,
             rows=self.pairs.content_hash,
             revision=self.pairs.revision,
-            fingerprints=tuple(self._term_traits(term).fingerprint for term in self.terms),
+            fingerprints=self.work.fingerprints,
             protocol=self.traits.protocol,
             split=self.pairs.split,
             mirrors=self.pairs.mirrors,
             limit=self.pairs.limited,
             columns=dict(self.pairs.columns),
-            shown_by=_shown_by(self.context, self.pairs),
+            shown_by=shown_by(self.context, self.pairs),
             seed=settings.seed,
             dtype=details.get("dtype"),
             device=details.get("device"),
@@ -194,23 +144,15 @@ class _Job:
     def run(self, root: Path | None, progress: Progress) -> Run:
         """Compute what is missing, then judge and summarise."""
         folder = None
-        passes: list[Results] = []
-        done, total = 0, len(self.rows) * len(self.terms)
-
-        def advance(n: int) -> None:
-            nonlocal done
-            done += n
-            progress(done, total)
-
         with ExitStack() as stack:
             journal = None
             if root is not None:
-                folder = self.identity().folder(root)
+                identity = self.identity()
+                folder = identity.folder(root)
                 journal = stack.enter_context(Journal(folder / "journal.jsonl"))
-                self._manifest().write(folder)
+                self.work.manifest(identity).write(folder)
             runner = build_runner(self.options.engine)
-            for number in range(len(self.terms)):
-                passes.append(self._pass(number, root, journal, runner, advance))
+            passes = self.work.run(journal, root, runner, progress)
             rows = verdict_rows(self.contestant, self.traits, self.rows, passes, self._mates())
             verdicts = Verdicts(rows)
             outages = int(np.logical_or.reduce([found.outages for found in passes]).sum())
@@ -218,37 +160,6 @@ class _Job:
             if folder is not None:
                 run.save()
         return run
-
-    def _manifest(self) -> Manifest:
-        return Manifest(
-            identity=self.identity(),
-            passes=tuple(plan.id for plan in self.plans),
-            details=tuple(self._term_traits(term).details for term in self.terms),
-            versions=versions(),
-        )
-
-    def _pass(
-        self,
-        number: int,
-        root: Path | None,
-        journal: Journal | None,
-        runner: Runner,
-        advance: Callable[[int], None],
-    ) -> Results:
-        plan = self.plans[number]
-        source = Blind(self.rows) if self.terms[number].blind else self.rows
-        with Known(plan) as known:
-            if root is not None and journal is not None:
-                own = journal.path.parent
-                for other in run_folders(root):
-                    if other != own and plan.id in passes_of(other):
-                        known.read(other / "journal.jsonl")
-                known.read(journal.path, own=source)  # last, so that its own lines win
-            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
-            return Pass(
-                task, plan, source, known, journal,
-                retry_unscored=self.options.retry_unscored, advance=advance,
-            ).run(runner)  # fmt: skip
 
     def _mates(self) -> NDArray[np.int32]:
         mates = np.full(len(self.rows), -1, dtype=np.int32)
@@ -261,11 +172,11 @@ class _Job:
         said = [note for one in speakers for note in getattr(one, "notes", tuple)()]
         notes = [*self.traits.notes, *said]
         scale = None
-        plain = isinstance(self.contestant, Scorer) and len(self.terms) == 1
+        plain = isinstance(self.contestant, Scorer) and len(self.work.terms) == 1
         if self.traits.needs_user and verdicts.mirrored and plain:
             assert isinstance(self.contestant, Scorer)
             scale = user_scales(self.contestant, self.rows, self.options.settings.seed)
-        cuts = self._term_traits(self.terms[0]).cuts
+        cuts = self.work.traits_of(self.work.terms[0]).cuts
         dropped = int((self.rows.parts - first.parts).sum()) if cuts else 0
         return summarise(
             verdicts,

@@ -128,28 +128,6 @@ class Rows(Sequence[Row]):
         return self.context.shown(pair, others.users[pair.user_id], others)
 
 
-class Blind:
-    """The same rows with nothing shown."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def id(self, row: int) -> str:
-        """Return the pair's id."""
-        return self._rows.id(row)
-
-    def slate(self, row: int) -> Slate:
-        """Return the row's slate without context."""
-        return self._rows.slate(row).without_context()
-
-    def candidates(self, row: int) -> tuple[str, ...]:
-        """Return the two responses in the slate's order."""
-        return self._rows.candidates(row)
-
-
 def make_rows(pairs: PairSet, context: Context, *, seed: int, whose: Whose = nobody) -> Rows:
     """Show each pair's part of the user; raises `BenchmarkError` where there is nothing to show."""
     if not context.blind:

@@ -111,8 +111,9 @@ def sample(
     temperature: float = 1.0,
     top_p: float = 1.0,
     seed: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> list[Sample]:
-    """Draw n continuations of one prompt, which is read once.
+    """Draw n continuations of one prompt, which is read once; or those of these numbers.
 
     A token is drawn from softmax(logits / temperature), cut to the smallest set of tokens that
     holds `top_p` of it; temperature 0 takes the likeliest. Each sample has a random stream of its
@@ -125,7 +126,9 @@ def sample(
             f"top_p {top_p:g}"
         )
     torch, ends = local.torch, end_tokens(local)
-    streams = [rng("sample", seed, list(ids), k) for k in range(n)]
+    drawn = range(n) if numbers is None else numbers
+    n = len(drawn)
+    streams = [rng("sample", seed, list(ids), k) for k in drawn]
     samples = [Sample() for _ in range(n)]
     going = list(range(n))
     with torch.inference_mode():

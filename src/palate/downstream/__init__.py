@@ -1,0 +1,1 @@
+"""What benchmarks are to foretell: answers chosen among many, and how good they are."""

