@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from palate.cli.benching import bench
+from palate.cli.best_of import best_of
 from palate.cli.comparing import compare_runs
 from palate.cli.console import err, notices
 from palate.cli.evaluate import evaluate
@@ -33,6 +34,7 @@ app.command("show")(show_pair)
 app.command("list")(list_things)
 app.command("selfcheck")(check_self)
 app.command("bench")(bench)
+app.command("best-of-n")(best_of)
 app.command("adapt")(adapt)
 app.command("learning-curve")(learning_curve)
 add_methods(train)

@@ -1,1 +1,27 @@
-"""What benchmarks are to foretell: answers chosen among many, and how good they are."""
+"""What benchmarks are to foretell: answers picked among many, and how good they are."""
+
+from palate.downstream.best_of_n import BestOf, Picked, best_of_n, sizes_up_to
+from palate.downstream.policies import Policy, Sample, build_policy
+from palate.downstream.quality import Answered, Quality, Rated, build_quality
+from palate.downstream.samples import Samples, draw_samples, load_samples, shown_to_policy
+from palate.downstream.scoring import SampleScores, score_samples
+
+__all__ = [
+    "Answered",
+    "BestOf",
+    "Picked",
+    "Policy",
+    "Quality",
+    "Rated",
+    "Sample",
+    "SampleScores",
+    "Samples",
+    "best_of_n",
+    "build_policy",
+    "build_quality",
+    "draw_samples",
+    "load_samples",
+    "score_samples",
+    "shown_to_policy",
+    "sizes_up_to",
+]

@@ -12,10 +12,11 @@ from typing import Any
 from palate.benchmarks import PairSet
 from palate.downstream.policies import Failed, Policy, Sample, Wanted
 from palate.engines.http.cache import ReplyCache
-from palate.errors import DataError, EndpointError, ModelError, ResourceError
+from palate.errors import DataError, EndpointError, ModelError, ResourceError, UsageError
+from palate.evaluation import make_rows
 from palate.models import cache_folder
 from palate.prompts import render
-from palate.records import Message, Part, PreferencePair
+from palate.records import Context, Message, Part, PreferencePair
 from palate.seeding import canonical_json, digest
 
 Progress = Callable[[int, int], None]
@@ -71,6 +72,21 @@ class Samples:
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         except OSError as error:
             raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def shown_to_policy(context: Context, pairs: PairSet, seed: int) -> Shown | None:
+    """Return what a context shows the policy of each row's user; None where that is nothing.
+
+    Raises `UsageError` for a context that shows gold: no policy has that.
+    """
+    if context.oracle:
+        raise UsageError(f"{context.spec} shows what only a judge may see; choose another context")
+    if context.blind:
+        return None
+    rows = make_rows(pairs, context, seed=seed)
+    rows.prepare()
+    place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
+    return lambda pair: rows[place[pair.id]].slate.shown
 
 
 def draw_samples(

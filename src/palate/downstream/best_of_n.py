@@ -1,0 +1,162 @@
+"""Best of n: the quality of the answer that a scorer would pick among k of a policy's samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import metrics
+from palate.benchmarks import PairSet
+from palate.downstream.quality.protocol import Quality
+from palate.downstream.rating import SampleQuality, rate_samples
+from palate.downstream.samples import Samples
+from palate.downstream.scoring import SampleScores, score_samples
+from palate.errors import UsageError
+from palate.evaluation import Options, Progress
+from palate.metrics.selection import (
+    BestOfCurve,
+    OverOptimisation,
+    best_of,
+    best_of_curve,
+    over_optimisation,
+    usable,
+)
+
+Start = Callable[[str], Progress]
+FIRST_FIT = 3
+"""Sizes above 1 that a curve needs before it is fitted."""
+
+
+@dataclass(frozen=True)
+class Picked:
+    """One scorer under one context against one measure of quality."""
+
+    scorer: str
+    context: str
+    oracle: bool
+    quality: str
+    surrogate: bool
+    curve: BestOfCurve
+    bend: OverOptimisation | None
+    """Where picking stops helping; None with too few sizes to fit."""
+    p_holm: tuple[float | None, ...]
+    """Of no gain at each k, Holm-corrected over the scorers of one measure; oracles apart."""
+    by_row: NDArray[np.float64]
+    """Expected quality of the pick (rows × ks); NaN for a row that is left out."""
+    reasons: dict[str, int]
+    """Why samples are unscored."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """All of them, on one set of samples."""
+
+    benchmark: str
+    samples: Samples
+    rows: tuple[str, ...]
+    users: tuple[str, ...]
+    """Of each row."""
+    ks: tuple[int, ...]
+    picked: tuple[Picked, ...]
+    unrated: dict[str, dict[str, int]]
+    """By measure, why samples have no quality."""
+
+
+def sizes_up_to(n: int) -> tuple[int, ...]:
+    """Return 1, 2, 4, … and n.
+
+    >>> sizes_up_to(12)
+    (1, 2, 4, 8, 12)
+    """
+    found = [1]
+    while 2 * found[-1] < n:
+        found.append(2 * found[-1])
+    return tuple(dict.fromkeys([*found, n]))
+
+
+def best_of_n(
+    pairs: PairSet,
+    samples: Samples,
+    scorers: Sequence[str],
+    contexts: Sequence[str] = ("none",),
+    qualities: Sequence[Quality] = (),
+    *,
+    ks: Sequence[int] | None = None,
+    root: Path | None = Path("runs"),
+    options: Options | None = None,
+    start: Start | None = None,
+) -> BestOf:
+    """Score all samples by every scorer under every context and return the curves over k.
+
+    The estimator takes all k-subsets of the N samples, ties split (`docs/statistics.md`).
+
+    Raises:
+        UsageError: without a scorer or measure, or for a k above N.
+        BenchmarkError: where rows lack what a measure needs.
+    """
+    if not scorers or not qualities:
+        raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
+    options = options or Options()
+    wanted = tuple(sorted(set(ks))) if ks else sizes_up_to(samples.n)
+    over = [k for k in wanted if not 1 <= k <= samples.n]
+    if over:
+        raise UsageError(
+            f"best of {over[-1]}: there are {samples.n} samples a question; draw more (-n), or ask "
+            f"for k from 1 to {samples.n}"
+        )
+    for quality in qualities:
+        quality.check(pairs.pairs)
+    begin = start or (lambda label: lambda done, total: None)
+    gold = [rate_samples(one, samples, pairs, begin(one.spec)) for one in qualities]
+    users = tuple(pair.user_id for pair in pairs.pairs)
+    found: list[Picked] = []
+    for scorer in dict.fromkeys(scorers):
+        for context in dict.fromkeys(contexts):
+            scored = score_samples(
+                scorer, samples, pairs, context, root=root, options=options,
+                progress=begin(f"{scorer} · {context}"),
+            )  # fmt: skip
+            found += [
+                _picked(scored, rated, users, wanted, options.settings.seed) for rated in gold
+            ]
+    return BestOf(
+        benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=wanted,
+        picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
+    )  # fmt: skip
+
+
+def _picked(
+    scored: SampleScores, rated: SampleQuality, users: Sequence[str], ks: Sequence[int], seed: int
+) -> Picked:
+    values, gold = scored.values, rated.values
+    curve = best_of_curve(values, gold, users, ks, seed=seed)
+    fits = [k for k in ks if 1 < k and 2 * k <= gold.shape[1]]
+    bend = None
+    if len(fits) >= FIRST_FIT and curve.n_questions:
+        bend = over_optimisation(values, gold, users, fits)
+    kept = usable(values, gold) >= max(ks)
+    by_row = np.full((len(values), len(ks)), np.nan)
+    by_row[kept] = best_of(values[kept], gold[kept], ks)
+    return Picked(
+        scorer=scored.scorer, context=scored.context, oracle=scored.oracle, quality=rated.quality,
+        surrogate=rated.surrogate, curve=curve, bend=bend, p_holm=(), by_row=by_row,
+        reasons=scored.reasons, notes=scored.notes,
+    )  # fmt: skip
+
+
+def _corrected(found: Sequence[Picked]) -> list[Picked]:
+    corrected: dict[tuple[int, int], float | None] = {}
+    for quality in {one.quality for one in found}:
+        family = [k for k, one in enumerate(found) if one.quality == quality and not one.oracle]
+        for at in range(len(found[0].curve.points)):
+            adjusted = metrics.holm([found[k].curve.points[at].gain.p for k in family])
+            corrected.update({(k, at): p for k, p in zip(family, adjusted, strict=True)})
+    return [
+        replace(one, p_holm=tuple(corrected.get((k, at)) for at in range(len(one.curve.points))))
+        for k, one in enumerate(found)
+    ]
