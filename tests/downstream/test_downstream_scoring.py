@@ -1,0 +1,127 @@
+"""Scores of samples: those of evaluate's passes, ties and gaps told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet
+from palate.downstream.policies import Sample
+from palate.downstream.samples import Samples
+from palate.downstream.scoring import SampledRows, score_samples
+from palate.errors import UsageError
+from palate.evaluation import Options
+from palate.records import Judgement, PreferencePair, Scores, Settings, Traits
+
+
+def rows(n: int = 2) -> PairSet:
+    return PairSet("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Tea {k}?", chosen="yes",
+                       rejected="no")
+        for k in range(n)
+    ))  # fmt: skip
+
+
+def of(*texts: tuple[str, ...]) -> Samples:
+    ids = tuple(f"r{k}" for k in range(len(texts)))
+    return Samples("p", ids, tuple(tuple(Sample(one) for one in own) for own in texts))
+
+
+class Lengths:
+    """Scores by length; remembers how many slates and candidates it was asked for."""
+
+    traits = Traits(fingerprint="lengths")
+
+    def __init__(self):
+        self.asked: list[int] = []
+
+    def score(self, slates):
+        for k, slate in enumerate(slates):
+            self.asked.append(len(slate.candidates))
+            values = tuple(None if "?" in text else float(len(text)) for text in slate.candidates)
+            reasons = tuple("asks back" if value is None else None for value in values)
+            yield k, Scores(values=values, reasons=reasons if None in values else ())
+
+
+class Longer:
+    """A judge that likes length, and cannot tell where a text holds an x."""
+
+    traits = Traits(fingerprint="longer")
+
+    def judge(self, slates):
+        for k, slate in enumerate(slates):
+            first, second = slate.candidates
+            if "x" in first + second:
+                yield k, Judgement(margin=None, orders=(None, None), reason="unreadable")
+            else:
+                margin = float(len(first) - len(second))
+                yield k, Judgement(margin=margin, orders=(margin, margin))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    scorer, judge = Lengths(), Longer()
+    kinds = {"lengths": scorer, "longer": judge}
+    monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: kinds[text])
+    return scorer, judge
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_every_sample_has_its_own_score_and_a_slate_is_read_whole(made, n):
+    texts = tuple("y" * (k + 1) for k in range(n))
+    found = score_samples("lengths", of(texts, texts[::-1]), rows(), root=None)
+    np.testing.assert_array_equal(found.values, [np.arange(1, n + 1), np.arange(n, 0, -1)])
+    assert made[0].asked == [n, n], "one slate a row, each text once"
+
+
+def test_repeated_texts_share_a_score_empties_are_last_and_gaps_are_told(made):
+    found = score_samples(
+        "lengths", of(("aa", "", "aa", "why?"), ("b", "ccc", " ", "dd")), rows(), root=None
+    )
+    np.testing.assert_array_equal(found.values[0], [2, 2 - 2, 2, np.nan])
+    assert found.values[1, 2] < 1
+    assert found.reasons == {"asks back": 1}
+
+
+def test_a_judge_compares_every_two_and_what_it_cannot_read_has_no_score(made):
+    found = score_samples("longer", of(("a", "bbb", "ccccc"), ("a", "bb", "x")), rows(), root=None)
+    np.testing.assert_allclose(found.values[0], [-3.0, 0.0, 3.0])
+    np.testing.assert_allclose(found.values[1], [-1.0, 1.0, np.nan])
+    assert found.reasons == {"unreadable": 1}
+
+
+def test_a_second_call_computes_nothing(made, tmp_path):
+    samples = of(("a", "bb", "ccc"), ("d", "ee", "ffff"))
+    first = score_samples("lengths", samples, rows(), root=tmp_path)
+    asked = list(made[0].asked)
+    again = score_samples("lengths", samples, rows(), root=tmp_path)
+    assert made[0].asked == asked
+    np.testing.assert_array_equal(first.values, again.values)
+    assert first.folder == again.folder
+
+
+def test_samples_of_other_rows_are_refused(made):
+    with pytest.raises(UsageError, match="samples of other rows than those of teas"):
+        score_samples("lengths", of(("a", "b")), rows(2), root=None)
+
+
+def test_a_real_scorer_gives_what_each_text_alone_gets(tiny):
+    texts = ("hot tea", "cold coffee is good", "a cat")
+    scorer = f"likelihood:{tiny.model()}"
+    options = Options(Settings(dtype="float32"))
+    whole = score_samples(scorer, of(texts, texts), rows(), root=None, options=options)
+    for k, text in enumerate(texts):
+        alone = score_samples(scorer, of((text,), (text,)), rows(), root=None, options=options)
+        np.testing.assert_allclose(whole.values[:, k], alone.values[:, 0], atol=1e-4)
+
+
+def test_couples_cover_every_text_once_or_twice():
+    for n in range(1, 9):
+        base = score_rows(n)
+        seen = [index for _, i, j in base.couples for index in (i, j)]
+        assert set(seen) == set(range(n))
+        assert len(base.couples) == (n + 1) // 2
+
+
+def score_rows(n: int) -> SampledRows:
+    return SampledRows(None, of(tuple(f"t{k}" for k in range(n))), every_two=False)  # type: ignore[arg-type]
