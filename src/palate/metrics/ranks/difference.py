@@ -11,17 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
-from palate.metrics.estimates import ROUNDING
+from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.ranks.agreement import figures_of
 from palate.metrics.ranks.over_items import Replicates, deviations, range_over_items
 from palate.metrics.ranks.over_scorers import DRAWS, NO_RANGE, Range, range_over_scorers
 from palate.metrics.ranks.statistics import RBO_P, Gain, Statistic, statistics
 
 SWAP_EXACT_UP_TO = 12
+JOIN_DRAWS = 20_000
 
 Three = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -63,14 +65,10 @@ def agreement_differences(
     share of exchanges with ``|Δ*| ≥ |Δ|``, all 2ⁿ up to 12 scorers, else
     ``(1 + hits) / (1 + draws)`` over seeded ones. It needs at least six scorers to reach 0.05.
 
-    The intervals (Zou 2007) join those of the two agreements s₁ and s₂, with ends l and u:
-
-    ```
-    low  = Δ - √((s₁ - l₁)² + (u₂ - s₂)² - 2c (s₁ - l₁)(u₂ - s₂))
-    high = Δ + √((u₁ - s₁)² + (s₂ - l₂)² - 2c (u₁ - s₁)(s₂ - l₂))
-    ```
-
-    c is the correlation of s₁ and s₂: over scorers that of sets of n scorers drawn from a Gaussian
+    The intervals join those of the two agreements. With ends l and u around s, an agreement is
+    taken as ``s + g (u - s)/1.96`` for g ≥ 0 and ``s + g (s - l)/1.96`` below, g standard normal;
+    the interval is the 2.5 to 97.5 % range of the first minus the second, where the two g have the
+    correlation of the two agreements: over scorers that of sets of n scorers drawn from a Gaussian
     copula with the three observed τ's, over items that under draws of users.
 
     Args:
@@ -227,11 +225,14 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
 
 
 def _joined(values: tuple[float, float], ends: list[Range], c: float) -> Range:
-    s1, s2 = values
-    l1, u1, l2, u2 = ends[0].low, ends[0].high, ends[1].low, ends[1].high
-    if l1 is None or u1 is None or l2 is None or u2 is None:
-        return NO_RANGE
-    down1, up1, down2, up2 = (max(0.0, d) for d in (s1 - l1, u1 - s1, s2 - l2, u2 - s2))
-    low = math.sqrt(max(0.0, down1**2 + up2**2 - 2 * c * down1 * up2))
-    high = math.sqrt(max(0.0, up1**2 + down2**2 - 2 * c * up1 * down2))
-    return Range(s1 - s2 - low, s1 - s2 + high)
+    g = np.random.default_rng(0).standard_normal((2, JOIN_DRAWS))
+    g[1] = c * g[0] + math.sqrt(max(0.0, 1 - c * c)) * g[1]
+    sides = []
+    for value, end, shock in zip(values, ends, g, strict=True):
+        if end.low is None or end.high is None:
+            return NO_RANGE
+        up, down = max(0.0, end.high - value), max(0.0, value - end.low)
+        sides.append(value + shock * np.where(shock > 0, up, down) / float(ndtri(1 - TAIL)))
+    low, high = np.quantile(sides[0] - sides[1], [TAIL, 1 - TAIL]).tolist()
+    difference = values[0] - values[1]
+    return Range(min(low, difference), max(high, difference))

@@ -3,7 +3,14 @@
 Noise in the figures can only blur a ranking, so measured agreement is lower than true agreement,
 and draws of users add their noise a second time: no percentile of them covers. So the noise is
 taken out instead. From figures without each user the jackknife gives every scorer i the 2 × 2
-covariance N_i of its two figures; what users do to all scorers alike is taken out first. Then
+covariance N_i of its two figures, what users do to all scorers alike taken out first. Each side is
+put on the smooth monotone scale on which its figures are about normal, N_i by its slope there:
+
+```
+z(x) = Φ⁻¹(mean_j Φ((x - x_j)/h)),   h = max(0.35 sd, √ mean noise variance)
+```
+
+so that two figures that rise together, in whatever curve, lie on a line. On that scale
 
 ```
 true figures     (a_i, b_i) ~ N(mean, T_r),   T_r = [[s_a², r s_a s_b], [r s_a s_b, s_b²]]
@@ -12,7 +19,8 @@ s_a² = var(x) - mean N_i[0, 0], at least var(x)/50;   s_b² alike
 r    = sin(π τ / 2) with every τ in [-1, 1] equally likely beforehand
 ```
 
-and the interval is the 2.5 to 97.5 % range of the statistic of (a, b) given (x, y).
+and the interval is the 2.5 to 97.5 % range of the statistic of (a, b) given (x, y). The noise of
+two scorers counts as independent once the shared part is out.
 """
 
 from __future__ import annotations
@@ -21,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
@@ -31,6 +40,8 @@ from palate.metrics.ranks.statistics import Statistic
 GRID = 81
 LARGEST_R = 0.99999
 LEAST_SIGNAL = 0.02
+SMOOTHING = 0.35
+SCALE_POINTS = 801
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,11 +156,14 @@ def true_figures(
 ) -> tuple[FloatArray, FloatArray]:
     """Draw the true figures of all scorers given the measured ones, each of shape (draws, n)."""
     rng = np.random.default_rng(seed)
-    measured = np.stack([x - x.mean(), y - y.mean()], axis=-1)
+    scales = _Scale(x, variances[0]), _Scale(y, variances[1])
+    placed = np.stack([scale.placed for scale in scales], axis=-1)
+    slope_x, slope_y = (scale.slope for scale in scales)
     spread = np.empty((x.size, 2, 2))
-    spread[:, 0, 0], spread[:, 1, 1] = variances[0], variances[1]
-    spread[:, 0, 1] = spread[:, 1, 0] = variances[2]
-    prior = _priors(x, y, variances)
+    spread[:, 0, 0], spread[:, 1, 1] = variances[0] * slope_x**2, variances[1] * slope_y**2
+    spread[:, 0, 1] = spread[:, 1, 0] = variances[2] * slope_x * slope_y
+    mean = placed.mean(axis=0)
+    measured, prior = placed - mean, _priors(placed, spread)
     total = prior + spread
     inverse = np.linalg.inv(total)
     distance = np.einsum("ni,gnij,nj->g", measured, inverse, measured)
@@ -157,26 +171,40 @@ def true_figures(
     weight = np.exp(log_weight - log_weight.max())
     drawn = rng.choice(GRID, size=draws, p=weight / weight.sum())
     gain = prior @ inverse
-    centre = np.einsum("gnij,nj->gni", gain, measured)
+    centre = mean + np.einsum("gnij,nj->gni", gain, measured)
     root = _root(prior - gain @ prior)
     shocks = rng.standard_normal((draws, x.size, 2))
     figures = centre[drawn] + np.einsum("bnij,bnj->bni", root[drawn], shocks)
-    return figures[..., 0], figures[..., 1]
+    return scales[0].back(figures[..., 0]), scales[1].back(figures[..., 1])
 
 
-def _priors(
-    x: FloatArray, y: FloatArray, variances: tuple[FloatArray, FloatArray, FloatArray]
-) -> FloatArray:
+class _Scale:
+    """The scale z of this module: where each figure lies on it, its slope, the way back."""
+
+    def __init__(self, figures: FloatArray, noise: FloatArray) -> None:
+        h = max(SMOOTHING * float(figures.std(ddof=1)), float(np.sqrt(noise.mean())))
+        # Eight bandwidths beyond the ends no draw falls off, and Φ⁻¹ is still finite.
+        self._figures = np.linspace(figures.min() - 8 * h, figures.max() + 8 * h, SCALE_POINTS)
+        below = ndtr((self._figures[:, None] - figures) / h).mean(axis=1)
+        above = ndtr((figures - self._figures[:, None]) / h).mean(axis=1)
+        self._z = np.where(below < above, ndtri(below), -ndtri(above))
+        self.placed = np.interp(figures, self._figures, self._z)
+        self.slope = np.interp(figures, self._figures, np.gradient(self._z, self._figures))
+
+    def back(self, z: FloatArray) -> FloatArray:
+        """Figures at the places z."""
+        return np.interp(z, self._z, self._figures)
+
+
+def _priors(placed: FloatArray, spread: FloatArray) -> FloatArray:
     # T_r for every r of the grid, shape (grid, 1, 2, 2).
     tau = np.linspace(-1.0, 1.0, GRID)
     r = np.clip(np.sin(np.pi * tau / 2), -LARGEST_R, LARGEST_R)
-    s_a, s_b = (
-        np.sqrt(max(np.var(side, ddof=1) - own.mean(), LEAST_SIGNAL * np.var(side, ddof=1)))
-        for side, own in ((x, variances[0]), (y, variances[1]))
-    )
+    seen = placed.var(axis=0, ddof=1)
+    signal = np.maximum(seen - np.einsum("nii->i", spread) / len(spread), LEAST_SIGNAL * seen)
     prior = np.empty((GRID, 1, 2, 2))
-    prior[:, 0, 0, 0], prior[:, 0, 1, 1] = s_a**2, s_b**2
-    prior[:, 0, 0, 1] = prior[:, 0, 1, 0] = r * s_a * s_b
+    prior[:, 0, 0, 0], prior[:, 0, 1, 1] = signal
+    prior[:, 0, 0, 1] = prior[:, 0, 1, 0] = r * np.sqrt(signal.prod())
     return prior
 
 

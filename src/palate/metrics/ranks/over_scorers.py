@@ -28,7 +28,7 @@ from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.ranks.statistics import Statistic
 
 FISHER_END = 6.0
-STEPS = 16
+STEPS = 12
 DRAWS = 2_000
 
 

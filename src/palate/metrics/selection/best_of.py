@@ -50,7 +50,7 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
     counts = usable(s, g)
     for n in np.unique(counts[counts > 0]).tolist():
         rows = np.flatnonzero(counts == n)
-        ranked = np.stack([_in_score_order(s[q], g[q]) for q in rows])
+        ranked = _in_score_order(s[rows], g[rows], n)
         for k, weights in _weights(n, min(n, max(wanted))):
             for column in np.flatnonzero(np.equal(wanted, k)).tolist():
                 values[rows, column] = ranked[:, n - weights.size :] @ weights
@@ -104,12 +104,17 @@ def sizes(ks: Sequence[int], n: int) -> list[int]:
     return [int(k) for k in ks]
 
 
-def _in_score_order(s: FloatArray, g: FloatArray) -> FloatArray:
-    # Gold values by rising score, each replaced by the mean of its tie.
-    there = ~np.isnan(s + g)
-    _, where, counts = np.unique(s[there], return_inverse=True, return_counts=True)
-    means = np.bincount(where, weights=g[there]) / counts
-    return np.repeat(means, counts)
+def _in_score_order(s: FloatArray, g: FloatArray, n: int) -> FloatArray:
+    # Gold values of the n usable samples by rising score, each the mean of its tie.
+    s = np.where(np.isnan(g), np.nan, s)
+    order = np.argsort(s, axis=1, kind="stable")[:, :n]
+    s, g = np.take_along_axis(s, order, axis=1), np.take_along_axis(g, order, axis=1)
+    starts = np.ones(s.shape, dtype=bool)
+    starts[:, 1:] = s[:, 1:] != s[:, :-1]
+    tie = np.cumsum(starts.ravel()) - 1
+    means = np.bincount(tie, weights=g.ravel()) / np.bincount(tie)
+    ranked: FloatArray = means[tie].reshape(s.shape)
+    return ranked
 
 
 def _weights(n: int, most: int) -> Iterator[tuple[int, FloatArray]]:
