@@ -4,11 +4,10 @@ from palate.metrics.selection.best_of import best_of, usable
 from palate.metrics.selection.bounds import kl_bound, win_rate_bound
 from palate.metrics.selection.curves import (
     BestOfCurve,
-    BestOfDifference,
     BestOfPoint,
     best_of_curve,
-    best_of_differences,
 )
+from palate.metrics.selection.differences import BestOfDifference, best_of_differences
 from palate.metrics.selection.overoptimisation import OverOptimisation, k_of, over_optimisation
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length, sums
 from palate.metrics.clustered import effective_units, user_mean
@@ -65,16 +65,6 @@ class BestOfCurve:
     """Samples without a gold value."""
 
 
-@dataclass(frozen=True, slots=True)
-class BestOfDifference:
-    """One k of the difference between two scorers on the same samples."""
-
-    k: int
-    solid: bool
-    difference: Estimate
-    """Gold value of the first's pick minus that of the second's; p by sign flips of users."""
-
-
 def best_of_curve(
     scores: ArrayLike,
     gold: ArrayLike,
@@ -109,11 +99,11 @@ def best_of_curve(
     s, g = samples(scores, gold)
     same_length(gold=g, users=users)
     wanted = sorted(set(sizes(ks, s.shape[1])))
-    lo, hi = _range(g, bounds)
+    lo, hi = gold_range(g, bounds)
     counts = usable(s, g)
     kept = counts >= wanted[-1]
     own = np.where(np.isnan(s), np.nan, g)
-    of_kept = _users_of(users, kept)
+    of_kept = users_of(users, kept)
     best, oracle, worst, one = (
         best_of(by[kept], own[kept], wanted_or_one)
         for by, wanted_or_one in ((s, wanted), (own, wanted), (-own, wanted), (s, [1]))
@@ -128,7 +118,7 @@ def best_of_curve(
                 solid=2 * k <= least,
                 best=_level(best[:, i], of_kept, (lo, hi)),
                 oracle=_level(oracle[:, i], of_kept, (lo, hi)),
-                gain=_moved(gained, of_kept, hi - lo, seed),
+                gain=moved_by(gained, of_kept, hi - lo, seed),
                 headroom=_headroom(
                     gained, oracle[:, i] - one[:, 0], worst[:, i] - one[:, 0], of_kept
                 ),
@@ -147,63 +137,18 @@ def best_of_curve(
     )
 
 
-def best_of_differences(
-    first: ArrayLike,
-    second: ArrayLike,
-    gold: ArrayLike,
-    users: Ids,
-    ks: Sequence[int],
-    *,
-    bounds: Bounds | None = UNIT,
-    seed: int = 0,
-) -> tuple[BestOfDifference, ...]:
-    """Difference of two scorers at each k, paired by question on the same samples.
-
-    Only samples that both scored count, for both, so that neither gains by what it left unscored;
-    only questions with max(ks) of them.
-
-    Args:
-        first: scores of the one, shape (questions, N).
-        second: scores of the other on the same samples.
-        gold: quality of each sample, same shape.
-        users: the user of each question.
-        ks: sizes, each in 1 … N.
-        bounds: range of the gold values, or None.
-        seed: of the sign flips.
-
-    Raises:
-        UsageError: for a k that is not in 1 … N.
-        ValueError: for unequal shapes, an infinite value or one out of bounds.
-
-    Example:
-        >>> gold = [[0, 1, 0.5], [1, 0, 0.2], [0.3, 0.6, 0]]
-        >>> d = best_of_differences(gold, [[0, 0, 0]] * 3, gold, ["a", "b", "c"], [1, 3])
-        >>> [round(one.difference.value, 3) for one in d]
-        [0.0, 0.467]
-    """
-    a, g = samples(first, gold)
-    b, _ = samples(second, gold)
-    same_length(gold=g, users=users)
-    wanted = sorted(set(sizes(ks, a.shape[1])))
-    lo, hi = _range(g, bounds)
-    g = np.where(np.isnan(a + b), np.nan, g)
-    counts = usable(a, g)
-    kept = counts >= wanted[-1]
-    least = int(counts[kept].min()) if kept.any() else 0
-    moved = best_of(a[kept], g[kept], wanted) - best_of(b[kept], g[kept], wanted)
-    of_kept = _users_of(users, kept)
-    return tuple(
-        BestOfDifference(k, 2 * k <= least, _moved(moved[:, i], of_kept, hi - lo, seed))
-        for i, k in enumerate(wanted)
-    )
-
-
-def _users_of(users: Ids, kept: np.typing.NDArray[np.bool_]) -> IntArray:
+def users_of(users: Ids, kept: NDArray[np.bool_]) -> IntArray:
+    """Codes of the users of the questions that are kept."""
     codes, _ = id_codes(users)
     return codes[kept]
 
 
-def _range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
+def gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
+    """Return the bounds, or for None such as nothing reaches.
+
+    Raises:
+        ValueError: for a gold value out of bounds.
+    """
     known = gold[~np.isnan(gold)]
     if bounds is None:
         # So wide that nothing is ever clipped, and of the size of the values.
@@ -225,10 +170,11 @@ def _level(values: FloatArray, users: IntArray, bounds: Bounds) -> Estimate:
     return replace(estimate, p=None)
 
 
-def _moved(values: FloatArray, users: IntArray, width: float, seed: int) -> Estimate:
-    estimate = user_mean(np.clip(values, -width, width), users, null=0.0, bounds=(-width, width))
-    if not values.size:
-        return estimate
+def moved_by(values: FloatArray, users: IntArray, width: float, seed: int) -> Estimate:
+    """Mean of differences in [-width, width] by user, p by sign flips of the users' sums."""
+    # What rounding leaves of equal values is no difference, and must not be tested as one.
+    values = np.where(np.abs(values) <= ROUNDING * width, 0.0, np.clip(values, -width, width))
+    estimate = user_mean(values, users, null=0.0, bounds=(-width, width))
     return replace(estimate, p=sign_flip_test(values, users, seed=seed))
 
 
