@@ -1,0 +1,28 @@
+"""How well one ranking of scorers foretells another, and how little a few scorers can show."""
+
+from palate.metrics.ranks.agreement import RankAgreement, rank_agreement
+from palate.metrics.ranks.chance import Chance
+from palate.metrics.ranks.difference import AgreementDifference, agreement_differences
+from palate.metrics.ranks.over_items import Replicates
+from palate.metrics.ranks.over_scorers import Range
+from palate.metrics.ranks.planning import scorers_needed, tau_covariance, tau_variance
+from palate.metrics.ranks.resolution import Resolution, critical_tau, resolution
+from palate.metrics.ranks.statistics import Statistic, statistics
+
+__all__ = [
+    "AgreementDifference",
+    "Chance",
+    "Range",
+    "RankAgreement",
+    "Replicates",
+    "Resolution",
+    "Statistic",
+    "agreement_differences",
+    "critical_tau",
+    "rank_agreement",
+    "resolution",
+    "scorers_needed",
+    "statistics",
+    "tau_covariance",
+    "tau_variance",
+]

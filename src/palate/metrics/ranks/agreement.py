@@ -1,0 +1,110 @@
+"""How well one ranking of scorers foretells another, by five statistics and with all doubts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from palate.errors import UsageError
+from palate.metrics.arrays import FloatArray, same_length, vector
+from palate.metrics.ranks.chance import Chance, chance
+from palate.metrics.ranks.over_items import Replicates, range_over_items
+from palate.metrics.ranks.over_scorers import NO_RANGE, Range, range_over_scorers
+from palate.metrics.ranks.statistics import RBO_P, Gain, statistics
+
+LEAST_SCORERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RankAgreement:
+    """One statistic of one ranking against another."""
+
+    statistic: str
+    """``kendall``, ``spearman``, ``weighted``, ``rbo`` or ``ndcg``."""
+    setting: str | None
+    """What must be said with it: RBO's p, NDCG's gain, the weights of the weighted τ."""
+    value: float | None
+    """None where a side ranks nothing and the statistic needs it to."""
+    n: int
+    """Scorers."""
+    chance: Chance
+    """What random rankings get, and the p-value against them."""
+    over_scorers: Range
+    """95 % interval for other scorers drawn like these, measured alike."""
+    over_items: Range
+    """95 % interval for these scorers, measured without noise; none without replicates."""
+
+
+def rank_agreement(
+    figures: ArrayLike,
+    downstream: ArrayLike,
+    *,
+    replicates: Replicates | None = None,
+    rbo_p: float = RBO_P,
+    gain: Gain = "shifted",
+    seed: int = 0,
+    draws: int = 9_999,
+) -> tuple[RankAgreement, ...]:
+    """Kendall's τ-b, Spearman's ρ, weighted τ, RBO and NDCG of two rankings of n ≥ 3 scorers.
+
+    Args:
+        figures: what a benchmark says of each scorer, shape (n,), higher is better.
+        downstream: the quality that it should foretell, shape (n,).
+        replicates: both with one user at a time left out, for the interval over items.
+        rbo_p: persistence of RBO; the first ten ranks hold 86 % of the weight at 0.9.
+        gain: of NDCG: ``shifted``, ``rank`` or ``exponential``.
+        seed: of random rankings and of the intervals' draws.
+        draws: random rankings beyond 8 scorers.
+
+    Raises:
+        UsageError: for fewer than three scorers, a figure that is not finite, replicates of
+            another shape, ``rbo_p`` outside of (0, 1) or an unknown gain.
+        ValueError: for columns of unequal length.
+
+    Example:
+        >>> found = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
+        >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in found[:2]]
+        [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
+    """
+    x, y = figures_of(figures, downstream)
+    found = []
+    for statistic in statistics(rbo_p=rbo_p, gain=gain):
+        value = float(statistic(x, y)[0])
+        over_items = NO_RANGE
+        if replicates is not None:
+            over_items = range_over_items(statistic, x, y, replicates, seed=seed)
+        found.append(
+            RankAgreement(
+                statistic=statistic.name,
+                setting=statistic.setting,
+                value=None if math.isnan(value) else value,
+                n=x.size,
+                chance=chance(statistic, x, y, seed=seed, draws=draws),
+                over_scorers=range_over_scorers(statistic, x, y, seed=seed),
+                over_items=over_items,
+            )
+        )
+    return tuple(found)
+
+
+def figures_of(figures: ArrayLike, downstream: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Both columns as vectors, refused where a ranking cannot be made of them.
+
+    Raises:
+        UsageError: for fewer than three scorers or a figure that is not finite.
+        ValueError: for columns of unequal length.
+    """
+    x, y = vector(figures), vector(downstream)
+    same_length(figures=x, downstream=y)
+    if x.size < LEAST_SCORERS:
+        raise UsageError(f"{x.size} scorers; a rank agreement needs at least {LEAST_SCORERS}")
+    missing = np.flatnonzero(~np.isfinite(x + y))
+    if missing.size:
+        raise UsageError(
+            f"scorer {int(missing[0])} (counted from 0) has a figure that is not finite; "
+            "leave out scorers without both figures"
+        )
+    return x, y

@@ -1,0 +1,133 @@
+"""What a comparison of two rankings of n scorers can show at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from palate.errors import UsageError
+from palate.metrics.arrays import FloatArray
+from palate.metrics.estimates import ROUNDING
+from palate.metrics.ranks.chance import EXACT_UP_TO, all_orders
+from palate.metrics.ranks.over_scorers import Population, Range, range_over_scorers
+from palate.metrics.ranks.statistics import Statistic, statistics
+
+MOST_RESOLVED = 200
+DETECTION_DRAWS = 10_000
+SHOWN_AT = (0.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a comparison of two rankings of n scorers can show, untied and two-sided."""
+
+    n: int
+    smallest_p: float
+    """2/n!: the p of a perfect τ or ρ."""
+    critical_tau: float | None
+    """Smallest |τ| with p ≤ alpha; None where even a perfect ranking has a larger p."""
+    critical_rho: float | None
+    """The same for Spearman's ρ; None also beyond 8 scorers, where orders are not enumerated."""
+    detectable_tau: float | None
+    """True τ that reaches the critical one with the given power."""
+    intervals: tuple[tuple[float, Range], ...]
+    """95 % interval over scorers at the possible τ's nearest to 0, 0.5 and 1."""
+
+
+def resolution(n: int, *, alpha: float = 0.05, power: float = 0.8, seed: int = 0) -> Resolution:
+    """Say what n scorers can show: smallest p, critical and detectable τ, width of intervals.
+
+    Args:
+        n: scorers, 3 to 200.
+        alpha: two-sided level of the test.
+        power: chance of finding the detectable τ.
+        seed: of the simulated scorers.
+
+    Raises:
+        UsageError: for n, alpha or power outside of their range.
+
+    Example:
+        >>> six = resolution(6)
+        >>> round(six.smallest_p, 4), round(six.critical_tau, 3), round(six.critical_rho, 3)
+        (0.0028, 0.867, 0.886)
+    """
+    if not 3 <= n <= MOST_RESOLVED:
+        raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")
+    if not (0 < power < 1 and 0 < alpha < 1):
+        raise UsageError("power and alpha must be in (0, 1)")
+    kendall, spearman = statistics()[:2]
+    critical = critical_tau(n, alpha=alpha)
+    return Resolution(
+        n=n,
+        smallest_p=min(1.0, 2 / math.factorial(n)),
+        critical_tau=critical,
+        critical_rho=_critical_by_enumeration(spearman, n, alpha),
+        detectable_tau=_detectable(kendall, n, critical, power, seed),
+        intervals=tuple(_interval_at(kendall, n, tau, seed) for tau in SHOWN_AT),
+    )
+
+
+def critical_tau(n: int, *, alpha: float = 0.05) -> float | None:
+    """Smallest |τ| of n untied scorers with exact two-sided p ≤ alpha; None where there is none.
+
+    Exact at any n: the numbers of orders with 0, 1, … inversions are the coefficients of
+    ``Π_{j ≤ n} (1 + q + … + q^(j - 1))``.
+
+    Example:
+        >>> critical_tau(4), critical_tau(5), round(critical_tau(10), 3)
+        (None, 1.0, 0.511)
+    """
+    share = np.ones(1)
+    for j in range(2, n + 1):
+        share = np.convolve(share, np.full(j, 1 / j))
+    pairs = share.size - 1
+    # P(|τ| ≥ τ_d) for d = 0, 1, … inversions, counted from both ends.
+    tail = 2 * np.cumsum(share[: (pairs + 1) // 2])
+    possible = np.flatnonzero(tail <= alpha * (1 + ROUNDING))
+    return 1 - 2 * int(possible[-1]) / pairs if possible.size else None
+
+
+def _critical_by_enumeration(statistic: Statistic, n: int, alpha: float) -> float | None:
+    if n > EXACT_UP_TO:
+        return None
+    figures = np.arange(float(n))
+    values = np.sort(np.abs(statistic(figures[all_orders(n)], figures)))
+    p = 1 - np.searchsorted(values, values - ROUNDING) / values.size
+    reached = values[p <= alpha * (1 + ROUNDING)]
+    return float(reached[0]) if reached.size else None
+
+
+def _detectable(
+    kendall: Statistic, n: int, critical: float | None, power: float, seed: int
+) -> float | None:
+    if critical is None:
+        return None
+    figures = np.arange(float(n))
+    draws = max(1_000, min(DETECTION_DRAWS, DETECTION_DRAWS * 400 // n**2))
+    population = Population(figures, figures, seed=seed, draws=draws)
+    low, high = 0.0, 1.0
+    while high - low > 1e-3:
+        tau = (low + high) / 2
+        found = kendall(*population.draws(math.sin(math.pi * tau / 2)))
+        reached = float(np.mean(found >= critical - ROUNDING)) >= power
+        low, high = (low, tau) if reached else (tau, high)
+    return high
+
+
+def _interval_at(kendall: Statistic, n: int, tau: float, seed: int) -> tuple[float, Range]:
+    figures = np.arange(float(n))
+    other = _with_inversions(n, round((1 - tau) * n * (n - 1) / 4))
+    found = float(kendall(figures, other)[0])
+    return found, range_over_scorers(kendall, figures, other, seed=seed)
+
+
+def _with_inversions(n: int, inversions: int) -> FloatArray:
+    # Puts the largest that is left as far forward as the inversions allow.
+    order: list[float] = []
+    for value in range(n):
+        back = min(inversions, value)
+        order.insert(value - back, float(value))
+        inversions -= back
+    return np.array(order)

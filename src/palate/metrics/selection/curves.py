@@ -1,0 +1,202 @@
+"""The curve of best-of-k over k, with what the best possible scorer and chance would get.
+
+All points of a curve rest on the same questions: those with at least max(ks) usable samples.
+Otherwise the curve could rise or fall by losing questions. Those left out are counted; ask for
+smaller ks to keep more of them. Intervals and tests are by user, over questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length, sums
+from palate.metrics.clustered import effective_units, user_mean
+from palate.metrics.estimates import ROUNDING, UNIT, Estimate, Spread, interval, nothing
+from palate.metrics.paired import sign_flip_test
+from palate.metrics.selection.best_of import best_of, samples, sizes, usable
+from palate.metrics.selection.bounds import kl_bound, win_rate_bound
+
+Bounds = tuple[float, float]
+UNBOUNDED_BY = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfPoint:
+    """One k of a curve."""
+
+    k: int
+    solid: bool
+    """True up to half the samples of the poorest question; beyond, subsets overlap so much that
+    the value rests on few independent ones (at k = N on one): draw it dashed."""
+    best: Estimate
+    """Gold value of the scorer's pick; no p."""
+    oracle: Estimate
+    """Gold value of the best of k by gold itself; no p."""
+    gain: Estimate
+    """``best`` minus the mean sample, paired; p by sign flips of the users' sums."""
+    headroom: Estimate
+    """Share of the oracle's gain that the scorer's is, ``Σ_q (E_k - E_1) / Σ_q (O_k - E_1)``;
+    None where the oracle gains nothing, as at k = 1."""
+    kl_bound: float
+    win_rate_bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfCurve:
+    """A scorer's curve with its counts."""
+
+    points: tuple[BestOfPoint, ...]
+    """By rising k."""
+    random: Estimate
+    """One sample drawn blindly: the mean gold value, the same at every k."""
+    n_questions: int
+    """Questions under the curve."""
+    n_left_out: int
+    """Questions with fewer than max(ks) usable samples."""
+    n_samples: int
+    """Samples of all questions, usable or not."""
+    n_unscored: int
+    """Samples without a score."""
+    n_without_gold: int
+    """Samples without a gold value."""
+
+
+def best_of_curve(
+    scores: ArrayLike,
+    gold: ArrayLike,
+    users: Ids,
+    ks: Sequence[int],
+    *,
+    bounds: Bounds | None = UNIT,
+    seed: int = 0,
+) -> BestOfCurve:
+    """Curve of the gold value of the best of k samples, with the user jackknife interval.
+
+    Args:
+        scores: shape (questions, N); NaN where unscored.
+        gold: quality of each sample, same shape, within ``bounds``; NaN where unknown.
+        users: the user of each question.
+        ks: sizes, each in 1 … N.
+        bounds: range of the gold values, to which intervals are clipped; None for a scale
+            without ends, as a reward model's.
+        seed: of the sign flips.
+
+    Raises:
+        UsageError: for a k that is not in 1 … N.
+        ValueError: for unequal shapes, an infinite value or one out of bounds.
+
+    Example:
+        >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
+        >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].solid
+        (0.5, [0.5, 0.667], True)
+        >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
+        (0.833, 0.5)
+    """
+    s, g = samples(scores, gold)
+    same_length(gold=g, users=users)
+    wanted = sorted(set(sizes(ks, s.shape[1])))
+    lo, hi = gold_range(g, bounds)
+    counts = usable(s, g)
+    kept = counts >= wanted[-1]
+    own = np.where(np.isnan(s), np.nan, g)
+    of_kept = users_of(users, kept)
+    best, oracle, worst, one = (
+        best_of(by[kept], own[kept], wanted_or_one)
+        for by, wanted_or_one in ((s, wanted), (own, wanted), (-own, wanted), (s, [1]))
+    )
+    least = int(counts[kept].min()) if kept.any() else 0
+    points = []
+    for i, k in enumerate(wanted):
+        gained = best[:, i] - one[:, 0]
+        points.append(
+            BestOfPoint(
+                k=k,
+                solid=2 * k <= least,
+                best=_level(best[:, i], of_kept, (lo, hi)),
+                oracle=_level(oracle[:, i], of_kept, (lo, hi)),
+                gain=moved_by(gained, of_kept, hi - lo, seed),
+                headroom=_headroom(
+                    gained, oracle[:, i] - one[:, 0], worst[:, i] - one[:, 0], of_kept
+                ),
+                kl_bound=kl_bound(k),
+                win_rate_bound=win_rate_bound(k),
+            )
+        )
+    return BestOfCurve(
+        points=tuple(points),
+        random=_level(one[:, 0], of_kept, (lo, hi)),
+        n_questions=int(kept.sum()),
+        n_left_out=int((~kept).sum()),
+        n_samples=s.size,
+        n_unscored=int(np.isnan(s).sum()),
+        n_without_gold=int(np.isnan(g).sum()),
+    )
+
+
+def users_of(users: Ids, kept: NDArray[np.bool_]) -> IntArray:
+    """Codes of the users of the questions that are kept."""
+    codes, _ = id_codes(users)
+    return codes[kept]
+
+
+def gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
+    """Return the bounds, or for None such as nothing reaches.
+
+    Raises:
+        ValueError: for a gold value out of bounds.
+    """
+    known = gold[~np.isnan(gold)]
+    if bounds is None:
+        # So wide that nothing is ever clipped, and of the size of the values.
+        size = max(1.0, float(np.abs(known).max())) if known.size else 1.0
+        return -UNBOUNDED_BY * size, UNBOUNDED_BY * size
+    lo, hi = bounds
+    if not lo < hi or bool(np.any((known < lo) | (known > hi))):
+        raise ValueError(f"expected gold values in [{lo:g}, {hi:g}]; give the scale's own bounds")
+    return lo, hi
+
+
+def _level(values: FloatArray, users: IntArray, bounds: Bounds) -> Estimate:
+    if not values.size:
+        return nothing()
+    lo, hi = bounds
+    # No value is a hypothesis here: one that the mean does not have gives no point interval.
+    null = lo if float(values.mean()) > lo + ROUNDING * (hi - lo) else hi
+    estimate = user_mean(np.clip(values, lo, hi), users, null=null, bounds=bounds)
+    return replace(estimate, p=None)
+
+
+def moved_by(values: FloatArray, users: IntArray, width: float, seed: int) -> Estimate:
+    """Mean of differences in [-width, width] by user, p by sign flips of the users' sums."""
+    # What rounding leaves of equal values is no difference, and must not be tested as one.
+    values = np.where(np.abs(values) <= ROUNDING * width, 0.0, np.clip(values, -width, width))
+    estimate = user_mean(values, users, null=0.0, bounds=(-width, width))
+    return replace(estimate, p=sign_flip_test(values, users, seed=seed))
+
+
+def _headroom(gained: FloatArray, room: FloatArray, depth: FloatArray, users: IntArray) -> Estimate:
+    """Ratio of sums by the user jackknife; a user's weight is their share of the room.
+
+    It cannot be over 1, nor under what picking the worst would get.
+    """
+    codes, names = id_codes(users)
+    n, units = gained.size, len(names)
+    total = float(room.sum())
+    if not total > ROUNDING * max(1.0, float(np.abs(room).max(initial=0.0))):
+        return Estimate(None, None, None, n, units)
+    value = float(gained.sum()) / total
+    tops, rooms = sums(codes, gained, units), sums(codes, room, units)
+    left = total - rooms
+    variance = None
+    if units > 1 and bool(np.all(left > ROUNDING * total)):
+        moved = (gained.sum() - tops) / left - value
+        variance = (units - 1) / units * float(moved @ moved)
+    constant = bool(np.abs(gained - value * room).max() <= ROUNDING * total)
+    spread = Spread(variance, effective_units(np.maximum(rooms, 0.0)), constant)
+    lowest = min(0.0, float(depth.sum()) / total)
+    value = min(1.0, max(lowest, value))
+    return interval(value, spread, n=n, n_units=units, null=0.0, bounds=(lowest, 1.0))

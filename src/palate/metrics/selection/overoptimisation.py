@@ -1,0 +1,150 @@
+"""Where picking by a scorer stops helping: Gao, Schulman and Hilton's curve of best-of-n.
+
+With d = √(log k - (k - 1)/k), the gold value gained over one sample is fitted by
+
+```
+R(d) = d (α - β d)         peak at d* = α / (2β),  R(d*) = α² / (4β)
+```
+
+by least squares (arXiv 2210.10760, section 3). The fit is linear in the gains, so α and β are
+means over questions of numbers per question, and have the user jackknife interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from palate.errors import UsageError
+from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length
+from palate.metrics.clustered import user_mean
+from palate.metrics.estimates import Estimate
+from palate.metrics.selection.best_of import best_of, samples, sizes, usable
+from palate.metrics.selection.bounds import kl_bound
+
+Peak = Literal["within", "beyond", "start", "none"]
+
+UNBOUNDED_BY = 1e3
+LARGEST_D = 26.0
+
+
+@dataclass(frozen=True, slots=True)
+class OverOptimisation:
+    """The fitted curve and its peak."""
+
+    alpha: Estimate
+    """Slope at d = 0, gold units per √nat; p against 0."""
+    beta: Estimate
+    """How fast it bends; only where its interval lies above 0 is over-optimisation shown."""
+    ks: tuple[int, ...]
+    """The sizes it was fitted on."""
+    residual: float
+    """Root mean square of what the curve leaves of the mean gains."""
+    peak: Peak
+    """``within`` the fitted ks; ``beyond`` them, an extrapolation; at the ``start``, where the
+    first step already loses; ``none`` where the curve does not bend down."""
+    peak_d: float | None
+    """d*; None without a peak."""
+    peak_k: float | None
+    """k with that d; not an integer. None without a peak, or beyond e^600."""
+    peak_gain: float | None
+    """R(d*)."""
+    n_left_out: int
+    """Questions with fewer than max(ks) usable samples."""
+
+
+def over_optimisation(
+    scores: ArrayLike, gold: ArrayLike, users: Ids, ks: Sequence[int] | None = None
+) -> OverOptimisation:
+    """Fit R(d) = d(α - βd) to the gains of best-of-k over one sample.
+
+    Args:
+        scores: shape (questions, N); NaN where unscored.
+        gold: quality of each sample, same shape; NaN where unknown.
+        users: the user of each question.
+        ks: sizes to fit on, weighted equally; k = 1 says nothing and is passed over. By default
+            up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part of the curve.
+
+    Raises:
+        UsageError: for a k that is not in 1 … N, fewer than two ks above 1, or no question with
+            max(ks) usable samples.
+        ValueError: for unequal shapes or an infinite value.
+
+    Example:
+        >>> import numpy as np
+        >>> gold = np.random.default_rng(0).normal(size=(200, 64))
+        >>> fit = over_optimisation(gold, gold, list(range(200)))
+        >>> round(fit.alpha.value, 2), round(fit.beta.value, 2), fit.peak
+        (1.27, -0.01, 'none')
+    """
+    s, g = samples(scores, gold)
+    same_length(gold=g, users=users)
+    wanted = _default_ks(s.shape[1]) if ks is None else sorted(set(sizes(ks, s.shape[1])) - {1})
+    if len(wanted) < 2:
+        raise UsageError("two parameters need at least two sizes above 1 (N of 6 or more)")
+    kept = usable(s, g) >= wanted[-1]
+    if not kept.any():
+        raise UsageError(f"no question has {wanted[-1]} samples with a score and a gold value")
+    values = best_of(s[kept], g[kept], [1, *wanted])
+    gains = values[:, 1:] - values[:, :1]
+    d = np.sqrt([kl_bound(k) for k in wanted])
+    design = np.stack([d, -(d**2)], axis=1)
+    by_question = gains @ np.linalg.pinv(design).T
+    codes = id_codes(users)[0][kept]
+    alpha, beta = by_question.mean(axis=0).tolist()
+    rest = gains.mean(axis=0) - design @ np.array([alpha, beta])
+    peak = _peak(alpha, beta, float(d[-1]))
+    peak_d = None if peak == "none" else 0.0 if peak == "start" else alpha / (2 * beta)
+    return OverOptimisation(
+        alpha=_estimate(by_question[:, 0], codes),
+        beta=_estimate(by_question[:, 1], codes),
+        ks=tuple(wanted),
+        residual=float(np.sqrt(np.mean(rest**2))),
+        peak=peak,
+        peak_d=peak_d,
+        peak_k=None if peak_d is None else k_of(peak_d),
+        peak_gain=None if peak_d is None else peak_d * (alpha - beta * peak_d),
+        n_left_out=int((~kept).sum()),
+    )
+
+
+def k_of(d: float) -> float | None:
+    """Return the k whose KL bound is d²: ``log k - (k - 1)/k = d²``; None beyond e^600.
+
+    Example:
+        >>> round(k_of(math.sqrt(kl_bound(16))), 6), k_of(0.0)
+        (16.0, 1.0)
+    """
+    if d <= 0:
+        return 1.0
+    target = d * d
+    if target > 598:
+        return None
+    log_k = brentq(lambda t: t + math.expm1(-t) - target, 0.0, target + 1.0, xtol=1e-12)
+    return math.exp(float(log_k))
+
+
+def _default_ks(n: int) -> list[int]:
+    half = n // 2
+    if half < 3:
+        raise UsageError(f"{n} samples a question are too few to fit a curve; sample at least 6")
+    return sorted({round(k) for k in np.geomspace(2, half, 16)})
+
+
+def _peak(alpha: float, beta: float, last: float) -> Peak:
+    if alpha <= 0:
+        return "start" if beta >= 0 else "none"
+    if beta <= 0:
+        return "none"
+    return "within" if alpha / (2 * beta) <= last else "beyond"
+
+
+def _estimate(values: FloatArray, users: IntArray) -> Estimate:
+    size = UNBOUNDED_BY * max(1.0, float(np.abs(values).max()))
+    return user_mean(values, users, null=0.0, bounds=(-size, size))

@@ -1,0 +1,152 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from palate.errors import UsageError
+from palate.metrics.ranks import Replicates, agreement_differences, statistics
+from palate.metrics.ranks.difference import _exchanges, _swap_p
+
+ALL = {s.name: s for s in statistics()}
+KENDALL = ALL["kendall"]
+THREE = st.integers(3, 6).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(0, 9), min_size=n, max_size=n)] * 3)
+)
+
+
+def by_enumeration(name: str, first, second, y) -> float:
+    a, b, y = rankdata(first), rankdata(second), np.array(y, dtype=float)
+    moved = []
+    for swap in itertools.product([False, True], repeat=len(y)):
+        one, two = np.where(swap, b, a), np.where(swap, a, b)
+        moved.append(float(ALL[name](one, y)[0]) - float(ALL[name](two, y)[0]))
+    sizes = np.abs(np.nan_to_num(moved))
+    return float(np.mean(sizes >= sizes[0] - 1e-9))
+
+
+@settings(max_examples=15)
+@given(THREE)
+def test_exact_p_tries_every_exchange(columns) -> None:
+    exchanged, exact = _exchanges(*np.array(columns, dtype=float), seed=0, draws=9)
+    assert exact
+    for name, statistic in ALL.items():
+        if np.isfinite([float(statistic(exchanged[i], exchanged[2])[0]) for i in (0, 1)]).all():
+            p = _swap_p(statistic, exchanged, exact=exact)
+            assert p == pytest.approx(by_enumeration(name, *columns))
+
+
+@settings(max_examples=4)
+@given(THREE)
+def test_exchanging_the_benchmarks_turns_the_sign(columns) -> None:
+    first, second, y = columns
+    there, back = agreement_differences(first, second, y), agreement_differences(second, first, y)
+    for a, b in zip(there, back, strict=True):
+        assert a.p == pytest.approx(b.p)
+        if a.value is not None and b.value is not None:
+            assert a.value == pytest.approx(-b.value)
+            assert a.value == pytest.approx((a.first or 0) - (a.second or 0))
+
+
+def test_one_benchmark_twice() -> None:
+    x, y = [1, 2, 3, 4, 5, 6], [1, 3, 2, 4, 6, 5]
+    for found in agreement_differences(x, x, y):
+        assert (found.value, found.p) == (0, 1)
+        assert found.over_scorers.low is not None
+        assert found.over_scorers.high is not None
+        # They move together, so nothing is left to doubt.
+        assert found.over_scorers.low == pytest.approx(0, abs=0.06)
+        assert found.over_scorers.high == pytest.approx(0, abs=0.06)
+
+
+def test_five_scorers_cannot_show_a_difference() -> None:
+    five = [1, 2, 3, 4, 5]
+    assert min(a.p for a in agreement_differences(five, five[::-1], five)) == 4 / 32
+    six = [1, 2, 3, 4, 5, 6]
+    assert min(a.p for a in agreement_differences(six, six[::-1], six)) == 2 / 64
+
+
+def test_drawn_exchanges_come_close_to_all() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(13.0)
+    first, second = y + rng.normal(0, 2, 13), y + rng.normal(0, 8, 13)
+
+    def p(a: np.ndarray, b: np.ndarray, c: np.ndarray, seed: int = 0) -> float:
+        exchanged, exact = _exchanges(a, b, c, seed=seed, draws=8_000)
+        assert not exact
+        return _swap_p(KENDALL, exchanged, exact=exact)
+
+    found, order = p(first, second, y), rng.permutation(13)
+    assert found == pytest.approx(by_enumeration("kendall", first, second, y), abs=0.01)
+    assert p(first[order], second[order], y[order]) == found
+    assert p(second, first, y) == found
+    assert p(first, second, y, seed=1) != found
+
+
+def test_a_benchmark_without_order_has_no_difference() -> None:
+    found = {a.statistic: a for a in agreement_differences([1] * 5, [1, 2, 3, 4, 5], range(5))}
+    assert (found["kendall"].first, found["kendall"].second) == (None, 1)
+    assert (found["kendall"].value, found["kendall"].p) == (None, None)
+    assert found["rbo"].value is not None
+    assert found["rbo"].over_scorers.low is None
+
+
+def test_items_shared_by_the_benchmarks_narrow_the_difference() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.linspace(0, 1, 12)
+    users = truth + rng.normal(0, 1.5, (60, 12))
+    nearly = users + rng.normal(0, 0.2, (60, 12))
+    x1, x2 = users.mean(axis=0), nearly.mean(axis=0)
+
+    def without(rows: np.ndarray) -> np.ndarray:
+        return (rows.sum(axis=0) - rows) / 59
+
+    both = (Replicates(without(users), None), Replicates(without(nearly), None))
+    apart = agreement_differences(x1, x2, truth, replicates=both)[0].over_items
+    paired = agreement_differences(x1, x2, truth, replicates=both, same_users=True)[0].over_items
+    assert (paired.high or 0) - (paired.low or 0) < 0.7 * ((apart.high or 0) - (apart.low or 0))
+    with pytest.raises(UsageError, match="60 and 30 replicates"):
+        agreement_differences(
+            x1, x2, truth, same_users=True,
+            replicates=(both[0], Replicates(without(nearly)[:30], None)),
+        )  # fmt: skip
+
+
+def test_bad_input() -> None:
+    with pytest.raises(UsageError, match="2 scorers"):
+        agreement_differences([1, 2], [1, 2], [1, 2])
+    with pytest.raises(ValueError, match="figures 4, downstream 3"):
+        agreement_differences([1, 2, 3], [1, 2, 3, 4], [1, 2, 3])
+
+
+def scorers(rng: np.random.Generator, n: int, r1: float, r2: float, r12: float) -> np.ndarray:
+    return rng.multivariate_normal(np.zeros(3), [[1, r12, r1], [r12, 1, r2], [r1, r2, 1]], size=n).T
+
+
+@pytest.mark.parametrize(("r", "between"), [(0.0, 0.0), (0.8, 0.64), (0.8, 0.95)])
+def test_level_of_the_exchange_test(r: float, between: float) -> None:
+    rng = np.random.default_rng(2)
+    worlds, hits = 500, 0
+    for _ in range(worlds):
+        exchanged, exact = _exchanges(*scorers(rng, 15, r, r, between), seed=0, draws=299)
+        hits += _swap_p(KENDALL, exchanged, exact=exact) <= 0.05
+    assert hits / worlds <= 0.08
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("r1", "r2", "between"), [(0.8, 0.8, 0.64), (0.9, 0.5, 0.45), (0.95, 0.7, 0.7)]
+)
+def test_interval_over_scorers_covers(r1: float, r2: float, between: float) -> None:
+    rng = np.random.default_rng(3)
+    truth = 2 / math.pi * (math.asin(r1) - math.asin(r2))
+    worlds, hits = 100, 0
+    for _ in range(worlds):
+        found = agreement_differences(*scorers(rng, 10, r1, r2, between))[0].over_scorers
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= truth <= found.high
+    assert hits / worlds >= 0.92, hits / worlds
