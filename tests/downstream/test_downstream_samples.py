@@ -119,9 +119,7 @@ def test_local_samples_depend_on_their_number_alone(tiny):
         (k, number): came
         for k, number, came in policy.draw([Wanted(one, tuple(range(6))) for one in prompts])
     }
-    some = {
-        (k, number): came for k, number, came in policy.draw([Wanted(prompts[1], (1, 4))])
-    }
+    some = {(k, number): came for k, number, came in policy.draw([Wanted(prompts[1], (1, 4))])}
     assert some == {(0, 1): whole[1, 1], (0, 4): whole[1, 4]}
     assert len({one.text for one in whole.values()}) > 6
 
@@ -142,7 +140,8 @@ def test_the_policy_may_be_shown_the_user_but_never_the_rubric():
 
 
 def test_samples_survive_the_disk(tmp_path):
-    found = Samples("p", ("r0", "r1"), ((Sample("é"), Sample("", True)), (Sample("b"), Sample("c"))))
+    texts = (Sample("é"), Sample("", True)), (Sample("b"), Sample("c"))
+    found = Samples("p", ("r0", "r1"), texts)
     found.save(tmp_path / "x" / "s.jsonl")
     again = load_samples(tmp_path / "x" / "s.jsonl", rows(2))
     assert again.of_row == found.of_row

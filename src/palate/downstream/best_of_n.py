@@ -135,7 +135,7 @@ def _picked(
 ) -> Picked:
     values, gold = scored.values, rated.values
     curve = best_of_curve(values, gold, users, ks, seed=seed)
-    fits = [k for k in ks if 1 < k and 2 * k <= gold.shape[1]]
+    fits = [k for k in ks if k > 1 and 2 * k <= gold.shape[1]]
     bend = None
     if len(fits) >= FIRST_FIT and curve.n_questions:
         bend = over_optimisation(values, gold, users, fits)

@@ -44,47 +44,54 @@ def rate_samples(
     """
     quality.check(pairs.pairs)
     store = ReplyCache(cache_folder() / "quality", "$PALATE_CACHE")
+    keys, answered = _asked(quality, samples, pairs)
     found: dict[str, Rated] = {}
-    places: list[list[str]] = []
-    missing: dict[str, Answered] = {}
-    for pair, own in zip(pairs.pairs, samples.of_row, strict=True):
-        row = digest(quality.fingerprint, _content(pair))
-        keys = [digest(row, one.text) for one in own]
-        places.append(keys)
-        for key, one in zip(keys, own, strict=True):
-            if key in found or key in missing:
-                continue
-            kept = store.get(key)
-            if kept is None:
-                missing[key] = Answered(pair, one.text)
-            else:
-                found[key] = Rated.model_validate(json.loads(kept))
-    waiting, total = list(missing), len(found) + len(missing)
-    outages: list[str] = []
-    for k, rated in quality.rate(list(missing.values())) if missing else ():
+    for key in answered:
+        kept = store.get(key)
+        if kept is not None:
+            found[key] = Rated.model_validate(json.loads(kept))
+    waiting = [key for key in answered if key not in found]
+    outages: set[str] = set()
+    for k, rated in quality.rate([answered[key] for key in waiting]) if waiting else ():
         found[waiting[k]] = rated
         if rated.outage:
-            outages.append(rated.reason or "no answer")
+            outages.add(rated.reason or "no answer")
         else:
             text = canonical_json(rated.model_dump(mode="json"))
             store.put(waiting[k], text.encode("utf-8", "surrogatepass"))
         if progress is not None:
-            progress(len(found), total)
+            progress(len(found), len(answered))
     if outages:
+        lost = sum(one.outage for one in found.values())
         raise EndpointError(
-            f"{quality.spec}: {len(outages)} of {total} answers were not rated "
-            f"({'; '.join(sorted(set(outages)))}); what came is kept, run the same command again"
+            f"{quality.spec}: {lost} of {len(answered)} answers were not rated "
+            f"({'; '.join(sorted(outages))}); what came is kept, run the same command again"
         )
-    rated = [[found[key] for key in keys] for keys in places]
+    values = np.full((len(samples.rows), samples.n), np.nan)
     reasons: dict[str, int] = {}
-    for own_rated in rated:
-        for one in own_rated:
-            if one.value is None:
-                reasons[one.reason or "no value"] = reasons.get(one.reason or "no value", 0) + 1
-    values = np.array(
-        [[np.nan if one.value is None else one.value for one in own] for own in rated], np.float64
-    ).reshape(len(samples.rows), samples.n)
+    for row, own in enumerate(keys):
+        for at, key in enumerate(own):
+            rated = found[key]
+            if rated.value is not None:
+                values[row, at] = rated.value
+            else:
+                reason = rated.reason or "no value"
+                reasons[reason] = reasons.get(reason, 0) + 1
     return SampleQuality(quality.spec, quality.surrogate, values, reasons)
+
+
+def _asked(
+    quality: Quality, samples: Samples, pairs: PairSet
+) -> tuple[list[list[str]], dict[str, Answered]]:
+    """Return the key of every sample, and each different (row, text) once."""
+    answered: dict[str, Answered] = {}
+    keys = []
+    for pair, own in zip(pairs.pairs, samples.of_row, strict=True):
+        row = digest(quality.fingerprint, _content(pair))
+        keys.append([digest(row, one.text) for one in own])
+        for key, one in zip(keys[-1], own, strict=True):
+            answered.setdefault(key, Answered(pair, one.text))
+    return keys, answered
 
 
 def _content(pair: PreferencePair) -> str:

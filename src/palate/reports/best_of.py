@@ -49,11 +49,9 @@ def best_of_tables(found: BestOf) -> list[Table]:
             ]
             for one in picked
         ]  # fmt: skip
-        best = picked[0].curve
-        rows.append(
-            [ORACLE, NONE, *(_level(p.oracle, solid=p.solid) for p in best.points), NONE, NONE, NONE]
-        )
-        rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in best.points), *[NONE] * 3])
+        points, rest = picked[0].curve.points, [NONE] * 3
+        rows.append([ORACLE, NONE, *(_level(p.oracle, solid=p.solid) for p in points), *rest])
+        rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in points), *rest])
         notes = [NOTE, f"gain and headroom at k = {found.ks[at]}. {HEADROOM} {BOUND}"]
         notes += [*_counts(found, picked, names), *([stands] if (stands := legend(names)) else [])]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))

@@ -1,0 +1,137 @@
+"""Best of n end to end, with a measure of quality that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet
+from palate.downstream import best_of_n, sizes_up_to
+from palate.downstream.policies import Sample
+from palate.downstream.quality import Rated
+from palate.downstream.rating import rate_samples
+from palate.downstream.samples import Samples
+from palate.errors import BenchmarkError, EndpointError, UsageError
+from palate.records import PreferencePair
+from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+
+class Longness:
+    """Quality: characters over a hundred; an empty answer is worth nothing."""
+
+    spec, fingerprint, needs, surrogate, details = "longness", "longness 1", (), True, {}
+
+    def __init__(self, down: int = 0) -> None:
+        self.asked, self.down = 0, down
+
+    def check(self, pairs):
+        if any(pair.question == "no rubric?" for pair in pairs):
+            raise BenchmarkError("1 of 1 rows has no rubric")
+
+    def rate(self, items):
+        for k, item in enumerate(items):
+            self.asked += 1
+            if self.asked <= self.down:
+                yield k, Rated(value=None, reason="down", outage=True)
+            elif item.response == "unreadable":
+                yield k, Rated(value=None, reason="unreadable reply")
+            else:
+                yield k, Rated(value=len(item.response) / 100)
+
+
+def world(n_rows: int = 12, n: int = 8, seed: int = 0) -> tuple[PairSet, Samples]:
+    stream = np.random.default_rng(seed)
+    pairs = PairSet("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Tea {k}?", chosen="yes",
+                       rejected="no")
+        for k in range(n_rows)
+    ))  # fmt: skip
+    own = tuple(
+        tuple(Sample("w" * int(stream.integers(1, 90))) for _ in range(n)) for _ in range(n_rows)
+    )
+    return pairs, Samples("file", tuple(pair.id for pair in pairs.pairs), own)
+
+
+def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_worst():
+    pairs, samples = world()
+    found = best_of_n(pairs, samples, ["longest", "shortest", "random"], qualities=[Longness()],
+                      root=None)  # fmt: skip
+    assert found.ks == (1, 2, 4, 8)
+    longest, shortest, random = found.picked
+    lengths = np.array([[len(one.text) / 100 for one in own] for own in samples.of_row])
+    for one in found.picked:
+        assert one.curve.points[0].best.value == pytest.approx(lengths.mean())
+    assert longest.curve.points[-1].best.value == pytest.approx(lengths.max(axis=1).mean())
+    assert shortest.curve.points[-1].best.value == pytest.approx(lengths.min(axis=1).mean())
+    assert longest.curve.points[2].headroom.value == pytest.approx(1.0)
+    assert longest.p_holm[2] < 0.01 < random.p_holm[2]
+    np.testing.assert_allclose(longest.by_row[:, -1], lengths.max(axis=1))
+
+
+def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
+    pairs, samples = world(2, 2)
+    held = Samples("file", samples.rows, (samples.of_row[0], (Sample("unreadable"), Sample("ab"))))
+    quality = Longness()
+    first = rate_samples(quality, held, pairs)
+    assert quality.asked == 4
+    assert np.isnan(first.values[1, 0])
+    assert first.reasons == {"unreadable reply": 1}
+    again = rate_samples(quality, held, pairs)
+    assert quality.asked == 4
+    np.testing.assert_array_equal(first.values, again.values)
+    found = best_of_n(pairs, held, ["longest"], qualities=[quality], root=None)
+    assert found.picked[0].curve.n_left_out == 1
+    notes = " ".join(best_of_tables(found)[0].notes)
+    assert "1 samples have no quality (1 unreadable reply)" in notes
+    assert "1 questions left out" in notes
+
+
+def test_an_outage_stops_and_what_came_is_kept():
+    pairs, samples = world(2, 2)
+    quality = Longness(down=1)
+    with pytest.raises(EndpointError, match=r"longness: 1 of 4 answers were not rated \(down\)"):
+        rate_samples(quality, samples, pairs)
+    rate_samples(quality, samples, pairs)
+    assert quality.asked == 5
+
+
+def test_impossible_wishes_are_refused_before_anything_is_computed():
+    pairs, samples = world(2, 4)
+    quality = Longness()
+    with pytest.raises(UsageError, match="best of 8: there are 4 samples a question"):
+        best_of_n(pairs, samples, ["longest"], qualities=[quality], ks=[1, 8], root=None)
+    with pytest.raises(UsageError, match="name a scorer"):
+        best_of_n(pairs, samples, [], qualities=[quality], root=None)
+    assert quality.asked == 0
+    bare = PairSet("bare", (pairs.pairs[0].model_copy(update={"question": "no rubric?"}),))
+    with pytest.raises(BenchmarkError, match="no rubric"):
+        best_of_n(bare, samples, ["longest"], qualities=[quality], root=None)
+
+
+def test_tables_picture_and_document(tmp_path):
+    pairs, samples = world(12, 12)
+    found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Longness()], root=None)
+    (table,) = best_of_tables(found)
+    assert "longness (a surrogate)" in table.title
+    assert table.columns[2:7] == [f"best of {k}" for k in (1, 2, 4, 8, 12)]
+    longest, random, best, bound = table.rows
+    assert longest[5].startswith("≈")
+    assert not longest[4].startswith("≈")
+    assert best[2:7] == longest[2:7]
+    assert bound[3] == "0.193"
+    said = best_of_json(found)
+    entry = said["downstream"][0]
+    assert entry["curve"]["points"][1]["gain"]["p_holm"] is not None
+    assert len(entry["by_row"]) == 12
+    assert said["samples"]["n"] == 12
+    plot_best_of(found, tmp_path / "b.png")
+    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_sizes_double_up_to_n():
+    assert [sizes_up_to(n) for n in (1, 2, 3, 16)] == [(1,), (1, 2), (1, 2, 3), (1, 2, 4, 8, 16)]
