@@ -7,7 +7,7 @@ covariance N_i of its two figures, what users do to all scorers alike taken out 
 put on the smooth monotone scale on which its figures are about normal, N_i by its slope there:
 
 ```
-z(x) = Φ⁻¹(mean_j Φ((x - x_j)/h)),   h = max(0.35 sd, √ mean noise variance)
+z(x) = Φ⁻¹(mean_j Φ((x - x_j)/h)),   h = max(0.25 sd, √ mean noise variance)
 ```
 
 so that two figures that rise together, in whatever curve, lie on a line. On that scale
@@ -15,8 +15,8 @@ so that two figures that rise together, in whatever curve, lie on a line. On tha
 ```
 true figures     (a_i, b_i) ~ N(mean, T_r),   T_r = [[s_a², r s_a s_b], [r s_a s_b, s_b²]]
 measured         (x_i, y_i) = (a_i, b_i) + noise,   noise ~ N(0, N_i)
-s_a² = var(x) - mean N_i[0, 0], at least var(x)/50;   s_b² alike
-r    = sin(π τ / 2) with every τ in [-1, 1] equally likely beforehand
+s_a, s_b from 0.1 to 1.3 times the standard deviation of x, of y;   r = sin(π τ / 2)
+beforehand every s_a, s_b in its range and every τ in [-1, 1] is equally likely
 ```
 
 and the interval is the 2.5 to 97.5 % range of the statistic of (a, b) given (x, y). The noise of
@@ -37,10 +37,10 @@ from palate.metrics.estimates import TAIL
 from palate.metrics.ranks.over_scorers import DRAWS, NO_RANGE, Range
 from palate.metrics.ranks.statistics import Statistic
 
-GRID = 81
+TAUS = 41
 LARGEST_R = 0.99999
-LEAST_SIGNAL = 0.02
-SMOOTHING = 0.35
+SCALES = np.linspace(0.1, 1.3, 9)
+SMOOTHING = 0.25
 SCALE_POINTS = 801
 
 
@@ -163,18 +163,19 @@ def true_figures(
     spread[:, 0, 0], spread[:, 1, 1] = variances[0] * slope_x**2, variances[1] * slope_y**2
     spread[:, 0, 1] = spread[:, 1, 0] = variances[2] * slope_x * slope_y
     mean = placed.mean(axis=0)
-    measured, prior = placed - mean, _priors(placed, spread)
+    measured, prior = placed - mean, _priors(placed)
     total = prior + spread
-    inverse = np.linalg.inv(total)
+    inverse, log_det = _inverse(total)
     distance = np.einsum("ni,gnij,nj->g", measured, inverse, measured)
-    log_weight = -(np.linalg.slogdet(total)[1].sum(axis=1) + distance) / 2
+    log_weight = -(log_det.sum(axis=1) + distance) / 2
     weight = np.exp(log_weight - log_weight.max())
-    drawn = rng.choice(GRID, size=draws, p=weight / weight.sum())
-    gain = prior @ inverse
-    centre = mean + np.einsum("gnij,nj->gni", gain, measured)
+    drawn = rng.choice(weight.size, size=draws, p=weight / weight.sum())
+    prior = prior[drawn]
+    gain = prior @ inverse[drawn]
+    centre = mean + np.einsum("bnij,nj->bni", gain, measured)
     root = _root(prior - gain @ prior)
     shocks = rng.standard_normal((draws, x.size, 2))
-    figures = centre[drawn] + np.einsum("bnij,bnj->bni", root[drawn], shocks)
+    figures = centre + np.einsum("bnij,bnj->bni", root, shocks)
     return scales[0].back(figures[..., 0]), scales[1].back(figures[..., 1])
 
 
@@ -196,16 +197,27 @@ class _Scale:
         return np.interp(z, self._z, self._figures)
 
 
-def _priors(placed: FloatArray, spread: FloatArray) -> FloatArray:
-    # T_r for every r of the grid, shape (grid, 1, 2, 2).
-    tau = np.linspace(-1.0, 1.0, GRID)
-    r = np.clip(np.sin(np.pi * tau / 2), -LARGEST_R, LARGEST_R)
-    seen = placed.var(axis=0, ddof=1)
-    signal = np.maximum(seen - np.einsum("nii->i", spread) / len(spread), LEAST_SIGNAL * seen)
-    prior = np.empty((GRID, 1, 2, 2))
-    prior[:, 0, 0, 0], prior[:, 0, 1, 1] = signal
-    prior[:, 0, 0, 1] = prior[:, 0, 1, 0] = r * np.sqrt(signal.prod())
+def _priors(placed: FloatArray) -> FloatArray:
+    # T for every s_a, s_b and r, shape (grid, 1, 2, 2).
+    seen = placed.std(axis=0, ddof=1)
+    r = np.clip(np.sin(np.pi / 2 * np.linspace(-1.0, 1.0, TAUS)), -LARGEST_R, LARGEST_R)
+    s_a, s_b, r = (
+        axis.ravel() for axis in np.meshgrid(SCALES * seen[0], SCALES * seen[1], r, indexing="ij")
+    )
+    prior = np.empty((r.size, 1, 2, 2))
+    prior[:, 0, 0, 0], prior[:, 0, 1, 1] = s_a**2, s_b**2
+    prior[:, 0, 0, 1] = prior[:, 0, 1, 0] = r * s_a * s_b
     return prior
+
+
+def _inverse(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    # Of many symmetric 2 × 2 matrices at once: the inverses and the logarithms of determinants.
+    a, b, c = matrices[..., 0, 0], matrices[..., 1, 1], matrices[..., 0, 1]
+    determinant = a * b - c * c
+    inverse = np.empty_like(matrices)
+    inverse[..., 0, 0], inverse[..., 1, 1] = b / determinant, a / determinant
+    inverse[..., 0, 1] = inverse[..., 1, 0] = -c / determinant
+    return inverse, np.log(determinant)
 
 
 def _root(covariance: FloatArray) -> FloatArray:
