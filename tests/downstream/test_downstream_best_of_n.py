@@ -119,7 +119,7 @@ def test_tables_picture_and_document(tmp_path):
     (table,) = best_of_tables(found)
     assert "longness (a surrogate)" in table.title
     assert table.columns[2:7] == [f"best of {k}" for k in (1, 2, 4, 8, 12)]
-    longest, random, best, bound = table.rows
+    longest, _, best, bound = table.rows
     assert longest[5].startswith("≈")
     assert not longest[4].startswith("≈")
     assert best[2:7] == longest[2:7]

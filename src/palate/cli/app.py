@@ -19,6 +19,7 @@ from palate.cli.personal import adapt, add_methods
 from palate.cli.selfchecking import check_self
 from palate.cli.showing import show_pair
 from palate.cli.training import train
+from palate.cli.validity import validity
 from palate.errors import PalateError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command("list")(list_things)
 app.command("selfcheck")(check_self)
 app.command("bench")(bench)
 app.command("best-of-n")(best_of)
+app.command("validity")(validity)
 app.command("adapt")(adapt)
 app.command("learning-curve")(learning_curve)
 add_methods(train)

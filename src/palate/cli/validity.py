@@ -1,0 +1,42 @@
+"""palate validity: does a benchmark foretell what users get?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.console import show
+from palate.reports import Form
+from palate.reports.validity import plot_validity, validity_json, validity_tables
+from palate.runs import load_runs
+from palate.validity import METRICS, read_downstream
+from palate.validity import validity as measure
+
+
+def validity(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished benchmark runs.")],
+    downstream: Annotated[
+        list[Path],
+        typer.Option("-d", "--downstream", help="What best-of-n --format json printed; repeat."),
+    ],
+    k: Annotated[
+        int | None, typer.Option("-k", help="Best of how many; default half the samples.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help=f"One of {', '.join(METRICS)}; repeat.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
+    ] = None,
+    seed: flags.Seed = 0,
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """Rank agreement of benchmark figures with downstream quality, over three scorers or more."""
+    below = [one for path in downstream for one in read_downstream(path, k)]
+    found = measure(load_runs(runs), below, metrics=metric or METRICS, seed=seed)
+    show(validity_tables(found), form, validity_json(found))
+    if picture is not None:
+        plot_validity(found, picture)

@@ -1,0 +1,196 @@
+"""Validity as tables, pictures and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from scipy.stats import rankdata
+
+from palate.errors import UsageError
+from palate.metrics.ranks import RankAgreement
+from palate.reports.names import context_name, short_names
+from palate.reports.numbers import NONE, p_value, plain, with_interval
+from palate.reports.table import Table
+from palate.validity import Foretelling, Rival, Validity
+from palate.validity.foretelling import FEW
+
+NAMES = {"kendall": "Kendall τ-b", "spearman": "Spearman ρ", "weighted": "weighted τ",
+         "rbo": "RBO", "ndcg": "NDCG"}  # fmt: skip
+NOTE = (
+    "p: against random rankings of these scorers, all n! of them up to 8. over scorers: 95 % for "
+    "other scorers drawn like these; over items: for these scorers, the noise of users taken out."
+)
+CHANCE = "at random: mean and 95 % range that a random ranking gets."
+RIVAL_NOTE = (
+    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers. needed: scorers "
+    "that would tell two such τ apart with 80 % power."
+)
+
+
+def validity_tables(found: Validity) -> list[Table]:
+    """Return a table per measure of quality, one of differences, and what so few can show."""
+    tables = []
+    for quality, k in dict.fromkeys((one.quality, one.k) for one in found.foretellings):
+        some = [one for one in found.foretellings if (one.quality, one.k) == (quality, k)]
+        rows = [_row(one, agreement) for one in some for agreement in one.agreements]
+        ends = {5 * (at + 1) - 1 for at in range(len(some) - 1)}
+        notes = [NOTE, CHANCE, *_warnings(some), *(f"{few}: too few." for few in found.too_few)]
+        settings = dict.fromkeys(
+            f"{NAMES[a.statistic]}: {a.setting}"
+            for one in some
+            for a in one.agreements
+            if a.setting
+        )
+        notes.append("; ".join(settings) + ".")
+        columns = ["benchmark", "figure", "statistic", "n", "value", "over scorers", "over items",
+                   "p", "at random"]  # fmt: skip
+        title = f"foretelling best of {k} by {quality}"
+        tables.append(Table(title, columns, rows, notes, 3, frozenset(ends)))
+    if found.rivals:
+        tables.append(_rivals(found.rivals))
+    return tables
+
+
+def validity_json(found: Validity) -> dict[str, Any]:
+    """Return the document that `--format json` prints."""
+    return {
+        "schema": 1,
+        "kind": "validity",
+        "validity": [
+            {
+                **{name: value for name, value in one._asdict().items() if name not in OWN},
+                "contestants": [
+                    {"scorer": scorer, "context": context, "figure": x, "downstream": y}
+                    for (scorer, context), x, y in zip(
+                        one.contestants, one.figures, one.downstream, strict=True
+                    )
+                ],
+                "agreements": [asdict(agreement) for agreement in one.agreements],
+                "resolution": asdict(one.resolution),
+            }
+            for one in found.foretellings
+        ],
+        "differences": [
+            {**one._asdict(), "differences": [asdict(own) for own in one.differences]}
+            for one in found.rivals
+        ],
+        "too_few": list(found.too_few),
+    }
+
+
+OWN = {"contestants", "figures", "downstream", "agreements", "resolution"}
+
+
+def plot_validity(found: Validity, file: Path) -> None:
+    """Draw, per figure and quality, scatter (above) and rank slopes (below).
+
+    Raises `UsageError` without matplotlib, or where the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError("--plot needs pip install 'palate[plot]'") from error
+    some = found.foretellings
+    figure = Figure(figsize=(4.4 * len(some), 8.4), layout="constrained")
+    axes = figure.subplots(2, len(some), squeeze=False)
+    for at, one in enumerate(some):
+        _scatter(axes[0][at], one)
+        _slopes(axes[1][at], one)
+    try:
+        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: cannot be written ({error})") from error
+
+
+def _scatter(ax: Any, one: Foretelling) -> None:
+    tau = one.agreements[0]
+    ax.scatter(one.figures, one.downstream, s=22, color="C0", zorder=3)
+    for name, x, y in zip(_labels(one), one.figures, one.downstream, strict=True):
+        ax.annotate(name, (x, y), fontsize=6, xytext=(3, 3), textcoords="offset points")
+    ax.set_xlabel(f"{one.metric} on {one.benchmark}", fontsize=8)
+    ax.set_ylabel(f"best of {one.k}, {one.quality}", fontsize=8)
+    interval = with_interval(tau.value, tau.over_scorers.low, tau.over_scorers.high)
+    ax.set_title(f"τ = {interval}, n = {tau.n}", fontsize=9, loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _slopes(ax: Any, one: Foretelling) -> None:
+    left, right = rankdata(one.figures), rankdata(one.downstream)
+    for name, a, b in zip(_labels(one), left, right, strict=True):
+        ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
+        ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),
+                    textcoords="offset points")  # fmt: skip
+    ax.set_xlim(-0.9, 1.15)
+    ax.set_xticks([0, 1], [one.metric, f"best of {one.k}"], fontsize=8)
+    ax.set_yticks([])
+    ax.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _labels(one: Foretelling) -> list[str]:
+    names = short_names([scorer for scorer, _ in one.contestants])
+    several = len({context for _, context in one.contestants}) > 1
+    return [
+        f"{names[scorer]} · {context_name(context)}" if several else names[scorer]
+        for scorer, context in one.contestants
+    ]
+
+
+def _row(one: Foretelling, agreement: RankAgreement) -> list[str]:
+    over, items, luck = agreement.over_scorers, agreement.over_items, agreement.chance
+    return [
+        one.benchmark, one.metric, NAMES[agreement.statistic], str(agreement.n),
+        plain(agreement.value), _range(over.low, over.high), _range(items.low, items.high),
+        p_value(luck.p), NONE if luck.mean is None else f"{plain(luck.mean)} "
+        f"{_range(luck.low, luck.high)}",
+    ]  # fmt: skip
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return NONE if low is None or high is None else f"[{plain(low)}, {plain(high)}]"
+
+
+def _warnings(some: Sequence[Foretelling]) -> list[str]:
+    said = []
+    for n in dict.fromkeys(len(one.contestants) for one in some if len(one.contestants) < FEW):
+        shown = next(one.resolution for one in some if len(one.contestants) == n)
+        critical = (
+            "no ranking reaches p = 0.05"
+            if shown.critical_tau is None
+            else f"|τ| must reach {plain(shown.critical_tau)} for p ≤ 0.05"
+        )
+        detectable = (
+            ""
+            if shown.detectable_tau is None
+            else f", and only a true τ of {plain(shown.detectable_tau)} is found 8 times of 10"
+        )
+        said.append(f"WARNING: {n} scorers show little: {critical}{detectable}.")
+    return said
+
+
+def _rivals(rivals: Sequence[Rival]) -> Table:
+    rows = []
+    for one in rivals:
+        tau = one.differences[0]
+        rows.append(
+            [
+                _named(one.first),
+                _named(one.second),
+                one.quality,
+                str(one.n),
+                plain(tau.first),
+                plain(tau.second),
+                with_interval(tau.value, tau.over_scorers.low, tau.over_scorers.high, signed=True),
+                p_value(tau.p),
+                NONE if one.needed is None else f"{one.needed:,}",
+            ]
+        )
+    columns = ["first", "second", "quality", "n", "τ of the first", "of the second",
+               "difference [95 %]", "p", "needed"]  # fmt: skip
+    return Table("which figure foretells better (Kendall τ-b)", columns, rows, [RIVAL_NOTE], 3)
+
+
+def _named(side: tuple[str, str]) -> str:
+    return f"{side[1]} on {side[0]}"

@@ -1,0 +1,17 @@
+"""Does a benchmark foretell what users get? Rank agreement with downstream quality."""
+
+from palate.validity.downstream_file import Downstream, read_downstream
+from palate.validity.figures import METRICS, Figures, benchmark_figures
+from palate.validity.foretelling import Foretelling, Rival, Validity, validity
+
+__all__ = [
+    "METRICS",
+    "Downstream",
+    "Figures",
+    "Foretelling",
+    "Rival",
+    "Validity",
+    "benchmark_figures",
+    "read_downstream",
+    "validity",
+]

@@ -1,0 +1,121 @@
+"""One figure per scorer, with and without each user: what rankings are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import metrics
+from palate.errors import ComparisonError
+from palate.runs import Run, Verdicts
+from palate.specs import Spec
+
+Doubles = NDArray[np.float64]
+Contestant = tuple[str, str]
+"""Scorer and context, as canonical specs."""
+METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
+
+
+class Figures(NamedTuple):
+    """A mean over units (rows or couples) for one contestant, and the same without each user."""
+
+    value: float
+    without: Mapping[str, float]
+    """By user left out; a user without units leaves the value as it is."""
+
+
+class _Units(NamedTuple):
+    values: Doubles
+    """NaN where a unit does not count."""
+    users: tuple[NDArray[np.str_], ...]
+    """Of each unit: whose it is, or both whose it is."""
+
+
+def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figures]:
+    """Return what a benchmark's runs say of each contestant, by one of `METRICS`.
+
+    Only contestants that have the figure: accuracy of whole sets, mirrored accuracy and shift of
+    couples (raw margins), gains of contexts that show something and whose partner is there. Oracles
+    are left out.
+
+    Raises:
+        ComparisonError: for runs of several benchmarks, or of other rows.
+    """
+    names = {run.summary.benchmark for run in runs}
+    if len(names) > 1:
+        raise ComparisonError(f"validity: runs of several benchmarks ({', '.join(sorted(names))})")
+    mine = {(r.summary.scorer, r.summary.context): r for r in runs if not r.summary.oracle}
+    if len(mine) < sum(not run.summary.oracle for run in runs):
+        raise ComparisonError(
+            "validity: one scorer and context is there twice, with other settings; name run folders"
+        )
+    found = {}
+    for contestant, run in mine.items():
+        units = _units(run, metric, mine, contestant)
+        if units is not None and not np.isnan(units.values).all():
+            found[contestant] = _figures(units)
+    return found
+
+
+def _units(
+    run: Run, metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
+) -> _Units | None:
+    verdicts = run.verdicts
+    if metric == "accuracy":
+        return None if verdicts.mirrored else _Units(verdicts.values, (verdicts.users,))
+    if metric in ("mirrored accuracy", "shift"):
+        if not verdicts.mirrored:
+            return None
+        a, b = verdicts.couples.T
+        values = (
+            metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
+            if metric == "mirrored accuracy"
+            else metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
+        )
+        return _Units(values, (verdicts.users[a], verdicts.users[b]))
+    other = _partner(metric, runs, contestant)
+    return None if other is None else _gained(verdicts, other.verdicts, contestant)
+
+
+def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant) -> Run | None:
+    scorer, context = contestant
+    if context == "none":
+        return None
+    if metric == "gain":
+        return runs.get((scorer, "none"))
+    spec = Spec.parse(context)
+    if spec.options.get("of") == "stranger":
+        return None
+    stranger = spec.model_copy(update={"options": {**spec.options, "of": "stranger"}})
+    return runs.get((scorer, str(stranger)))
+
+
+def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> _Units:
+    if not ours.same_rows(theirs):
+        raise ComparisonError(f"validity: the runs of {contestant[0]} are of different rows")
+    apart = np.where(ours.own_words > 0, ours.values - theirs.values, np.nan)
+    if not ours.mirrored:
+        return _Units(apart, (ours.users,))
+    a, b = ours.couples.T
+    return _Units((apart[a] + apart[b]) / 2, (ours.users[a], ours.users[b]))
+
+
+def _figures(units: _Units) -> Figures:
+    counts = ~np.isnan(units.values)
+    values = units.values[counts]
+    total, n = float(values.sum()), len(values)
+    sums: dict[str, tuple[float, int]] = {}
+    for side in units.users:
+        names, codes = np.unique(side[counts], return_inverse=True)
+        held = np.bincount(codes, weights=values, minlength=len(names))
+        many = np.bincount(codes, minlength=len(names))
+        for name, own, count in zip(names.tolist(), held.tolist(), many.tolist(), strict=True):
+            before = sums.get(name, (0.0, 0))
+            sums[name] = before[0] + own, before[1] + count
+    without = {
+        name: (total - own) / (n - count) for name, (own, count) in sums.items() if count < n
+    }
+    return Figures(total / n, without)

@@ -1,0 +1,187 @@
+"""validity(runs, downstream) → how well each benchmark figure ranks what users get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from palate.errors import UsageError
+from palate.metrics.ranks import (
+    AgreementDifference,
+    RankAgreement,
+    Replicates,
+    Resolution,
+    agreement_differences,
+    rank_agreement,
+    resolution,
+    scorers_needed,
+)
+from palate.runs import Run
+from palate.validity.downstream_file import Downstream
+from palate.validity.figures import METRICS, Contestant, Figures, benchmark_figures
+
+LEAST = 3
+FEW = 10
+LARGEST_TAU = 0.95
+
+
+class Foretelling(NamedTuple):
+    """One figure of a benchmark against one measure of quality, over contestants with both."""
+
+    benchmark: str
+    metric: str
+    quality: str
+    k: int
+    contestants: tuple[Contestant, ...]
+    figures: tuple[float, ...]
+    downstream: tuple[float, ...]
+    agreements: tuple[RankAgreement, ...]
+    resolution: Resolution
+    """What so many scorers can show."""
+
+
+class Rival(NamedTuple):
+    """Two figures that should foretell the same quality, over the contestants that have both."""
+
+    first: tuple[str, str]
+    """Benchmark and metric."""
+    second: tuple[str, str]
+    quality: str
+    n: int
+    differences: tuple[AgreementDifference, ...]
+    needed: int | None
+    """Scorers that would tell the two observed τ apart; None where they are equal or extreme."""
+
+
+class Validity(NamedTuple):
+    """Everything `palate validity` prints."""
+
+    foretellings: tuple[Foretelling, ...]
+    rivals: tuple[Rival, ...]
+    too_few: tuple[str, ...]
+    """Figures that fewer than three contestants have, and how many do."""
+
+
+class _Side(NamedTuple):
+    benchmark: str
+    metric: str
+    figures: Mapping[Contestant, Figures]
+
+
+def validity(
+    runs: Sequence[Run],
+    downstream: Sequence[Downstream],
+    *,
+    metrics: Sequence[str] = METRICS,
+    seed: int = 0,
+) -> Validity:
+    """Compare what benchmark runs say of scorers with the quality of what these pick.
+
+    A contestant is a scorer under a context; runs and downstream results are matched by both specs.
+
+    Raises:
+        UsageError: for a metric that is not known, or where no figure has three contestants.
+        ComparisonError: for runs of other rows, or one contestant twice.
+    """
+    unknown = [one for one in metrics if one not in METRICS]
+    if unknown:
+        raise UsageError(f"validity: {unknown[0]}: expected one of {', '.join(METRICS)}")
+    by_benchmark: dict[str, list[Run]] = {}
+    for run in runs:
+        by_benchmark.setdefault(run.summary.benchmark, []).append(run)
+    sides = [
+        _Side(name, metric, benchmark_figures(own, metric))
+        for name, own in by_benchmark.items()
+        for metric in metrics
+    ]
+    found, rivals, few = [], [], []
+    for below in downstream:
+        able = []
+        for side in sides:
+            common = _common(side.figures, below.figures)
+            if len(common) < LEAST:
+                if common:
+                    few.append(f"{side.metric} on {side.benchmark}: {len(common)} contestants")
+                continue
+            able.append(side)
+            found.append(_foretelling(side, below, common, seed))
+        rivals += [
+            rival
+            for first, second in combinations(able, 2)
+            if (rival := _rival(first, second, below, seed)) is not None
+        ]
+    if not found:
+        raise UsageError(
+            f"validity: no figure has {LEAST} contestants with downstream results"
+            + (f" ({'; '.join(few)})" if few else "; are scorers and contexts spelt alike?")
+        )
+    return Validity(tuple(found), tuple(rivals), tuple(dict.fromkeys(few)))
+
+
+def _foretelling(
+    side: _Side, below: Downstream, common: Sequence[Contestant], seed: int
+) -> Foretelling:
+    x, y = _values(side.figures, common), _values(below.figures, common)
+    return Foretelling(
+        side.benchmark, side.metric, below.quality, below.k, tuple(common), tuple(x), tuple(y),
+        rank_agreement(x, y, replicates=_replicates(side, below, common), seed=seed),
+        resolution(len(common), seed=seed),
+    )  # fmt: skip
+
+
+def _rival(first: _Side, second: _Side, below: Downstream, seed: int) -> Rival | None:
+    common = [one for one in _common(first.figures, below.figures) if one in second.figures]
+    if len(common) < LEAST:
+        return None
+    ours, theirs = _values(first.figures, common), _values(second.figures, common)
+    found = agreement_differences(
+        ours, theirs, _values(below.figures, common),
+        replicates=(_replicates(first, below, common), _replicates(second, below, common)),
+        same_users=_users(first, common) == _users(second, common), seed=seed,
+    )  # fmt: skip
+    taus = found[0].first, found[0].second
+    needed = None
+    if None not in taus and taus[0] != taus[1] and max(map(abs, taus)) < LARGEST_TAU:  # type: ignore[arg-type]
+        needed = scorers_needed(*taus)  # type: ignore[arg-type]
+    return Rival(
+        (first.benchmark, first.metric), (second.benchmark, second.metric), below.quality,
+        len(common), found, needed,
+    )  # fmt: skip
+
+
+def _common(
+    first: Mapping[Contestant, Figures], second: Mapping[Contestant, Figures]
+) -> list[Contestant]:
+    return [one for one in first if one in second]
+
+
+def _values(figures: Mapping[Contestant, Figures], common: Sequence[Contestant]) -> list[float]:
+    return [figures[one].value for one in common]
+
+
+def _users(side: _Side | Downstream, common: Sequence[Contestant]) -> list[str]:
+    return sorted({user for one in common for user in side.figures[one].without})
+
+
+def _replicates(side: _Side, below: Downstream, common: Sequence[Contestant]) -> Replicates:
+    ours, theirs = _users(side, common), _users(below, common)
+    same = side.benchmark == below.benchmark
+    if same:
+        ours = theirs = sorted({*ours, *theirs})
+    return Replicates(
+        _without(side.figures, common, ours), _without(below.figures, common, theirs),
+        same_users=same and len(ours) > 1,
+    )  # fmt: skip
+
+
+def _without(
+    figures: Mapping[Contestant, Figures], common: Sequence[Contestant], users: Sequence[str]
+) -> np.ndarray | None:
+    if len(users) < 2:
+        return None
+    return np.array(
+        [[figures[one].without.get(user, figures[one].value) for one in common] for user in users]
+    )

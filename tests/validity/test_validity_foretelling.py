@@ -1,0 +1,208 @@
+"""Planted scorers: the order is found, figures without a user are what recomputing gives."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet, load_benchmark
+from palate.downstream import best_of_n
+from palate.downstream.policies import Sample
+from palate.downstream.quality import Rated
+from palate.downstream.samples import Samples
+from palate.errors import ComparisonError, DataError, UsageError
+from palate.evaluation import evaluate
+from palate.records import PreferencePair, Scores, Traits
+from palate.reports.best_of import best_of_json
+from palate.reports.validity import plot_validity, validity_json, validity_tables
+from palate.runs import Run
+from palate.seeding import rng
+from palate.validity import benchmark_figures, read_downstream, validity
+
+QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
+
+
+class Hazy:
+    """Scores an answer by its true quality and noise of its own."""
+
+    def __init__(self, name: str, noise: float) -> None:
+        self.name, self.noise = name, noise
+        self.traits = Traits(fingerprint=name, exact=True)
+
+    def score(self, slates):
+        for k, slate in enumerate(slates):
+            values = []
+            for text in slate.candidates:
+                stream = rng("hazy", self.name, slate.question[0].content, text)
+                values.append(QUALITIES[text] + self.noise * float(stream.normal()))
+            yield k, Scores(values=tuple(values))
+
+
+class True_:  # noqa: N801 - the truth
+    spec, fingerprint, needs, surrogate, details = "truth", "truth", (), False, {}
+
+    def check(self, pairs):
+        pass
+
+    def rate(self, items):
+        for k, item in enumerate(items):
+            yield k, Rated(value=QUALITIES[item.response])
+
+
+def world(n_rows: int, seed: int = 0) -> tuple[PairSet, Samples]:
+    stream = np.random.default_rng(seed)
+    names = list(QUALITIES)
+    rows, own = [], []
+    for k in range(n_rows):
+        worse, better = sorted(stream.choice(41, 2, replace=False).tolist())
+        rows.append(
+            PreferencePair(id=f"r{k}", user_id=f"u{k % 30}", question=f"Q{seed}.{k}?",
+                           chosen=names[better], rejected=names[worse])
+        )  # fmt: skip
+        own.append(tuple(Sample(names[j]) for j in stream.choice(41, 8, replace=False)))
+    pairs = PairSet("planted", tuple(rows))
+    return pairs, Samples("p", tuple(p.id for p in rows), tuple(own))
+
+
+@pytest.fixture
+def planted(tmp_path, monkeypatch):
+    """Return runs and a downstream file of so many scorers, the best first."""
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+    def make(n: int, n_rows: int = 240, seed: int = 0):
+        kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
+        monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: kinds[text])
+        pairs, samples = world(n_rows, seed)
+        runs = [evaluate(one, pairs, name=name, root=None) for name, one in kinds.items()]
+        found = best_of_n(pairs, samples, list(kinds), qualities=[True_()], root=None)
+        file = tmp_path / "down.json"
+        file.write_text(json.dumps(best_of_json(found)))
+        return runs, file
+
+    return make
+
+
+def test_twenty_planted_scorers_are_put_in_order(planted):
+    runs, file = planted(20)
+    found = validity(runs, read_downstream(file), metrics=["accuracy"])
+    (one,) = found.foretellings
+    tau, *_ = one.agreements
+    assert one.k == 4
+    assert tau.n == 20
+    assert tau.value >= 0.9
+    assert tau.chance.p < 0.001
+    assert tau.over_scorers.low > 0.7
+    assert tau.over_items.low is not None
+    assert one.downstream[0] > one.downstream[-1] + 0.1
+    text = "\n".join(validity_tables(found)[0].notes)
+    assert "WARNING" not in text
+
+
+def test_few_scorers_are_warned_of(planted):
+    runs, file = planted(6)
+    found = validity(runs, read_downstream(file), metrics=["accuracy"])
+    (table,) = validity_tables(found)
+    assert any(note.startswith("WARNING: 6 scorers show little: |τ| must reach 0.867")
+               for note in table.notes)  # fmt: skip
+    assert {row[2] for row in table.rows} >= {"Kendall τ-b", "RBO", "NDCG"}
+
+
+def test_figures_without_a_user_are_those_of_the_others(planted):
+    runs, file = planted(3, n_rows=60)
+    (name, context), figures = next(iter(benchmark_figures(runs, "accuracy").items()))
+    verdicts = runs[0].verdicts
+    assert (name, context) == ("hazy0", "none")
+    assert figures.value == pytest.approx(float(verdicts.values.mean()))
+    for user, value in figures.without.items():
+        assert value == pytest.approx(float(verdicts.values[verdicts.users != user].mean()))
+    below = read_downstream(file, 2)[0]
+    said = json.loads(file.read_text())
+    column = np.array([row[1] for row in said["downstream"][0]["by_row"]])
+    users = np.array(said["users"])
+    own = below.figures["hazy0", "none"]
+    assert own.value == pytest.approx(column.mean())
+    for user, value in own.without.items():
+        assert value == pytest.approx(column[users != user].mean())
+
+
+class Named:
+    """Gives the same scores as another scorer of palate's, by its own name."""
+
+    def __init__(self, tilt: float) -> None:
+        self.tilt = tilt
+        self.traits = Traits(fingerprint=f"named {tilt}", exact=True)
+
+    def score(self, slates):
+        for k, slate in enumerate(slates):
+            shown = " ".join(part.text for part in slate.shown)
+            yield k, Scores(values=tuple(
+                len(set(text.lower().split()) & set(shown.lower().split())) * self.tilt
+                + len(text) for text in slate.candidates
+            ))  # fmt: skip
+
+
+def test_gains_and_mirrors_are_those_of_the_summaries():
+    from palate.comparison import gains_of
+
+    pairs = load_benchmark("tasting")
+    runs: list[Run] = []
+    for tilt in (0.0, 5.0, 50.0):
+        for context in ("none", "profile:2", "profile:2?of=stranger"):
+            runs.append(evaluate(Named(tilt), pairs, context, name=f"named{tilt:g}", root=None))
+    by = {(g.scorer, g.context, g.kind): g for g in gains_of(runs)}
+    for metric, kind in (("gain", "gain"), ("identity gain", "identity")):
+        found = benchmark_figures(runs, metric)
+        own = {c: f for c, f in found.items() if "stranger" not in c[1]}
+        assert len(own) == 3
+        for (scorer, context), figures in own.items():
+            assert figures.value == pytest.approx(by[scorer, context, kind].value)
+    for metric in ("mirrored accuracy", "shift"):
+        for (scorer, context), figures in benchmark_figures(runs, metric).items():
+            run = next(r for r in runs
+                       if (r.summary.scorer, r.summary.context) == (scorer, context))  # fmt: skip
+            told = run.summary.mirrored_accuracy if metric != "shift" else run.summary.shift
+            assert figures.value == pytest.approx(told.value)
+    assert benchmark_figures(runs, "accuracy") == {}, "on mirrors that is mirrored accuracy"
+    with pytest.raises(ComparisonError, match="twice"):
+        benchmark_figures([*runs, runs[0]], "gain")
+
+
+def test_two_figures_are_compared_on_the_same_scorers(planted):
+    runs, file = planted(8)
+    other = [
+        Run(run.summary.model_copy(update={"benchmark": "elsewhere"}), turned.verdicts)
+        for run, turned in zip(runs, runs[::-1], strict=True)
+    ]
+    found = validity([*runs, *other], read_downstream(file), metrics=["accuracy"])
+    (rival,) = found.rivals
+    tau = rival.differences[0]
+    assert tau.first > 0.8
+    assert tau.second < -0.8
+    assert tau.p < 0.05
+    said = validity_json(found)
+    assert json.loads(json.dumps(said)) == json.loads(json.dumps(said))
+    assert said["differences"][0]["n"] == 8
+
+
+def test_the_picture_is_drawn(planted, tmp_path):
+    runs, file = planted(4, n_rows=40)
+    plot_validity(validity(runs, read_downstream(file)), tmp_path / "v.png")
+    assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_bad_input_is_one_clear_line(planted, tmp_path):
+    runs, file = planted(3, n_rows=40)
+    with pytest.raises(UsageError, match="has no best of 5"):
+        read_downstream(file, 5)
+    with pytest.raises(UsageError, match="no figure has 3 contestants"):
+        validity(runs[:2], read_downstream(file))
+    with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
+        validity(runs, read_downstream(file), metrics=["loudness"])
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"runs": []}')
+    with pytest.raises(DataError, match="no document of best-of-n"):
+        read_downstream(bad)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_downstream(tmp_path / "none.json")
