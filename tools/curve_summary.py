@@ -59,7 +59,7 @@ def _lead(point: dict[str, Any]) -> str:
         return "–"
     p = point["p_lead_holm"]
     shown = "<0.001" if p < 0.001 else f"{p:.3f}"
-    text = f"{found['value']:+.3f} [{found["low"]:.3f}, {found["high"]:.3f}] {shown}"
+    text = f"{found['value']:+.3f} [{found['low']:.3f}, {found['high']:.3f}] {shown}"
     return text.replace("-", "−")
 
 
