@@ -1,5 +1,6 @@
 """What models read and how their replies are read; wording lives in `templates/*.jinja`."""
 
+from palate.prompts.grading import aspect_prompt, parse_numbers, titles_prompt
 from palate.prompts.judging import (
     Form,
     Letter,
@@ -26,10 +27,12 @@ __all__ = [
     "Unreadable",
     "about",
     "as_text",
+    "aspect_prompt",
     "cut_to_fit",
     "example_text",
     "fitting_parts",
     "pair_prompt",
+    "parse_numbers",
     "parse_persona",
     "parse_plan",
     "parse_rating",
@@ -40,5 +43,6 @@ __all__ = [
     "prompt_hash",
     "rating_prompt",
     "render",
+    "titles_prompt",
     "without_thought",
 ]

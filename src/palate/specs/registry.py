@@ -31,10 +31,15 @@ def load(group: str, kind: str) -> Any:
     if kind not in points:
         near = get_close_matches(kind, points)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(points)}"
-        raise SpecError(f"unknown {group.removeprefix('palate.').rstrip('s')} {kind!r}; {hint}")
+        raise SpecError(f"unknown {_singular(group)} {kind!r}; {hint}")
     try:
         return points[kind].load()
     except (ImportError, AttributeError) as error:
         raise SpecError(
             f"{group}: {kind!r} ({points[kind].value}) cannot be loaded: {error}"
         ) from error
+
+
+def _singular(group: str) -> str:
+    noun = group.removeprefix("palate.")
+    return noun[:-3] + "y" if noun.endswith("ies") else noun.rstrip("s")

