@@ -18,9 +18,10 @@ COMMON_PAIRS = 200
 def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
     """Return each user's root mean square margin over a seeded set of 200 rows' pairs.
 
-    1 where it is 0 or nothing was scored.
+    1 where it is 0 or nothing was scored. A scorer to which a user's pairs are costly may say
+    `scale_pairs`: any set that all users share takes confidence out.
     """
-    common = _common(rows, seed)
+    common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
     users = sorted({pair.user_id for pair in rows.pairs})
     scales: dict[str, float] = {}
     of_key: dict[str | None, float] = {}
@@ -41,9 +42,9 @@ def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
     return scales
 
 
-def _common(rows: Rows, seed: int) -> list[Slate]:
+def _common(rows: Rows, seed: int, n: int) -> list[Slate]:
     # By content: which pairs are drawn must not depend on the file's order.
     ids = np.array([rows.bare(row).id for row in range(len(rows))], dtype="S64")
     names, first = np.unique(ids, return_index=True)
-    drawn = shuffled(range(len(names)), "scale", seed)[:COMMON_PAIRS]
+    drawn = shuffled(range(len(names)), "scale", seed)[:n]
     return [rows.bare(int(first[k])) for k in sorted(drawn)]

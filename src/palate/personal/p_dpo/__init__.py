@@ -1,0 +1,18 @@
+"""P-DPO: one language model with soft tokens per user, a reward model through its policy."""
+
+from palate.personal.p_dpo.adapting import adapt
+from palate.personal.p_dpo.folder import KIND, METHOD, STATE, USERS, PersonalPolicy, is_policy
+from palate.personal.p_dpo.training import Options, TrainedPolicy, train_p_dpo
+
+__all__ = [
+    "KIND",
+    "METHOD",
+    "STATE",
+    "USERS",
+    "Options",
+    "PersonalPolicy",
+    "TrainedPolicy",
+    "adapt",
+    "is_policy",
+    "train_p_dpo",
+]
