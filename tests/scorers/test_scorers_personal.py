@@ -107,7 +107,9 @@ def test_a_test_pair_is_never_learnt_from(folder, pairs):
 
 def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
     listed = [Choice(question=str(k), chosen="a", rejected="b") for k in range(8)]
-    two, other, five = (drawn(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0)))
+    two, other, five = (
+        drawn(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0))
+    )
     assert len(two) == len(other) == 2
     assert {c.question for c in two} < {c.question for c in five}
     assert two != other

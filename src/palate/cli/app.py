@@ -15,6 +15,7 @@ from palate.cli.evaluate import evaluate
 from palate.cli.learning import learning_curve
 from palate.cli.listing import list_things
 from palate.cli.personal import adapt, add_methods
+from palate.cli.personal_policy import train_policy
 from palate.cli.selfchecking import check_self
 from palate.cli.showing import show_pair
 from palate.cli.training import train
@@ -36,6 +37,7 @@ app.command("bench")(bench)
 app.command("adapt")(adapt)
 app.command("learning-curve")(learning_curve)
 add_methods(train)
+train.command("p-dpo")(train_policy)
 app.add_typer(train, name="train")
 
 

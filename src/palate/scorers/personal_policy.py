@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, cast
-
-import numpy as np
+from typing import Any, cast
 
 from palate.engines import Encoded
 from palate.errors import UsageError
 from palate.models import import_torch
 from palate.personal import UserStates
-from palate.personal.p_dpo import METHOD, STATE, PersonalPolicy, adapt
-from palate.personal.p_dpo.encoding import encode_choices
+from palate.personal.p_dpo import METHOD, STATE, FromChoices, FromFile, PersonalPolicy, Users
 from palate.prompts import prompt_hash, render
 from palate.records import Choice, Scores, Settings, Slate, Term, user_key
 from palate.scorers.autoregressive import Autoregressive
@@ -27,67 +24,6 @@ from palate.training.user_tokens import block, head, install, opening, uninstall
 
 AT_ONCE = 256
 """Slates scored with one table of users' tokens in place."""
-
-
-class Users(Protocol):
-    """Users with a state each."""
-
-    place: Mapping[str, int]
-    """Where each user's state stands."""
-
-    @property
-    def identity(self) -> str:
-        """Hash of what the states depend on."""
-        ...
-
-    @property
-    def offsets(self) -> np.ndarray:
-        """o_u of each (users × T × d)."""
-        ...
-
-    def n_too_long(self) -> int:
-        """Return how many choices were left out."""
-        ...
-
-
-class FromFile:
-    """States that `palate adapt` wrote."""
-
-    def __init__(self, states: UserStates) -> None:
-        self.place, self.identity, self.offsets = states.place, states.content, states.states[STATE]
-
-    def n_too_long(self) -> int:
-        """Return 0: the file does not say."""
-        return 0
-
-
-class FromChoices:
-    """States that are learnt when they are first needed: a finished run needs none."""
-
-    def __init__(
-        self,
-        policy: PersonalPolicy,
-        reference: Reference,
-        history: Mapping[str, Sequence[Choice]],
-        settings: Settings,
-    ) -> None:
-        self.policy, self.reference, self.settings = policy, reference, settings
-        self.history = history
-        self.place = {key: k for k, key in enumerate(history)}
-        said = {key: [choice.model_dump() for choice in own] for key, own in history.items()}
-        self.identity = digest("choices", said)
-
-    @cached_property
-    def offsets(self) -> np.ndarray:
-        """Learn o_u of each user, all in one job."""
-        found = adapt(self.policy, self.history, self.settings, self.reference)
-        return found.states[STATE]
-
-    def n_too_long(self) -> int:
-        """Return how many choices are longer than the window."""
-        text = LocalText(self.policy.policy, "causal", self.settings)
-        window = text.reader.window or float("inf")
-        return encode_choices(text.template, self.history, window - self.policy.tokens).n_too_long
 
 
 class UserLikelihood(Autoregressive):
@@ -158,7 +94,9 @@ class UserLikelihood(Autoregressive):
 
     def _with_table(self, slates: Sequence[Slate]) -> list[tuple[int, Scores]]:
         # Another scorer may share the loaded model, so the table is there while it is needed.
-        offsets = self.users.offsets if self.users is not None else self.policy.prior().states[STATE]
+        offsets = (
+            self.users.offsets if self.users is not None else self.policy.prior().states[STATE]
+        )
         torch, model = import_torch(), self.local.model.model
         install(model, torch.from_numpy(self.policy.generic), torch.from_numpy(offsets))
         try:
@@ -280,16 +218,20 @@ class PersonalPolicyScorer:
         self.models: tuple[Autoregressive, ...] = (own, other)
         self.terms = tuple(Term(model) for model in self.models)
         prints = [model.traits.fingerprint for model in self.models]
+        details = {
+            "method": METHOD,
+            "model": self.policy.fingerprint,
+            "tokens": self.policy.tokens,
+            "policy": own.traits.details,
+            "taken off": other.traits.details,
+        }
         self.traits = own.traits.model_copy(
             update={
                 "fingerprint": digest(METHOD, self.policy.beta, *prints),
                 "log_odds": not self.minus,
-                "details": {
-                    "method": METHOD, "model": self.policy.fingerprint, "tokens": self.policy.tokens,
-                    "policy": own.traits.details, "taken off": other.traits.details,
-                },
+                "details": details,
             }
-        )  # fmt: skip
+        )
 
 
 def _unloaded(text: LocalText) -> LocalText:

@@ -96,7 +96,10 @@ def tune_preferences(
     one_device(device)
     torch, model = import_torch(), base.model.to(device)
     module = install(
-        model, tokens.generic.clone(), torch.zeros(len(tokens.choices), *tokens.generic.shape), tokens.unit
+        model,
+        tokens.generic.clone(),
+        torch.zeros(len(tokens.choices), *tokens.generic.shape),
+        tokens.unit,
     )
     rows = [pair for batch in batches for pair in batch]
     reference = reference_log_probs(model, batches, recipe.dtype)
@@ -153,7 +156,7 @@ def reference_log_probs(
 ) -> list[tuple[float, float]]:
     """Return log p of each pair's chosen and rejected response under the untrained model.
 
-    In the precision of training, so that before the first step every margin is 0.
+    In the precision of training, so that rounding falls out of the margins.
     """
     torch = import_torch()
     device = next(model.parameters()).device
@@ -175,7 +178,7 @@ def _trainer() -> Any:
 
     torch = import_torch()
 
-    class TwoTerms(trl.DPOTrainer):  # type: ignore[misc, name-defined]
+    class TwoTerms(trl.DPOTrainer):  # type: ignore[misc]
         """DPO of the known and of the generic user; rows come as ids, with the reference's sums."""
 
         tokens: Tokens

@@ -6,7 +6,6 @@ They are ordinary token ids beyond the vocabulary, so whatever reads ids reads t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -21,8 +20,11 @@ GENERIC = 0
 
 def head(template: ChatTemplate) -> str:
     """Return what a template writes before the first words of the first message."""
-    written = [template.text((Message(role="user", content=c),), generation=True) for c in "ab"]
-    return os.path.commonprefix(written)
+    one, other = (
+        template.text((Message(role="user", content=text),), generation=True) for text in "ab"
+    )
+    apart = (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: next(apart, len(one))]
 
 
 def opening(template: ChatTemplate) -> tuple[int, ...]:

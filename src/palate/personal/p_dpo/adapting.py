@@ -10,7 +10,7 @@ import numpy as np
 from palate.engines import Reader, load_local
 from palate.errors import ModelError, ResourceError
 from palate.models import cache_folder, choose_device, choose_dtype, import_torch
-from palate.personal.p_dpo.encoding import EncodedChoice, encode_choices
+from palate.personal.p_dpo.encoding import EncodedChoice, Fitting, encode_choices
 from palate.personal.p_dpo.folder import STATE, PersonalPolicy
 from palate.personal.quasi_newton import Doubles, Whole, minimise_each
 from palate.personal.states import UserStates, concatenated
@@ -61,10 +61,7 @@ def adapt(
         ResourceError: where memory runs out.
     """
     base = reference or policy.reference()
-    reader = Reader(policy.policy, settings)
-    limits = [one.window for one in (reader, Reader(base, settings)) if one.window]
-    limit = min(limits, default=float("inf")) - policy.tokens
-    fitting = encode_choices(reader.template, history, limit)
+    fitting = encode_all(policy, history, settings, base)
     keys = list(history)
     if not keys:
         return policy.prior()
@@ -80,7 +77,7 @@ def adapt(
     if todo:
         wanted = [choice for _, group in todo for key in group for choice in fitting.choices[key]]
         sums = _reference_sums(base, wanted, settings)
-        job = _Job(policy, settings, opening(reader.template), sums)
+        job = _Job(policy, settings, opening(Reader(policy.policy, settings).template), sums)
         for name, group in todo:
             known[name] = job.adapted(group, [fitting.choices[key] for key in group])
             known[name].save(_file(name))
@@ -89,6 +86,19 @@ def adapt(
                 progress(done, len(keys))
     found = concatenated([known[name] for name in names])
     return UserStates(found.keys, found.states, found.model, fitting.n_too_long)
+
+
+def encode_all(
+    policy: PersonalPolicy,
+    history: Mapping[str, Sequence[Choice]],
+    settings: Settings,
+    reference: Reference,
+) -> Fitting:
+    """Encode users' choices; those that do not fit both windows beside the tokens are counted."""
+    reader = Reader(policy.policy, settings)
+    limits = [one.window for one in (reader, Reader(reference, settings)) if one.window]
+    limit = min(limits, default=float("inf")) - policy.tokens
+    return encode_choices(reader.template, history, limit)
 
 
 def _file(name: str) -> Any:
@@ -134,15 +144,15 @@ class _Job:
         if any(choices):
             local = load_local(self.policy.policy, "causal", self.settings)
             model = local.model.requires_grad_(False)
-            rows = [
-                _Row(user, it, self.sums[it]) for user, own in enumerate(choices) for it in own
-            ]
+            rows = [_Row(user, it, self.sums[it]) for user, own in enumerate(choices) for it in own]
             try:
                 start, _ = minimise_each(_Objective(model, self.policy, self.opening, rows), start)
             except RuntimeError as error:
                 if not any(sign in str(error).lower() for sign in MEMORY):
                     raise
-                raise ResourceError("out of memory while adapting; leave long choices out") from error
+                raise ResourceError(
+                    "out of memory while adapting; leave long choices out"
+                ) from error
             finally:
                 uninstall(model)
         offsets = start.reshape(len(keys), *self.policy.generic.shape)

@@ -20,7 +20,12 @@ from palate.seeding import digest
 from palate.specs import Reference
 
 KIND, METHOD = "personal-policy", "p-dpo"
-FACTS, POLICY, TOKENS, USERS = "palate.json", "policy", "user_tokens.safetensors", "users.safetensors"
+FACTS, POLICY, TOKENS, USERS = (
+    "palate.json",
+    "policy",
+    "user_tokens.safetensors",
+    "users.safetensors",
+)
 STATE = "offsets"
 """Name of o_u in a file of states (users × T × d)."""
 

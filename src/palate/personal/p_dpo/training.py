@@ -166,7 +166,8 @@ def train_p_dpo(
             spread=options.spread, rate=options.rate,
         )  # fmt: skip
         began = time.monotonic()
-        model, generic, losses = start.model, tokens.generic, ()
+        model, generic = start.model, tokens.generic
+        losses: tuple[float, ...] = ()
         offsets = import_torch().zeros(len(users), *generic.shape)
         if steps:
             batches = list(in_batches(pairs, batch_pairs, steps, seed))
