@@ -24,10 +24,10 @@ from palate.personal.p_dpo.folder import (
     write_tokens,
 )
 from palate.personal.states import UserStates
-from palate.records import Choice, user_key
+from palate.records import Choice, Message, user_key
 from palate.seeding import digest
 from palate.training import Lora, new_folder
-from palate.training.base import load_base
+from palate.training.base import Base, load_base
 from palate.training.fitting import Progress, Recipe
 from palate.training.preferences import Pair, Tokens, tune_preferences
 from palate.training.rows import in_batches
@@ -160,7 +160,7 @@ def train_p_dpo(
             raise DataError(f"p-dpo: no choice to learn from: each is over {limit} tokens")
         first, unit = _words(start.model)
         tokens = Tokens(
-            generic=_first_tokens(start.model, pairs, options.tokens),
+            generic=_first_tokens(start, pairs, options.tokens),
             choices=tuple(len(fitting.choices[user]) for user in users),
             opening=opening(start.template), unit=unit, alpha=options.alpha, beta=options.beta,
             spread=options.spread, rate=options.rate,
@@ -225,11 +225,13 @@ def _words(model: Any) -> tuple[int, float]:
         return number, float(words(some).double().square().mean().sqrt())
 
 
-def _first_tokens(model: Any, pairs: Sequence[Pair], tokens: int) -> Any:
-    """Return the vectors of the most frequent tokens of the prompts, in turn where they are few."""
+def _first_tokens(base: Base, pairs: Sequence[Pair], tokens: int) -> Any:
+    """Return the vectors of the questions' most frequent tokens, in turn where they are few."""
     torch = import_torch()
+    frame = set(base.template.prompt((Message(role="user", content=""),)))
     counts = Counter(token for pair in pairs for token in pair.chosen.ids[: pair.chosen.start])
-    common = [token for token, _ in sorted(counts.items(), key=lambda it: (-it[1], it[0]))]
-    ids = torch.tensor([common[k % len(common)] for k in range(tokens)])
+    asked = sorted(counts, key=lambda token: (token in frame, -counts[token], token))
+    asked = [token for token in asked if token not in frame] or asked
+    ids = torch.tensor([asked[k % len(asked)] for k in range(tokens)])
     with torch.no_grad():
-        return model.get_input_embeddings()(ids).detach().clone()
+        return base.model.get_input_embeddings()(ids).detach().clone()
