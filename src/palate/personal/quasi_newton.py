@@ -26,7 +26,7 @@ SMALLEST = 1e-4
 
 
 def minimise_each(
-    objective: Objective, start: Doubles, *, rounds: int = 40, close: float = 1e-4
+    objective: Objective, start: Doubles, *, rounds: int = 100, close: float = 1e-4
 ) -> tuple[Doubles, Doubles]:
     """Return points (n × d) near a minimum of each function, and the values there (n).
 
