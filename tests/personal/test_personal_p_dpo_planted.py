@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from palate.personal.p_dpo import USERS, Options, train_p_dpo
+from palate.personal import UserStates
+from palate.personal.p_dpo import USERS, Options, PersonalPolicy, adapt, train_p_dpo
 from palate.records import Choice, Message, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.seeding import rng
@@ -23,7 +24,7 @@ QUESTIONS = ("What should they make?", "When will they work?", "Where is the wat
              "Which people need help?")  # fmt: skip
 SHARE = 0.85
 """Of the true rewards' accuracy above chance."""
-LEARNT, TESTED = 16, 40
+LEARNT, TESTED = 16, 24
 History = Mapping[str, Sequence[Choice]]
 
 
@@ -97,7 +98,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_opposite_tastes_are_found_for_users_seen_and_new(tiny, tmp_path):
-    seen, new = world("seen", 30, personal=True), world("new", 20, personal=True)
+    seen, new = world("seen", 30, personal=True), world("new", 16, personal=True)
     spec = trained(tiny, tmp_path / "p", seen)
     own = {
         "seen, as trained": (accuracy(f"{spec}?users={tmp_path}/p/{USERS}", seen.test), seen),
@@ -109,15 +110,18 @@ def test_opposite_tastes_are_found_for_users_seen_and_new(tiny, tmp_path):
     prior = accuracy(f"{spec}?state=prior", new.test)
     assert abs(prior - 0.5) < 0.08, "one generic user cannot know"
     assert accuracy(f"{spec}?shots=0", new.test, new.learnt) == prior
-    few, stranger = accuracy(f"{spec}?shots=3", new.test, new.learnt), dict(new.learnt)
-    turned = dict(zip(stranger, [*list(stranger.values())[1:], next(iter(stranger.values()))],
-                      strict=True))  # fmt: skip
+    few = accuracy(f"{spec}?shots=3", new.test, new.learnt)
     assert prior + 0.1 < few < own["new, adapted"][0]
-    assert accuracy(spec, new.test, turned) < 0.3, "the neighbour likes the opposite"
+    policy = PersonalPolicy.load(tmp_path / "p")
+    states = adapt(policy, {user_key(user): own for user, own in new.learnt.items()}, SETTINGS)
+    keys = (*states.keys[1:], states.keys[0])
+    UserStates(keys, states.states, states.model).save(tmp_path / "turned.safetensors")
+    turned = accuracy(f"{spec}?users={tmp_path}/turned.safetensors", new.test)
+    assert turned < 0.3, "the neighbour likes the opposite"
 
 
 def test_where_all_are_alike_a_state_of_ones_own_costs_nothing(tiny, tmp_path):
-    seen, new = world("alike", 30, personal=False), world("alike, new", 20, personal=False)
+    seen, new = world("alike", 30, personal=False), world("alike, new", 16, personal=False)
     spec = trained(tiny, tmp_path / "p", seen)
     for part in (seen, new):
         generic = accuracy(f"{spec}?state=prior", part.test)

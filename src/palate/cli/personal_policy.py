@@ -31,7 +31,7 @@ def train_policy(
     steps: Annotated[int, typer.Option(help="Optimiser steps; 0 saves the untrained start.")] = 200,
     seed: flags.Seed = 0,
     batch_pairs: Annotated[int, typer.Option(help="Choices a step.")] = 8,
-    learning_rate: Annotated[float, typer.Option(help="Of the adapters, at its peak.")] = 1e-4,
+    learning_rate: Annotated[float, typer.Option(help="Of the adapters, at its peak.")] = 5e-4,
     max_length: Annotated[int, typer.Option(help="Longest conversation in tokens.")] = 1024,
     tokens: Annotated[int, typer.Option(help="Soft tokens of a user.")] = DEFAULT.tokens,
     alpha: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from palate.training.user_tokens import (
     with_tokens,
 )
 
+LOG = logging.getLogger("palate")
 Progress = Callable[[int, int], None]
 AT_ONCE = 16
 """Users adapted side by side, and kept on disk together."""
@@ -75,6 +77,7 @@ def adapt(
     todo = [(name, group) for name, group in zip(names, groups, strict=True) if name not in known]
     done = len(keys) - sum(len(group) for _, group in todo)
     if todo:
+        LOG.info("learning the tokens of %d users", len(keys) - done)
         wanted = [choice for _, group in todo for key in group for choice in fitting.choices[key]]
         sums = _reference_sums(base, wanted, settings)
         job = _Job(policy, settings, opening(Reader(policy.policy, settings).template), sums)

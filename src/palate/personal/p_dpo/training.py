@@ -97,7 +97,7 @@ def train_p_dpo(
     steps: int = 200,
     seed: int = 0,
     batch_pairs: int = 8,
-    learning_rate: float = 1e-4,
+    learning_rate: float = 5e-4,
     warmup: float = 0.1,
     max_length: int = 1024,
     lora: Lora | None = None,
@@ -120,7 +120,7 @@ def train_p_dpo(
         steps: of the optimiser; 0 saves the untrained start.
         seed: of the adapters and of the order of the choices.
         batch_pairs: choices a step, each read for its user and for the generic one.
-        learning_rate: of the adapters, at its peak.
+        learning_rate: of the adapters, at its peak (as GenARM's, of the same rank).
         warmup: share of the steps, in [0, 1).
         max_length: most tokens of a conversation, soft ones included; longer choices are left out.
         lora: rank, alpha and dropout of the adapters.
