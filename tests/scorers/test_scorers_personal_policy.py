@@ -14,7 +14,7 @@ import pytest
 from palate.benchmarks import PairSet, mirrors
 from palate.contexts import build_context
 from palate.engines import LocalModel
-from palate.errors import BenchmarkError, ModelError, SpecError, UsageError
+from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
 from palate.evaluation import Options, evaluate, plan_grid, run_grid
 from palate.evaluation.rows import make_rows
 from palate.evaluation.scale import user_scales
@@ -121,6 +121,22 @@ def test_no_choices_are_the_prior_exactly(made):
     assert values(nothing, asked_by("nobody")) == values(prior, asked_by(None))
     drawn = scorer_of(policy, "shots=0").adapted({"ann": [choice(1)]})
     assert values(drawn, asked_by("ann")) == values(prior, asked_by(None))
+
+
+@pytest.mark.parametrize("more", ["", "&state=prior", "&minus=prior"])
+def test_every_token_has_its_reward_and_they_sum_to_the_score(made, states, more):
+    policy, _ = made
+    scorer = scorer_of(policy, f"users={states[0]}{more}")
+    slate = asked_by(None if "state" in more else "ann")
+    found = scorer.token_rewards(slate)
+    (scores,) = values(scorer, slate)
+    assert [sum(rewards) for rewards in found] == pytest.approx(scores, abs=1e-4)
+    template = scorer.models[0].local.template
+    ends = [template.closed(slate.question, text) for text in slate.candidates]
+    assert [len(rewards) for rewards in found] == [len(end.ids) - end.start for end in ends]
+    assert len(set(found[1])) > 5
+    with pytest.raises(DataError, match="longer than the window"):
+        scorer.token_rewards(slate.replace(candidates=("Tea.", "water " * 1100)))
 
 
 def test_minus_prior_needs_no_reference(made, states, monkeypatch):

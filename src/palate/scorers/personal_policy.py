@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from palate.engines import Encoded
-from palate.errors import UsageError
+from palate.errors import DataError, UsageError
 from palate.models import import_torch
 from palate.personal import UserStates
 from palate.personal.p_dpo import METHOD, STATE, FromChoices, FromFile, PersonalPolicy, Users
@@ -21,6 +22,9 @@ from palate.scorers.personal import STATES, State, drawn
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
+
+if TYPE_CHECKING:
+    import torch
 
 AT_ONCE = 256
 """Slates scored with one table of users' tokens in place."""
@@ -70,8 +74,9 @@ class UserLikelihood(Autoregressive):
                 todo.append(k)
         for first in range(0, len(todo), AT_ONCE):
             some = todo[first : first + AT_ONCE]
-            for j, scores in self._with_table([slates[k] for k in some]):
-                yield some[j], scores
+            with self._table():
+                found = list(super().score([slates[k] for k in some]))
+            yield from ((some[j], scores) for j, scores in found)
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, the user's tokens in brackets."""
@@ -92,15 +97,20 @@ class UserLikelihood(Autoregressive):
             return 0
         return self.users.place.get(slate.user, -1) + 1
 
-    def _with_table(self, slates: Sequence[Slate]) -> list[tuple[int, Scores]]:
+    def per_token(self, slate: Slate) -> list[torch.Tensor]:
+        """Return log p of each token of each candidate, end of turn included."""
+        with self._table():
+            return tokens_of(self, slate)
+
+    @contextlib.contextmanager
+    def _table(self) -> Iterator[None]:
         # Another scorer may share the loaded model, so the table is there while it is needed.
-        offsets = (
-            self.users.offsets if self.users is not None else self.policy.prior().states[STATE]
-        )
-        torch, model = import_torch(), self.local.model.model
-        install(model, torch.from_numpy(self.policy.generic), torch.from_numpy(offsets))
+        users = self.users
+        offsets = users.offsets if users is not None else self.policy.prior().states[STATE]
+        numpy, model = import_torch().from_numpy, self.local.model.model
+        install(model, numpy(self.policy.generic), numpy(offsets))
         try:
-            return list(super().score(slates))
+            yield
         finally:
             uninstall(model)
 
@@ -121,9 +131,23 @@ class Everybodys(Autoregressive):
         """Read the slate as nobody's."""
         return super().reads(slate.replace(user=None))
 
+    def per_token(self, slate: Slate) -> list[torch.Tensor]:
+        """Return log p of each token of each candidate, end of turn included."""
+        return tokens_of(self, slate)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave the loaded model out."""
         return {**self.__dict__, "local": _unloaded(self.local)}
+
+
+def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
+    """Return log p of each token of each candidate; raises `DataError` for one that is too long."""
+    encoded = model.encoded(slate)
+    window = model.local.model.window
+    longest = max(len(ids) for ids, _ in encoded)
+    if window is not None and longest > window:
+        raise DataError(f"a conversation of {longest} tokens is longer than the window ({window})")
+    return next(found for _, found in model.local.model.log_probabilities([encoded]))
 
 
 class PersonalPolicyScorer:
@@ -193,6 +217,19 @@ class PersonalPolicyScorer:
         for k in range(len(read)):
             yield k, self.combine([scores[k] for scores in found])
 
+    def token_rewards(self, slate: Slate) -> list[tuple[float, ...]]:
+        """Return the reward of each token of each candidate; a candidate's sum to its score.
+
+        Both models split a response into the same tokens. Raises `DataError` where one is longer
+        than a window.
+        """
+        read = self.reads(slate)
+        ours, theirs = (model.per_token(model.reads(read)) for model in self.models)
+        return [
+            tuple((self.policy.beta * (a.double() - b.double())).tolist())
+            for a, b in zip(ours, theirs, strict=True)
+        ]
+
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and where a model is read in padded batches."""
         said = [note for model in self.models for note in model.notes()]
@@ -209,13 +246,13 @@ class PersonalPolicyScorer:
 
     def _compose(self) -> None:
         own = UserLikelihood(self.policy, self.settings, self.state, self.users)
-        other: Autoregressive = (
+        other: UserLikelihood | Everybodys = (
             UserLikelihood(self.policy, self.settings, "prior", None)
             if self.minus
             else Everybodys(self.reference, self.settings)
         )
         own.beside, other.beside = (other,), (own,)
-        self.models: tuple[Autoregressive, ...] = (own, other)
+        self.models: tuple[UserLikelihood, UserLikelihood | Everybodys] = (own, other)
         self.terms = tuple(Term(model) for model in self.models)
         prints = [model.traits.fingerprint for model in self.models]
         details = {
