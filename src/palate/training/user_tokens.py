@@ -1,7 +1,8 @@
 """Soft tokens of a user: vectors that a language model reads before the question.
 
-A user u has T vectors e_u = e_0 + o_u: e_0 is everybody's, o_u the user's own (P-DPO, section 4).
-They are ordinary token ids beyond the vocabulary, so whatever reads ids reads them.
+A user u has T vectors e_u = e_0 + o_u: e_0 is everybody's, o_u the user's own (P-DPO, Li et al.
+2024, arXiv 2402.05133). They are ordinary token ids beyond the vocabulary, so whatever reads ids
+reads them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -83,7 +84,7 @@ def adapt(
         job = _Job(policy, settings, opening(Reader(policy.policy, settings).template), sums)
         for name, group in todo:
             known[name] = job.adapted(group, [fitting.choices[key] for key in group])
-            known[name].save(_file(name))
+            _keep(name, known[name])
             done += len(group)
             if progress is not None:
                 progress(done, len(keys))
@@ -113,6 +114,13 @@ def _kept(name: str, policy: PersonalPolicy) -> UserStates | None:
         return UserStates.load(_file(name), policy.fingerprint)
     except ModelError:  # not there, or cut short by a kill
         return None
+
+
+def _keep(name: str, states: UserStates) -> None:
+    file = _file(name)
+    new = file.with_name(f"{file.name}.{os.getpid()}")
+    states.save(new)
+    new.replace(file)  # another process may read it meanwhile
 
 
 def _reference_sums(

@@ -107,7 +107,7 @@ def train_p_dpo(
 ) -> TrainedPolicy:
     """Train a policy with soft tokens per user (user id → choices) by DPO on their choices.
 
-    Individual form: e_u = e_0 + o_u, loss α·DPO(e_u) + (1 − α)·DPO(e_0) (sections 4 and 5). Ours
+    Individual form: e_u = e_0 + o_u, loss α·DPO(e_u) + (1 − α)·DPO(e_0), the paper's. Ours
     are the Gaussian prior on o_u, which makes few choices move little, and where e_0 starts: the
     vectors of the questions' most frequent tokens. The folder holds the policy with its adapters
     merged, e_0, and the states of the users trained on (`users.safetensors`).
