@@ -164,3 +164,41 @@ def test_choices_of_a_file_and_drawn_shots(votes, model, tmp_path):
     one, other, *many = own.values()
     assert min(many) > (one + other) / 2 - 0.05
     assert len({one["scorer"] for one in said["runs"]}) == 12, "own, prior and stranger of each"
+
+
+@pytest.mark.slow
+def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    base = tiny.model(max_position_embeddings=512)
+    few = tmp_path / "few.jsonl"
+    rows = votes.read_text().splitlines()
+    few.write_text("\n".join(rows[k] for k in range(len(rows)) if k % 12 < 4 and k // 12 > 17))
+    said = run(
+        "train", "p-dpo", "--base", base, "--data", few, "--unseen", "0.25", "--steps", "2",
+        "--tokens", "2", "-o", tmp_path / "p", "--dtype", "float32", "--device", "cpu",
+    )  # fmt: skip
+    assert "2 steps in" in said and "on 12 of 12 choices of 3 users, 1 users left out" in said
+    assert "loss" in said and "personal:" in said
+    users = tmp_path / "users.safetensors"
+    adapted = run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--device", "cpu")
+    assert "4 users, 256 bytes of state each" in adapted
+    document = json.loads(
+        run("evaluate", "-b", few, "-s", f"personal:{tmp_path / 'p'}", "-o", tmp_path / "runs",
+            "--format", "json", "--device", "cpu", "--limit", "8")
+    )  # fmt: skip
+    states = [one["scorer"].partition("?")[2] for one in document["runs"]]
+    assert states == ["", "state=prior", "state=stranger"]
+    assert {one["kind"] for one in document["gains"]} == {"gain", "identity"}
+    assert "p-dpo" in run("list", "methods")
+    with pytest.raises(UsageError, match="has no reference model"):
+        run("adapt", model_of_style(votes, tmp_path), "--choices", few, "-o", users,
+            "--reference", base)  # fmt: skip
+    with pytest.raises(ModelError, match="not the model it was trained from"):
+        run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--reference", tiny.model())
+    with pytest.raises(ModelError, match="not a personal reward model on vectors"):
+        run("learning-curve", "-b", few, "-m", tmp_path / "p")
+
+
+def model_of_style(votes, tmp_path):
+    run("train", "bradley-terry", "--data", votes, "--embedder", "style", "-o", tmp_path / "bt")
+    return tmp_path / "bt"

@@ -16,6 +16,7 @@ from palate.evaluation import Options, evaluate
 from palate.personal import Trained, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
+from palate.scorers.personal import drawn
 
 LOUD, CALM = "Go now! Run! Win!! {}", "Perhaps rest a while, in peace, {}."
 USERS = {f"loud{k}": True for k in range(6)} | {f"calm{k}": False for k in range(6)}
@@ -106,15 +107,14 @@ def test_a_test_pair_is_never_learnt_from(folder, pairs):
 
 
 def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
-    scorer = build_scorer(f"personal:{folder}?shots=2", Settings())
-    five = build_scorer(f"personal:{folder}?shots=5", Settings())
     listed = [Choice(question=str(k), chosen="a", rejected="b") for k in range(8)]
-    two = scorer._drawn("ann", listed)
-    assert len(two) == 2
-    assert {c.question for c in two} < {c.question for c in five._drawn("ann", listed)}
-    other = build_scorer(f"personal:{folder}?shots=2&repeat=1", Settings())
-    draws = {tuple(c.question for c in s._drawn("ann", listed)) for s in (scorer, other)}
-    assert len(draws) == 2
+    two, other, five = (
+        drawn(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0))
+    )
+    assert len(two) == len(other) == 2
+    assert {c.question for c in two} < {c.question for c in five}
+    assert two != other
+    assert drawn(listed, None, 0, 0, "ann") == listed
     assert (
         evaluate(f"personal:{folder}?shots=0", pairs, "none", root=None).summary.accuracy.value
         == 0.5

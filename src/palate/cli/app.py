@@ -16,6 +16,7 @@ from palate.cli.evaluate import evaluate
 from palate.cli.learning import learning_curve
 from palate.cli.listing import list_things
 from palate.cli.personal import adapt, add_methods
+from palate.cli.personal_policy import train_policy
 from palate.cli.selfchecking import check_self
 from palate.cli.showing import show_pair
 from palate.cli.training import train
@@ -40,6 +41,7 @@ app.command("validity")(validity)
 app.command("adapt")(adapt)
 app.command("learning-curve")(learning_curve)
 add_methods(train)
+train.command("p-dpo")(train_policy)
 app.add_typer(train, name="train")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from palate.benchmarks import LoadOptions, PairSet, load_benchmark
 from palate.cli.console import err
 from palate.data import parse_columns
+from palate.errors import UsageError
+from palate.seeding import shuffled
 
 
 def pairs_to_train(
@@ -19,3 +23,16 @@ def pairs_to_train(
         )
         err.print(f"{pairs.name}: {said}", style="yellow", markup=False)
     return pairs
+
+
+def left_out_users(
+    users: Iterable[str], data: str, named: Sequence[str] | None, unseen: float, seed: int
+) -> set[str]:
+    """Return the users that are not trained on: those named, and a seeded share of all."""
+    every = sorted(users)
+    stranger = next((user for user in named or () if user not in every), None)
+    if stranger is not None:
+        raise UsageError(f"--leave-out {stranger}: no such user in {data}")
+    if not 0 <= unseen < 1:
+        raise UsageError(f"--unseen {unseen}: expected a share of the users, 0 or more, below 1")
+    return {*(named or ()), *shuffled(every, "unseen", seed)[: round(unseen * len(every))]}

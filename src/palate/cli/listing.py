@@ -12,6 +12,8 @@ from palate.cli import options as flags
 from palate.cli.console import show
 from palate.contexts import GROUP as CONTEXTS
 from palate.personal import GROUP as METHODS
+from palate.personal.p_dpo import METHOD as P_DPO
+from palate.personal.p_dpo import train_p_dpo
 from palate.reports import Form, Table
 from palate.runs import as_json
 from palate.scorers import GROUP as SCORERS
@@ -38,6 +40,8 @@ def list_things(
             rows = [
                 [key, _first_sentence(point.load())] for key, point in registered(group).items()
             ]
+            if name == "methods":
+                rows.append([P_DPO, _first_sentence(train_p_dpo)])
             tables.append(Table(name, ["kind", "what it is"], rows, (), 2))
     listed = {
         table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +11,12 @@ import typer
 from palate.benchmarks import PairSet
 from palate.cli import options as flags
 from palate.cli.console import bars
-from palate.cli.learnt_from import pairs_to_train
+from palate.cli.learnt_from import left_out_users, pairs_to_train
 from palate.errors import UsageError
-from palate.personal import Trained, fit
-from palate.records import Choice, user_key
-from palate.seeding import shuffled
+from palate.personal import Trained, UserStates, fit
+from palate.personal.p_dpo import PersonalPolicy, is_policy
+from palate.personal.p_dpo import adapt as adapt_policy
+from palate.records import Choice, Settings, user_key
 from palate.specs import registered
 from palate.training import new_folder
 
@@ -23,6 +24,9 @@ Data = Annotated[str, typer.Option(help="File of pairs, or a benchmark's name.")
 SplitToRead = Annotated[
     str | None, typer.Option(help="Split to read; default adapt, where there is one.")
 ]
+
+Learner = Callable[[Mapping[str, Sequence[Choice]], Callable[[int, int], None]], UserStates]
+"""From (key → choices, progress) to states."""
 
 
 def add_methods(train: typer.Typer) -> None:
@@ -57,10 +61,7 @@ def _trainer(method: str) -> Callable[..., None]:
     ) -> None:
         pairs = pairs_to_train(data, split, columns, skip_bad_rows)
         history = choices_of(pairs)
-        stranger = next((user for user in leave_out or () if user not in history), None)
-        if stranger is not None:
-            raise UsageError(f"--leave-out {stranger}: no such user in {data}")
-        left_out = {*(leave_out or ()), *_drawn(sorted(history), unseen, seed)}
+        left_out = left_out_users(history, data, leave_out, unseen, seed)
         history = {user: listed for user, listed in history.items() if user not in left_out}
         settings = flags.make_settings(seed, dtype, device)
         with new_folder(output) as folder, bars() as shown:
@@ -83,6 +84,9 @@ def adapt(
     model: Annotated[Path, typer.Argument(help="Folder that palate train made.")],
     choices: Annotated[str, typer.Option(help="File of the users' choices, or a benchmark.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the states.")],
+    reference: Annotated[
+        str | None, typer.Option(help="Where the model lies that p-dpo started from, if moved.")
+    ] = None,
     split: SplitToRead = None,
     seed: flags.Seed = 0,
     dtype: flags.Dtype = None,
@@ -93,19 +97,29 @@ def adapt(
     """Learn a state for every user of a file, all in one job."""
     if output.suffix != ".safetensors":
         raise UsageError(f"output {output}: a file of states ends in .safetensors")
-    trained = Trained.load(model)
-    features = trained.features(flags.make_settings(seed, dtype, device))
+    settings = flags.make_settings(seed, dtype, device)
+    learn = _learner(model, settings, reference)
     history = choices_of(pairs_to_train(choices, split, columns, skip_bad_rows))
     with bars() as shown:
         advance = shown.start(f"choices of {len(history):,} users")
-        states = trained.adapt(
-            {user_key(user): listed for user, listed in history.items()}, features, advance
-        )
+        states = learn({user_key(user): listed for user, listed in history.items()}, advance)
     states.save(output)
     typer.echo(f"{output}: {len(history):,} users, {states.bytes_each:,.0f} bytes of state each")
     if states.n_too_long:
-        typer.echo(f"{states.n_too_long:,} choices left out: too long for the embedder")
+        typer.echo(f"{states.n_too_long:,} choices left out: too long for the model")
     typer.echo(f"use it with: palate evaluate -s 'personal:{model}?users={output}' …")
+
+
+def _learner(model: Path, settings: Settings, reference: str | None) -> Learner:
+    if is_policy(model):
+        policy = PersonalPolicy.load(model)
+        base = policy.reference(reference)
+        return lambda history, advance: adapt_policy(policy, history, settings, base, advance)
+    if reference is not None:
+        raise UsageError(f"--reference {reference}: {model} has no reference model")
+    trained = Trained.load(model)
+    features = trained.features(settings)
+    return lambda history, advance: trained.adapt(history, features, advance)
 
 
 def choices_of(pairs: PairSet) -> dict[str, list[Choice]]:
@@ -115,12 +129,6 @@ def choices_of(pairs: PairSet) -> dict[str, list[Choice]]:
         choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
         found.setdefault(pair.user_id, []).append(choice)
     return found
-
-
-def _drawn(users: list[str], share: float, seed: int) -> list[str]:
-    if not 0 <= share < 1:
-        raise UsageError(f"--unseen {share}: expected a share of the users, 0 or more, below 1")
-    return shuffled(users, "unseen", seed)[: round(share * len(users))]
 
 
 def _read(given: list[str]) -> dict[str, Any]:

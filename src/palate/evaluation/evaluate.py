@@ -172,9 +172,7 @@ class _Job:
         said = [note for one in speakers for note in getattr(one, "notes", tuple)()]
         notes = [*self.traits.notes, *said]
         scale = None
-        plain = isinstance(self.contestant, Scorer) and len(self.work.terms) == 1
-        if self.traits.needs_user and verdicts.mirrored and plain:
-            assert isinstance(self.contestant, Scorer)
+        if self.traits.needs_user and verdicts.mirrored and isinstance(self.contestant, Scorer):
             scale = user_scales(self.contestant, self.rows, self.options.settings.seed)
         cuts = self.work.traits_of(self.work.terms[0]).cuts
         dropped = int((self.rows.parts - first.parts).sum()) if cuts else 0

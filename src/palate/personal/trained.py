@@ -112,7 +112,10 @@ class Trained:
                 "palate train"
             ) from error
         if said.get("kind") != "personal" or said.get("schema") != 1:
-            raise ModelError(f"{folder}: {said.get('kind')!r} is not a personal reward model")
+            raise ModelError(
+                f"{folder}: {said.get('kind')!r} is not a personal reward model on vectors; a "
+                "p-dpo is evaluated with palate evaluate -s personal:DIR, --shots for a curve"
+            )
         _, tensors = read_tensors(folder / WEIGHTS)
         scaling = Scaling(tensors.pop("scaling.mean"), tensors.pop("scaling.scale"))
         method = method_of(said["method"])

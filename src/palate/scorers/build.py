@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from palate.errors import SpecError
+from palate.personal.p_dpo import is_policy
 from palate.records import Judge, Scorer, Settings
 from palate.specs import Spec, load
 
@@ -31,4 +33,8 @@ def _maker(spec: Spec) -> Any:
         from palate.scorers.reward_server import RewardServer
 
         return RewardServer
+    if spec.kind == "personal" and is_policy(Path(spec.reference or "").expanduser()):
+        from palate.scorers.personal_policy import PersonalPolicyScorer
+
+        return PersonalPolicyScorer
     return load(GROUP, spec.kind)

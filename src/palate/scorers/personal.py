@@ -61,7 +61,10 @@ class Personal:
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
         """Return this scorer with a state for each user (id → their earlier choices)."""
         keyed = {user_key(user): listed for user, listed in history.items()}
-        chosen = {key: self._drawn(key, listed) for key, listed in keyed.items()}
+        seed = self.settings.seed
+        chosen = {
+            key: drawn(listed, self.shots, seed, self.repeat, key) for key, listed in keyed.items()
+        }
         copy = object.__new__(Personal)
         copy.__dict__.update(self.__dict__)
         copy.users, copy._every = self.trained.adapt(chosen, self.features), None
@@ -169,8 +172,15 @@ class Personal:
         self.__dict__.update(state)
         self.features = self.trained.features(self.settings)
 
-    def _drawn(self, key: str, listed: Sequence[Choice]) -> Sequence[Choice]:
-        if self.shots is None:
-            return listed
-        order = shuffled(range(len(listed)), "shots", self.settings.seed, self.repeat, key)
-        return [listed[k] for k in sorted(order[: self.shots])]
+
+def drawn(
+    listed: Sequence[Choice], shots: int | None, seed: int, repeat: int, key: str
+) -> Sequence[Choice]:
+    """Return `shots` of a user's choices, in their order: fewer are part of more; None takes all.
+
+    Another `repeat` draws others.
+    """
+    if shots is None:
+        return listed
+    order = shuffled(range(len(listed)), "shots", seed, repeat, key)
+    return [listed[k] for k in sorted(order[:shots])]

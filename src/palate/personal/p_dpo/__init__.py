@@ -1,0 +1,22 @@
+"""P-DPO: one language model with soft tokens per user, a reward model through its policy."""
+
+from palate.personal.p_dpo.adapting import adapt
+from palate.personal.p_dpo.folder import KIND, METHOD, STATE, USERS, PersonalPolicy, is_policy
+from palate.personal.p_dpo.training import Options, TrainedPolicy, train_p_dpo
+from palate.personal.p_dpo.users import FromChoices, FromFile, Users
+
+__all__ = [
+    "KIND",
+    "METHOD",
+    "STATE",
+    "USERS",
+    "FromChoices",
+    "FromFile",
+    "Options",
+    "PersonalPolicy",
+    "TrainedPolicy",
+    "Users",
+    "adapt",
+    "is_policy",
+    "train_p_dpo",
+]

@@ -1,0 +1,221 @@
+"""A user's own soft tokens from their choices, everything else frozen."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from palate.engines import Reader, load_local
+from palate.errors import ModelError, ResourceError
+from palate.models import cache_folder, choose_device, choose_dtype, import_torch
+from palate.personal.p_dpo.encoding import EncodedChoice, Fitting, encode_choices
+from palate.personal.p_dpo.folder import STATE, PersonalPolicy
+from palate.personal.quasi_newton import Doubles, Whole, minimise_each
+from palate.personal.states import UserStates, concatenated
+from palate.records import Choice, Settings
+from palate.seeding import digest
+from palate.specs import Reference
+from palate.training.fitting import MEMORY
+from palate.training.user_tokens import (
+    block,
+    install,
+    opening,
+    response_log_probs,
+    uninstall,
+    with_tokens,
+)
+
+LOG = logging.getLogger("palate")
+Progress = Callable[[int, int], None]
+AT_ONCE = 16
+"""Users adapted side by side, and kept on disk together."""
+TOKENS = 2048
+"""Most tokens that gradients are taken of at a time."""
+FORMAT = 1
+"""Raised when adapting computes something else."""
+
+
+class _Row(NamedTuple):
+    user: int
+    choice: EncodedChoice
+    reference: float
+    """log π_ref of the chosen response minus that of the rejected one."""
+
+
+def adapt(
+    policy: PersonalPolicy,
+    history: Mapping[str, Sequence[Choice]],
+    settings: Settings,
+    reference: Reference | None = None,
+    progress: Progress | None = None,
+) -> UserStates:
+    """Return o_u for each user (key → choices): the most likely one under a Gaussian prior.
+
+    o_u minimises Σ −log σ(β [Δ log π − Δ log π_ref]) + |o_u / unit|² / (2 spread²), from o_u = 0,
+    which it stays without choices. Users are independent of each other; sixteen at a time are read
+    together and kept in palate's cache, so the same choices are learnt once.
+
+    Raises:
+        ModelError: where the reference is not the model that the policy was trained from.
+        ResourceError: where memory runs out.
+    """
+    base = reference or policy.reference()
+    fitting = encode_all(policy, history, settings, base)
+    keys = list(history)
+    if not keys:
+        return policy.prior()
+    device = choose_device(settings.device)
+    how = (
+        FORMAT, policy.fingerprint, str(choose_dtype(settings.dtype, device)), device.split(":")[0]
+    )  # fmt: skip
+    groups = [keys[k : k + AT_ONCE] for k in range(0, len(keys), AT_ONCE)]
+    names = [digest(*how, [(key, fitting.choices[key]) for key in group]) for group in groups]
+    known = {name: found for name in names if (found := _kept(name, policy)) is not None}
+    todo = [(name, group) for name, group in zip(names, groups, strict=True) if name not in known]
+    done = len(keys) - sum(len(group) for _, group in todo)
+    if todo:
+        LOG.info("learning the tokens of %d users", len(keys) - done)
+        wanted = [choice for _, group in todo for key in group for choice in fitting.choices[key]]
+        sums = _reference_sums(base, wanted, settings)
+        job = _Job(policy, settings, opening(Reader(policy.policy, settings).template), sums)
+        for name, group in todo:
+            known[name] = job.adapted(group, [fitting.choices[key] for key in group])
+            _keep(name, known[name])
+            done += len(group)
+            if progress is not None:
+                progress(done, len(keys))
+    found = concatenated([known[name] for name in names])
+    return UserStates(found.keys, found.states, found.model, fitting.n_too_long)
+
+
+def encode_all(
+    policy: PersonalPolicy,
+    history: Mapping[str, Sequence[Choice]],
+    settings: Settings,
+    reference: Reference,
+) -> Fitting:
+    """Encode users' choices; those that do not fit both windows beside the tokens are counted."""
+    reader = Reader(policy.policy, settings)
+    limits = [one.window for one in (reader, Reader(reference, settings)) if one.window]
+    limit = min(limits, default=float("inf")) - policy.tokens
+    return encode_choices(reader.template, history, limit)
+
+
+def _file(name: str) -> Any:
+    return cache_folder() / "states" / f"{name[:40]}.safetensors"
+
+
+def _kept(name: str, policy: PersonalPolicy) -> UserStates | None:
+    try:
+        return UserStates.load(_file(name), policy.fingerprint)
+    except ModelError:  # not there, or cut short by a kill
+        return None
+
+
+def _keep(name: str, states: UserStates) -> None:
+    file = _file(name)
+    new = file.with_name(f"{file.name}.{os.getpid()}")
+    states.save(new)
+    new.replace(file)  # another process may read it meanwhile
+
+
+def _reference_sums(
+    base: Reference, choices: Sequence[EncodedChoice], settings: Settings
+) -> dict[EncodedChoice, float]:
+    distinct = list(dict.fromkeys(choices))
+    if not distinct:
+        return {}
+    model = load_local(base, "causal", settings)
+    groups = [[choice.chosen, choice.rejected] for choice in distinct]
+    found = dict(model.log_probabilities(groups))
+    sums = ([float(logp.double().sum()) for logp in found[k]] for k in range(len(distinct)))
+    return {it: chosen - rejected for it, (chosen, rejected) in zip(distinct, sums, strict=True)}
+
+
+class _Job:
+    """The policy with its weights frozen, asked for losses and slopes of users' tokens."""
+
+    def __init__(
+        self,
+        policy: PersonalPolicy,
+        settings: Settings,
+        opening: tuple[int, ...],
+        sums: Mapping[EncodedChoice, float],
+    ) -> None:
+        self.policy, self.settings, self.opening, self.sums = policy, settings, opening, sums
+
+    def adapted(
+        self, keys: Sequence[str], choices: Sequence[Sequence[EncodedChoice]]
+    ) -> UserStates:
+        start = np.zeros((len(keys), self.policy.generic.size))
+        if any(choices):
+            local = load_local(self.policy.policy, "causal", self.settings)
+            model = local.model.requires_grad_(False)
+            rows = [_Row(user, it, self.sums[it]) for user, own in enumerate(choices) for it in own]
+            try:
+                start, _ = minimise_each(_Objective(model, self.policy, self.opening, rows), start)
+            except RuntimeError as error:
+                if not any(sign in str(error).lower() for sign in MEMORY):
+                    raise
+                raise ResourceError(
+                    "out of memory while adapting; leave long choices out"
+                ) from error
+            finally:
+                uninstall(model)
+        offsets = start.reshape(len(keys), *self.policy.generic.shape)
+        scaled = (offsets * self.policy.spread * self.policy.unit).astype(np.float32)
+        return UserStates(tuple(keys), {STATE: scaled}, self.policy.fingerprint)
+
+
+class _Objective:
+    """−log posterior of o_u / (spread · unit) and its slope, for some of the users."""
+
+    def __init__(
+        self, model: Any, policy: PersonalPolicy, opening: tuple[int, ...], rows: Sequence[_Row]
+    ) -> None:
+        self.model, self.policy, self.opening, self.torch = model, policy, opening, import_torch()
+        self.rows = sorted(rows, key=lambda row: -row.choice.width)
+        self.generic = self.torch.from_numpy(policy.generic)
+
+    def __call__(self, which: Whole, points: Doubles) -> tuple[Doubles, Doubles]:
+        torch, policy = self.torch, self.policy
+        shape = (len(which), *policy.generic.shape)
+        offsets = torch.from_numpy(points.astype(np.float32).reshape(shape))
+        module = install(self.model, self.generic, offsets, policy.spread * policy.unit)
+        module.generic.requires_grad_(False)
+        place = {int(user): k for k, user in enumerate(which)}
+        values = (points**2).sum(axis=1) / 2
+        for batch in self._batches([row for row in self.rows if row.user in place]):
+            users = [place[row.user] for row in batch]
+            losses = torch.nn.functional.softplus(-self._margins(batch, users))
+            losses.sum().backward()
+            np.add.at(values, users, losses.detach().double().cpu().numpy())
+        slope = module.offsets.grad
+        pulled = 0.0 if slope is None else slope.double().cpu().numpy().reshape(points.shape)
+        return values, points + pulled
+
+    def _margins(self, batch: Sequence[_Row], users: Sequence[int]) -> Any:
+        first, tokens = self.policy.first, self.policy.tokens
+        sides = [
+            with_tokens(side, self.opening, block(first, tokens, user + 1))
+            for listed in ([row.choice.chosen for row in batch], [r.choice.rejected for r in batch])
+            for side, user in zip(listed, users, strict=True)
+        ]
+        chosen, rejected = response_log_probs(self.model, sides).chunk(2)
+        theirs = self.torch.tensor([row.reference for row in batch], device=chosen.device)
+        return self.policy.beta * (chosen - rejected - theirs)
+
+    def _batches(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+        batch: list[_Row] = []
+        for row in rows:  # longest first
+            wide = (batch or [row])[0].choice.width + self.policy.tokens
+            if batch and 2 * (len(batch) + 1) * wide > TOKENS:
+                yield batch
+                batch = []
+            batch.append(row)
+        if batch:
+            yield batch

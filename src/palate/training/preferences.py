@@ -1,0 +1,218 @@
+"""Low-rank adapters and users' soft tokens through TRL's DPOTrainer and PEFT, merged at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from palate.errors import UsageError
+from palate.models import import_torch
+from palate.training.fitting import Progress, Recipe, config, one_device, run, watch
+from palate.training.user_tokens import block, install, response_log_probs, uninstall, with_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from palate.engines import Encoded
+    from palate.training.base import Base
+    from palate.training.tuning import Lora
+
+
+class Pair(NamedTuple):
+    """A user's choice, encoded without any soft token; `user` counts from 1."""
+
+    user: int
+    chosen: Encoded
+    rejected: Encoded
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longer conversation."""
+        return max(len(self.chosen.ids), len(self.rejected.ids))
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """How the soft tokens are trained; sizes are in units of a word's root mean square number."""
+
+    generic: Any
+    """Where e_0 starts (T × d)."""
+    choices: tuple[int, ...]
+    """How many each user made."""
+    opening: tuple[int, ...]
+    """What the template writes before the place of the tokens."""
+    unit: float
+    """Root mean square number of a word's vector."""
+    alpha: float
+    """Weight of the loss with the user known; the rest is that of the generic user's tokens."""
+    beta: float
+    spread: float
+    """Standard deviation of o_u / unit before any choice."""
+    rate: float
+    """Learning rate of e_0 and of o_u, in units."""
+
+
+class Tuned(NamedTuple):
+    """What training gives."""
+
+    model: Any
+    """The policy with its adapters merged and its own table of words."""
+    generic: Any
+    """e_0 (T × d)."""
+    offsets: Any
+    """o_u of the users trained on (users × T × d)."""
+    losses: tuple[float, ...]
+
+
+def tune_preferences(
+    base: Base,
+    batches: Sequence[Sequence[Pair]],
+    recipe: Recipe,
+    lora: Lora,
+    tokens: Tokens,
+    *,
+    device: str,
+    scratch: Path,
+    progress: Progress | None = None,
+) -> Tuned:
+    """Train adapters and soft tokens, one step a batch.
+
+    The loss of a step is the mean over its pairs of α·DPO(e_u) + (1 − α)·DPO(e_0) plus α times the
+    pair's share of −log N(o_u; 0, spread²). DPO = −log σ(β [Δ log π − Δ log π_ref]); π_ref is the
+    untrained model, which reads no soft token and is read once.
+
+    Raises:
+        UsageError: where TRL or PEFT is not installed or several accelerators are visible.
+        ResourceError: where memory runs out.
+    """
+    try:
+        import datasets
+        from peft import LoraConfig
+        from trl import DPOConfig
+    except ImportError as error:
+        raise UsageError("training needs pip install 'palate[train]'") from error
+    one_device(device)
+    torch, model = import_torch(), base.model.to(device)
+    module = install(
+        model,
+        tokens.generic.clone(),
+        torch.zeros(len(tokens.choices), *tokens.generic.shape),
+        tokens.unit,
+    )
+    rows = [pair for batch in batches for pair in batch]
+    reference = reference_log_probs(model, batches, recipe.dtype)
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for pair, both in zip(rows, reference, strict=True):
+        ids = block(module.first, len(tokens.generic), pair.user)
+        for name, value in zip(COLUMNS, _columns(pair, tokens.opening, ids, both), strict=True):
+            columns[name].append(value)
+    losses: list[float] = []
+    arguments = config(DPOConfig, recipe, device, scratch)
+    arguments.beta, arguments.precompute_ref_log_probs = tokens.beta, True
+    trainer = _trainer()(
+        model=model,
+        args=arguments,
+        train_dataset=datasets.Dataset.from_dict(columns),
+        processing_class=base.tokenizer,
+        callbacks=[watch(losses, recipe.steps, progress)],
+        peft_config=LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+        ),
+    )
+    trainer.tokens, trainer.module = tokens, module
+    shares = [1 / max(1, n) for n in tokens.choices]
+    trainer.shares = torch.tensor([0.0, *shares], device=device)
+    for one in (module.generic, module.offsets):  # PEFT froze them with everything else
+        one.requires_grad_(True)
+    run(trainer, recipe)
+    merged = trainer.model.merge_and_unload().to("cpu")
+    uninstall(merged)
+    offsets = module.offsets.detach().cpu() * tokens.unit
+    return Tuned(merged, module.generic.detach().cpu(), offsets, tuple(losses))
+
+
+COLUMNS = ("prompt_ids", "chosen_ids", "rejected_ids", "ref_chosen_logps", "ref_rejected_logps")
+
+
+def _columns(
+    pair: Pair, opening: tuple[int, ...], ids: range, reference: tuple[float, float]
+) -> Iterator[Any]:
+    chosen, rejected = (with_tokens(it, opening, ids) for it in (pair.chosen, pair.rejected))
+    start = min(chosen.start, rejected.start)
+    yield list(chosen.ids[:start])
+    yield list(chosen.ids[start:])
+    yield list(rejected.ids[start:])
+    yield from reference
+
+
+def reference_log_probs(
+    model: Any, batches: Sequence[Sequence[Pair]], dtype: str
+) -> list[tuple[float, float]]:
+    """Return log p of each pair's chosen and rejected response under the untrained model.
+
+    In the precision of training, so that rounding falls out of the margins.
+    """
+    torch = import_torch()
+    device = next(model.parameters()).device
+    model.eval()
+    known: dict[Encoded, float] = {}
+    low = torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bfloat16")
+    with torch.no_grad(), low:
+        for batch in batches:
+            sides = [side for pair in batch for side in (pair.chosen, pair.rejected)]
+            new = [side for side in dict.fromkeys(sides) if side not in known]
+            if new:
+                found = response_log_probs(model, new).tolist()
+                known |= dict(zip(new, found, strict=True))
+    return [(known[pair.chosen], known[pair.rejected]) for batch in batches for pair in batch]
+
+
+def _trainer() -> Any:
+    import trl
+
+    torch = import_torch()
+
+    class TwoTerms(trl.DPOTrainer):  # type: ignore[misc]
+        """DPO of the known and of the generic user; rows come as ids, with the reference's sums."""
+
+        tokens: Tokens
+        module: Any
+        shares: Any
+
+        def _prepare_dataset(self, dataset: Any, *given: Any, **more: Any) -> Any:
+            return dataset
+
+        def _precompute_ref_logps(self, dataset: Any, *given: Any, **more: Any) -> Any:
+            return dataset
+
+        def create_optimizer(self, model: Any = None) -> Any:
+            del model
+            soft = [self.module.generic, self.module.offsets]
+            named = {id(one) for one in soft}
+            every = (p for p in self.model.parameters() if p.requires_grad)
+            rest = [p for p in every if id(p) not in named]
+            rates = self.tokens.rate * self.tokens.unit, self.tokens.rate
+            groups = [{"params": [one], "lr": lr} for one, lr in zip(soft, rates, strict=True)]
+            self.optimizer = torch.optim.AdamW(
+                [{"params": rest}, *groups], lr=self.args.learning_rate, weight_decay=0.0
+            )
+            return self.optimizer
+
+        def compute_loss(self, model: Any, inputs: Any, *given: Any, **more: Any) -> Any:
+            ids = inputs["input_ids"]
+            known = super().compute_loss(model, inputs)
+            anybody = {**inputs, "input_ids": self.module.as_generic(ids)}
+            generic = super().compute_loss(model, anybody)
+            users = self.module.users(ids)
+            own = self.module.offsets[users - 1].square().sum(dim=(1, 2))
+            prior = (self.shares[users] * own).mean() / (2 * self.tokens.spread**2)
+            alpha = self.tokens.alpha
+            return alpha * (known + prior) + (1 - alpha) * generic
+
+    return TwoTerms
