@@ -16,6 +16,8 @@ from palate.records import Settings
 from palate.specs import Reference, Spec
 
 Ids = list[int]
+AROUND = 2
+"""Tokens around a text, which are not matched: one before it and one after."""
 
 
 class BertScore(AgainstReference):
@@ -51,8 +53,8 @@ class BertScore(AgainstReference):
         return "a `reference` of which the encoder's tokenizer makes no token"
 
     def reads(self, reference: str) -> bool:
-        """Say whether the reference has a token."""
-        return bool(self._inner(reference))
+        """Say whether the reference has a token; raises `ModelError` as `value` does."""
+        return _length(self._tokens(reference)) > AROUND
 
     def value(self, response: str, reference: str) -> float:
         """Return F1; 0 for a response without a token.
@@ -60,7 +62,7 @@ class BertScore(AgainstReference):
         Raises `ModelError` where the model is no encoder that is read like BERT.
         """
         ours, theirs = self._tokens(response), self._tokens(reference)
-        if min(ours["input_ids"].shape[1], theirs["input_ids"].shape[1]) <= 2:
+        if min(_length(ours), _length(theirs)) <= AROUND:
             return 0.0
         ids = theirs["input_ids"][0].tolist()
         if self._now is None or self._now[0] != ids:
@@ -91,7 +93,7 @@ class BertScore(AgainstReference):
         """The tokens before and after a text, which torchmetrics takes for given."""
         inner = self._inner("a")
         ids = self._reader.tokenizer("a", verbose=False)["input_ids"]
-        if len(ids) != len(inner) + 2 or ids[1:-1] != inner:
+        if len(ids) != len(inner) + AROUND or ids[1:-1] != inner:
             raise ModelError(
                 f"{self.reference}: BERTScore needs an encoder whose tokenizer puts one token "
                 "before a text and one after it, as BERT's does"
@@ -109,7 +111,7 @@ class BertScore(AgainstReference):
         positions = getattr(self._reader.config, "max_position_embeddings", None)
         if padding is not None and positions is not None:
             window = min(window, positions - padding - 1)  # RoBERTa counts positions from there
-        return max(1, window - 2)
+        return max(1, window - AROUND)
 
     def _inner(self, text: str) -> Ids:
         ids = self._reader.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
@@ -139,3 +141,7 @@ class BertScore(AgainstReference):
         count = 1 if self._room is None else max(1, -(-len(inner) // self._room))
         cuts = np.linspace(0, len(inner), count + 1).round().astype(int)
         return [inner[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+def _length(tokens: dict[str, Any]) -> int:
+    return int(tokens["input_ids"].shape[1])

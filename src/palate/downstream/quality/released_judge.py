@@ -44,6 +44,7 @@ class ReleasedJudge:
         self.fingerprint = digest("released judge", self.writer.fingerprint, template)
         self.details = {
             "reference": str(Reference.parse(spec.need_reference(EXAMPLE))),
+            "base_url": spec.options.get("base_url"),
             "writer": self.writer.fingerprint,
             "prompt": template,
             **read,

@@ -54,17 +54,17 @@ class RubricJudge:
         traits = self.answers.traits(
             f"rubric judge {verdict} {LOW}-{HIGH}", prompt_hash("aspect.jinja")
         )
-        read: dict[str, str | int] = {
-            "verdict": verdict,
-            "protocol": "palate",
-            # One token is read of logits, whatever is allowed.
-            "max_tokens": spec.number("max_tokens", MAX_TOKENS, least=1)
-            if verdict == "text"
-            else MAX_TOKENS,
-        }
-        self.spec = one_spelling(spec, read, DEFAULT)
         self.fingerprint = traits.fingerprint
-        self.details = {**traits.details, "scale": f"{LOW}-{HIGH}", **read}
+        self.details = {
+            **traits.details, "protocol": "palate", "verdict": verdict, "scale": f"{LOW}-{HIGH}",
+        }  # fmt: skip
+        read: dict[str, str | int] = {"verdict": verdict, "protocol": "palate"}
+        max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        if verdict == "logits":  # one token is read, whatever is allowed
+            max_tokens = MAX_TOKENS
+        else:
+            self.details["max_tokens"] = max_tokens
+        self.spec = one_spelling(spec, {**read, "max_tokens": max_tokens}, DEFAULT)
 
     def check(self, pairs: Sequence[PreferencePair]) -> None:
         """Raise `BenchmarkError` where rows have no rubric."""

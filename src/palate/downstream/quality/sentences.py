@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-MARK = re.compile(r"\s*+(?:(?:[-*+•#>–—]++\s++)|(?:\d{1,3}[.)]\s++))?+")
-"""A list marker, a heading's or a quotation's sign; `1.` counts as one only before a space."""
+MARK = re.compile(r"\s*+(?:[-*+•#>–—]++\s++)*+(?:\d{1,3}[.)]\s++)?+")
+"""Signs of lists, headings and quotations, and a number; each only before a space."""
 STOP = re.compile(r"([.!?…。！？]++[\"'”’»›)\]}」』）】*_`]*+)(\s*+)")
 """Stops and what closes with them, then white space. Possessive: a line of dots takes no longer."""
 WIDE = re.compile("[。！？]")
