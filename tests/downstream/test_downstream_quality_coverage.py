@@ -143,6 +143,7 @@ SPLIT = [
         "# Tea\n\n1. Assam\n2) Keemun\n- **Mint** is out",
         ("Tea", "Assam", "Keemun", "**Mint** is out"),
     ),
+    ("> - 1. Tea\n## 2. Milk? No", ("Tea", "Milk?", "No")),
     ("---\nTea\n***", ("Tea",)),
     ("???", ("???",)),
     ("黒い。濃い！はい", ("黒い。", "濃い！", "はい")),

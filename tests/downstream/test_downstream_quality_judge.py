@@ -196,6 +196,7 @@ def test_the_spec_has_one_spelling_and_the_fingerprint_follows_the_numbers():
     assert of("&verdict=text&protocol=palate&max_tokens=512&timeout=9&retries=1") == base
     assert of("&max_tokens=256")[1] != base[1]
     assert of("&verdict=logits")[1] != base[1]
+    assert of("&verdict=logits&max_tokens=9") == of("&verdict=logits")
     assert of("&protocol=paper")[1] != base[1]
     assert of("&protocol=paper")[0] == f"{API}&protocol=paper"
     assert of("&protocol=paper&max_tokens=32") == of("&protocol=paper")

@@ -218,6 +218,10 @@ def test_bertscore_of_hard_texts():
     assert states.shape[1] == len(measure._inner(LONG)) + 2 > measure._reader.window
 
 
-def test_bertscore_refuses_a_decoder(tiny):
-    with pytest.raises(ModelError, match="one token before a text and one after it"):
-        bertscore(tiny.model()).value("tea", "tea")
+def test_bertscore_refuses_a_decoder_before_anything_is_rated(tiny):
+    measure = bertscore(tiny.model())
+    said = "one token before a text and one after it"
+    with pytest.raises(ModelError, match=said):
+        measure.check([row(reference="tea")])
+    with pytest.raises(ModelError, match=said):
+        measure.value("tea", "tea")

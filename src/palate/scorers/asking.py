@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple, Protocol, overload
+from typing import Generic, NamedTuple, Protocol, TypeVar, overload
 
 from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply, generate
 from palate.engines.http import ledger_of
@@ -16,6 +16,9 @@ from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
+Item = TypeVar("Item")
+MAX_TOKENS = 512
+"""Tokens of a reply, unless `?max_tokens=` says otherwise."""
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
 TOP_LOGPROBS = 20
@@ -65,7 +68,7 @@ class Answerer(Protocol):
 def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) -> Answerer:
     """Return where this judge asks; refuses options that the place does not know."""
     reference = Reference.parse(spec.need_reference(example))
-    max_tokens = spec.number("max_tokens", 512, least=1)
+    max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
     if spec.options.get("verdict") == "logits":  # one token is read, so room for one is kept
         max_tokens = 1
     if reference.place != "api":
@@ -245,32 +248,30 @@ class ChatAnswers:
         return Answer(text=reply.text, labels=tuple(best[label] for label in labels))
 
 
-class Rendered(Sequence[Sequence[Question]]):
+class Rendered(Sequence[Sequence[Question]], Generic[Item]):
     """Groups that are rendered when they are looked at, so that few are held at a time."""
 
-    def __init__(
-        self, slates: Sequence[Slate], make: Callable[[Slate], Sequence[Question]]
-    ) -> None:
-        self._slates, self._make = slates, make
+    def __init__(self, items: Sequence[Item], make: Callable[[Item], Sequence[Question]]) -> None:
+        self._items, self._make = items, make
 
     def __len__(self) -> int:
-        return len(self._slates)
+        return len(self._items)
 
     @overload
     def __getitem__(self, k: int) -> Sequence[Question]: ...
     @overload
-    def __getitem__(self, k: slice) -> Rendered: ...
-    def __getitem__(self, k: int | slice) -> Sequence[Question] | Rendered:
+    def __getitem__(self, k: slice) -> Rendered[Item]: ...
+    def __getitem__(self, k: int | slice) -> Sequence[Question] | Rendered[Item]:
         """Render one group."""
         if isinstance(k, slice):
-            return Rendered(self._slates[k], self._make)
-        return self._make(self._slates[k])
+            return Rendered(self._items[k], self._make)
+        return self._make(self._items[k])
 
 
 def rendered(
-    answers: Answerer, slates: Sequence[Slate], make: Callable[[Slate], Sequence[Question]]
+    answers: Answerer, items: Sequence[Item], make: Callable[[Item], Sequence[Question]]
 ) -> Groups:
     """Return groups of questions; a model in this process looks at each more than once."""
     if isinstance(answers, ChatAnswers):
-        return Rendered(slates, make)
-    return [make(slate) for slate in slates]
+        return Rendered(items, make)
+    return [make(item) for item in items]

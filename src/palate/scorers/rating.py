@@ -63,7 +63,7 @@ class Rating:
             reasons: list[str | None] = []
             for answer in answers:
                 try:
-                    values.append(self._value(answer))
+                    values.append(read_rating(answer, self.low, self.high))
                     reasons.append(None)
                 except Unreadable as error:
                     values.append(None)
@@ -79,15 +79,20 @@ class Rating:
                 ),
             )
 
-    def _value(self, answer: Answer) -> float:
-        if answer.failure is not None:
-            raise Unreadable(answer.failure)
-        if answer.labels is None:
-            return float(parse_rating(answer.text, self.low, self.high))
-        top = max(answer.labels)
-        weights = [exp(logp - top) for logp in answer.labels]
-        digits = range(self.low, self.high + 1)
-        return sum(n * w for n, w in zip(digits, weights, strict=True)) / sum(weights)
+
+def read_rating(answer: Answer, low: int, high: int) -> float:
+    """Return the rating that was written, or its mean under the digits' probabilities.
+
+    Raises `Unreadable` with the reason where there is none.
+    """
+    if answer.failure is not None:
+        raise Unreadable(answer.failure)
+    if answer.labels is None:
+        return float(parse_rating(answer.text, low, high))
+    top = max(answer.labels)
+    weights = [exp(logp - top) for logp in answer.labels]
+    digits = range(low, high + 1)
+    return sum(n * w for n, w in zip(digits, weights, strict=True)) / sum(weights)
 
 
 def _scale(spec: Spec) -> tuple[int, int]:

@@ -1,0 +1,80 @@
+"""What measures of overlap with the user's own reference text share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from palate.downstream.quality.protocol import Answered, Need, Rated
+from palate.downstream.quality.rows import rate_once, require, rows_of, spare_empty
+from palate.errors import UsageError
+from palate.models import import_torch
+from palate.records import PreferencePair
+from palate.seeding import digest
+from palate.specs import Spec
+
+
+def import_text_metrics() -> Any:
+    """Import torchmetrics' measures of text; raises `UsageError` with what to install."""
+    import_torch()
+    try:
+        from torchmetrics.functional import text
+    except ImportError as error:
+        raise UsageError("ROUGE and BERTScore need pip install 'palate[quality]'") from error
+    return text
+
+
+class AgainstReference(ABC):
+    """A number in [0, 1] for a response beside the row's `reference`.
+
+    Subclasses give `value`, and `unusable` where some references cannot be read.
+    """
+
+    needs: tuple[Need, ...] = ("reference",)
+    surrogate = False
+
+    def __init__(self, spec: Spec, details: dict[str, Any]) -> None:
+        self.spec = str(spec)
+        self.details = details
+        self.fingerprint = digest("overlap", details)
+
+    @abstractmethod
+    def value(self, response: str, reference: str) -> float:
+        """Return how far two texts that are not blank overlap, from 0 to 1."""
+
+    def unusable(self) -> str | None:
+        """Say what a reference is that `reads` refuses; None where all are read."""
+        return None
+
+    def reads(self, reference: str) -> bool:
+        """Say whether this measure finds anything in a reference."""
+        return bool(reference.strip())
+
+    def check(self, pairs: Sequence[PreferencePair]) -> None:
+        """Raise `BenchmarkError` where rows have no reference, or one that is not read."""
+        advice = "give every row its `reference`, or leave these rows out"
+        require(pairs, lambda pair: not (pair.reference or "").strip(), "no `reference`", advice)
+        refused = self.unusable()
+        if refused is not None:
+            advice = "take another measure, or leave these rows out"
+            require(pairs, lambda pair: not self.reads(pair.reference or ""), refused, advice)
+
+    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        """Yield ratings, all responses to one reference after another."""
+        self.check(rows_of(items))
+        return spare_empty(items, lambda said: rate_once(said, _read, self._rated), aspects=False)
+
+    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        # By reference, so that what is computed of one is kept only while it is read.
+        by_reference: dict[str, list[int]] = {}
+        for k, item in enumerate(items):
+            by_reference.setdefault(item.pair.reference or "", []).append(k)
+        for reference, own in by_reference.items():
+            for k in own:
+                found = self.value(items[k].response, reference)
+                yield k, Rated(value=min(1.0, max(0.0, found)))
+
+
+def _read(item: Answered) -> tuple[object, ...]:
+    return (item.pair.reference, item.response)

@@ -1,0 +1,26 @@
+"""From a spec to a measure of quality."""
+
+from __future__ import annotations
+
+from palate.downstream.quality.protocol import Quality
+from palate.errors import SpecError
+from palate.records import Settings
+from palate.specs import Spec, load
+
+GROUP = "palate.qualities"
+
+
+def build_quality(spec: str, settings: Settings | None = None) -> Quality:
+    """Build what a spec names: palate's own or an installed package's.
+
+    What is registered under `palate.qualities` is called with (spec, settings). Raises `SpecError`
+    naming the near misses where nothing has this name.
+    """
+    parsed = Spec.parse(spec)
+    made = load(GROUP, parsed.kind)(parsed, settings or Settings())
+    if not isinstance(made, Quality):
+        wanted = "spec, fingerprint, needs, surrogate, details, check() and rate()"
+        raise SpecError(
+            f"{spec}: {type(made).__name__} is no measure of quality; it needs {wanted}"
+        )
+    return made

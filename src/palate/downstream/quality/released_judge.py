@@ -1,0 +1,93 @@
+"""The judge of Personalized RewardBench's released best-of-n scripts, by its own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.contexts.options import one_spelling
+from palate.contexts.writing import Writer, build_writer
+from palate.downstream.quality.protocol import Answered, Need, Rated
+from palate.downstream.quality.rows import rate_once, require_aspects, rows_of
+from palate.engines import Reply
+from palate.prompts import Unreadable, parse_numbers, prompt_hash, titles_prompt
+from palate.records import Message, PreferencePair, Settings
+from palate.seeding import digest
+from palate.specs import Reference, Spec
+
+EXAMPLE = "rubric-judge:api:MODEL?base_url=https://…/v1&protocol=paper"
+HIGH = 2
+MAX_TOKENS = 32
+BY_RULE = "0 by the paper's rule"
+
+
+class ReleasedJudge:
+    """`rubric-judge:LM?protocol=paper`: one call per response, on the titles of all its aspects.
+
+    The value is half the mean of every number in the reply, at most 1, and 0 where there is none:
+    neither how many numbers nor their scale is checked. Nothing is asked twice, empty responses
+    are asked about, and only an outage leaves a response unscored.
+    """
+
+    needs: tuple[Need, ...] = ("aspects",)
+    surrogate = False
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        options = {**spec.options, "max_tokens": str(max_tokens)}
+        self.writer: Writer = build_writer(
+            spec.model_copy(update={"options": options}),
+            settings, EXAMPLE, {"protocol", "max_tokens"},
+        )  # fmt: skip
+        template = prompt_hash("titles.jinja")
+        read: dict[str, str | int] = {"protocol": "paper", "max_tokens": max_tokens}
+        self.spec = one_spelling(spec, read, {"max_tokens": MAX_TOKENS})
+        self.fingerprint = digest("released judge", self.writer.fingerprint, template)
+        self.details = {
+            "reference": str(Reference.parse(spec.need_reference(EXAMPLE))),
+            "base_url": spec.options.get("base_url"),
+            "writer": self.writer.fingerprint,
+            "prompt": template,
+            **read,
+        }
+
+    def check(self, pairs: Sequence[PreferencePair]) -> None:
+        """Raise `BenchmarkError` where rows have no rubric."""
+        require_aspects(pairs)
+
+    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        """Yield ratings as they come; responses that read alike are asked about once."""
+        self.check(rows_of(items))
+        return rate_once(items, _read, self._asked)
+
+    def _asked(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        for k, reply in self.writer.write([_prompt(item) for item in items]):
+            yield k, _rated(reply)
+
+
+def _titles(item: Answered) -> tuple[str, ...]:
+    return tuple(aspect.aspect for aspect in item.pair.rubric_aspects)
+
+
+def _read(item: Answered) -> tuple[object, ...]:
+    return (item.pair.question, _titles(item), item.response)
+
+
+def _prompt(item: Answered) -> tuple[Message, ...]:
+    return titles_prompt(item.pair.question, item.response, _titles(item))
+
+
+def _rated(reply: Reply) -> Rated:
+    if reply.outage:
+        return Rated(value=None, reason=reply.failure or "no answer", outage=True)
+    raw = (reply.text,) if reply.text else ()
+    try:
+        if reply.failure is not None:
+            raise Unreadable(reply.failure)
+        numbers = parse_numbers(reply.text)
+    except Unreadable as error:
+        return Rated(value=0.0, reason=f"{BY_RULE}: {error}", raw=raw)
+    mean = sum(numbers) / len(numbers)
+    reason = None
+    if mean > HIGH:
+        reason = f"the numbers' mean, {mean:g}, is above {HIGH} and counts as {HIGH}"
+    return Rated(value=min(mean, HIGH) / HIGH, reason=reason, raw=raw)

