@@ -11,6 +11,7 @@ from palate.benchmarks import list_benchmarks
 from palate.cli import options as flags
 from palate.cli.console import show
 from palate.contexts import GROUP as CONTEXTS
+from palate.downstream.quality.build import GROUP as QUALITIES
 from palate.personal import GROUP as METHODS
 from palate.personal.p_dpo import METHOD as P_DPO
 from palate.personal.p_dpo import train_p_dpo
@@ -19,23 +20,26 @@ from palate.runs import as_json
 from palate.scorers import GROUP as SCORERS
 from palate.specs import registered
 
-KINDS = ("benchmarks", "scorers", "contexts", "methods")
+KINDS = ("benchmarks", "scorers", "contexts", "methods", "qualities")
 
 
 def list_things(
     kind: Annotated[
-        str | None, typer.Argument(help="benchmarks, scorers, contexts or methods")
+        str | None, typer.Argument(help="benchmarks, scorers, contexts, methods or qualities")
     ] = None,
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """List benchmarks, scorers, contexts and methods, with those of installed packages."""
+    """List benchmarks, scorers, contexts, methods and qualities, installed packages' too."""
     if kind is not None and kind not in KINDS:
         raise typer.BadParameter(f"expected one of {', '.join(KINDS)}", param_hint="KIND")
     tables: list[Table] = []
     if kind in (None, "benchmarks"):
         rows = [[b.name, b.description, b.licence] for b in list_benchmarks()]
         tables.append(Table("benchmarks", ["name", "what it is", "licence"], rows, (), 3))
-    for name, group in (("scorers", SCORERS), ("contexts", CONTEXTS), ("methods", METHODS)):
+    groups = {
+        "scorers": SCORERS, "contexts": CONTEXTS, "methods": METHODS, "qualities": QUALITIES,
+    }  # fmt: skip
+    for name, group in groups.items():
         if kind in (None, name):
             rows = [
                 [key, _first_sentence(point.load())] for key, point in registered(group).items()

@@ -10,10 +10,7 @@ import typer
 from palate.cli import options as flags
 from palate.cli.console import show
 from palate.reports import Form
-from palate.reports.validity import plot_validity, validity_json, validity_tables
 from palate.runs import load_runs
-from palate.validity import METRICS, read_downstream
-from palate.validity import validity as measure
 
 
 def validity(
@@ -26,7 +23,8 @@ def validity(
         int | None, typer.Option("-k", help="Best of how many; default half the samples.")
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", help=f"One of {', '.join(METRICS)}; repeat.")
+        list[str] | None,
+        typer.Option("--metric", help="accuracy, mirrored accuracy, shift, gain or identity gain."),
     ] = None,
     picture: Annotated[
         Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
@@ -35,6 +33,11 @@ def validity(
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Rank agreement of benchmark figures with downstream quality, over three scorers or more."""
+    # Takes half a second, which no other command should pay.
+    from palate.reports.validity import plot_validity, validity_json, validity_tables
+    from palate.validity import METRICS, read_downstream
+    from palate.validity import validity as measure
+
     below = [one for path in downstream for one in read_downstream(path, k)]
     found = measure(load_runs(runs), below, metrics=metric or METRICS, seed=seed)
     show(validity_tables(found), form, validity_json(found))

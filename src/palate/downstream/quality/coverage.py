@@ -31,7 +31,9 @@ def aspect_text(aspect: RubricAspect) -> str:
 
 
 class Coverage:
-    """`coverage:EMBEDDER`: (1/n) Σ_i (1 + max_j a_i · s_j) / 2.
+    """Of how many rubric aspects a response speaks, by sentence embeddings; a surrogate.
+
+    `coverage:EMBEDDER` is (1/n) Σ_i (1 + max_j a_i · s_j) / 2.
 
     a_i are the unit vectors of the row's n aspects, s_j those of the response's sentences. It sees
     of what a response speaks and not what it says.

@@ -14,7 +14,9 @@ NAMES = (*KEYS, "chrf", "bertscore")
 
 
 def overlap(spec: Spec, settings: Settings) -> AgainstReference:
-    """Build `overlap:rouge-1|rouge-2|rouge-l|chrf|bertscore`; only BERTScore has an option.
+    """Overlap with the user's own text: `overlap:rouge-1|rouge-2|rouge-l|chrf|bertscore`.
+
+    Only BERTScore has an option, `?model=REF`.
 
     Raises `SpecError` for another name or option, `UsageError` where torchmetrics is missing.
     """

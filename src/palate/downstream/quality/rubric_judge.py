@@ -25,7 +25,9 @@ DEFAULT: dict[str, str | int] = {
 
 
 def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
-    """Build the judge that `?protocol=palate|paper` names.
+    """A language model that rates each rubric aspect by itself, or all titles at once.
+
+    The first is the default, the second `?protocol=paper`.
 
     Raises `SpecError` for options that the judge does not know.
     """
