@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet, mirrors
+from palate.comparison import plan_grid, run_grid
 from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
-from palate.evaluation import Options, evaluate, plan_grid, run_grid
+from palate.evaluation import Options, evaluate
 from palate.evaluation.rows import make_rows
 from palate.evaluation.scale import user_scales
 from palate.evaluation.summarise import shift

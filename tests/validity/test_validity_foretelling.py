@@ -200,6 +200,12 @@ def test_bad_input_is_one_clear_line(planted, tmp_path):
         validity(runs[:2], read_downstream(file))
     with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
         validity(runs, read_downstream(file), metrics=["loudness"])
+    other = json.loads(file.read_text())
+    other["rows"] = [f"other {row}" for row in other["rows"]]
+    elsewhere = tmp_path / "other.json"
+    elsewhere.write_text(json.dumps(other))
+    with pytest.raises(ComparisonError, match="of which the downstream results have 0"):
+        validity(runs, read_downstream(elsewhere))
     bad = tmp_path / "bad.json"
     bad.write_text('{"runs": []}')
     with pytest.raises(DataError, match="no document of best-of-n"):

@@ -26,6 +26,8 @@ class Downstream(NamedTuple):
     figures: Mapping[Contestant, Figures]
     one: float
     """Quality of a sample drawn blindly."""
+    rows: frozenset[str]
+    """Ids of the benchmark's rows."""
 
 
 def read_downstream(path: Path, k: int | None = None) -> list[Downstream]:
@@ -62,6 +64,7 @@ def read_downstream(path: Path, k: int | None = None) -> list[Downstream]:
                 n,
                 figures,
                 float(entries[0]["curve"]["random"]["value"] or 0.0),
+                frozenset(said["rows"]),
             )
         )
     return found

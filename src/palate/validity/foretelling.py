@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.errors import UsageError
+from palate.errors import ComparisonError, UsageError
 from palate.metrics.ranks import (
     AgreementDifference,
     RankAgreement,
@@ -26,6 +26,7 @@ from palate.validity.figures import METRICS, Contestant, Figures, benchmark_figu
 LEAST = 3
 FEW = 10
 LARGEST_TAU = 0.95
+LEAST_SHARED = 0.5
 
 
 class Foretelling(NamedTuple):
@@ -84,7 +85,8 @@ def validity(
 
     Raises:
         UsageError: for a metric that is not known, or where no figure has three contestants.
-        ComparisonError: for runs of other rows, or one contestant twice.
+        ComparisonError: for runs of other rows, one contestant twice, or downstream results that
+            bear a benchmark's name and are of other questions.
     """
     unknown = [one for one in metrics if one not in METRICS]
     if unknown:
@@ -92,6 +94,8 @@ def validity(
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
+    for below in downstream:
+        _refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
     sides = [
         _Side(name, metric, benchmark_figures(own, metric))
         for name, own in by_benchmark.items()
@@ -119,6 +123,18 @@ def validity(
             + (f" ({'; '.join(few)})" if few else "; are scorers and contexts spelt alike?")
         )
     return Validity(tuple(found), tuple(rivals), tuple(dict.fromkeys(few)))
+
+
+def _refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
+    for run in runs:
+        ids = {row for row, _ in run.verdicts.keys}
+        shared = len(ids & below.rows)
+        if shared < LEAST_SHARED * min(len(ids), len(below.rows)):
+            raise ComparisonError(
+                f"validity: {run.summary.scorer} ran on {len(ids):,} rows of "
+                f"{below.benchmark}, of which the downstream results have {shared:,}; they are of "
+                "other questions"
+            )
 
 
 def _foretelling(
