@@ -202,3 +202,13 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
 def model_of_style(votes, tmp_path):
     run("train", "bradley-terry", "--data", votes, "--embedder", "style", "-o", tmp_path / "bt")
     return tmp_path / "bt"
+
+
+def test_yardsticks_that_would_mislead_are_refused(votes, model):
+    with pytest.raises(UsageError, match="--majority means nothing on mirrored couples"):
+        run("learning-curve", "-b", votes, "-m", model, "--mirrors", "only", "--majority")
+    with pytest.raises(UsageError, match="it reads users' choices; name its folder with -m"):
+        run("learning-curve", "-b", votes, "-m", model, "--beside", f"personal:{model}")
+    said = run("learning-curve", "-b", votes, "-m", model, "--counts", "0", "--majority",
+               "--beside", "longest")  # fmt: skip
+    assert "majority of the others" in said

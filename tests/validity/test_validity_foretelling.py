@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from palate import metrics
 from palate.benchmarks import PairSet, load_benchmark
 from palate.downstream import best_of_n
 from palate.downstream.policies import Sample
@@ -167,6 +168,27 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
     assert benchmark_figures(runs, "accuracy") == {}, "on mirrors that is mirrored accuracy"
     with pytest.raises(ComparisonError, match="twice"):
         benchmark_figures([*runs, runs[0]], "gain")
+
+
+def test_a_couple_counts_once_in_the_noise():
+    pairs = load_benchmark("tasting")
+    run = evaluate(Named(5.0), pairs, "profile:2", name="named", root=None)
+    (figures,) = benchmark_figures([run], "mirrored accuracy").values()
+    apart = np.array(list(figures.without.values())) - figures.value
+    told = run.verdicts
+    a, b = told.couples.T
+    estimate = metrics.couple_mean(
+        metrics.mirrored_values(told.values[a], told.values[b]), told.users[a], told.users[b]
+    )
+    variance = (len(apart) - 1) / len(apart) * float(apart @ apart)
+    assert variance == pytest.approx(estimate.se**2)
+
+
+def test_who_has_no_partner_is_named(planted):
+    runs, file = planted(4, n_rows=40)
+    found = validity(runs[1:], read_downstream(file), metrics=["accuracy"])
+    assert found.unmatched == ("hazy0 under none: no benchmark run",)
+    assert any("hazy0 under none" in note for note in validity_tables(found)[0].notes)
 
 
 def test_two_figures_are_compared_on_the_same_scorers(planted):

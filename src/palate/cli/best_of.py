@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from palate.downstream import (
     build_quality,
     draw_samples,
     load_samples,
+    plan_cells,
     shown_to_policy,
 )
 from palate.engines.http import ledger_of
@@ -68,6 +70,7 @@ def best_of(
     max_cost: flags.MaxCost = None,
     retry_unscored: flags.Retry = False,
     engine: flags.Engine = None,
+    choices: flags.Choices = None,
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Draw n answers to every question, let scorers pick, and rate what they picked.
@@ -81,6 +84,11 @@ def best_of(
     )
     loading = LoadOptions(source, revision, parse_columns(columns or []), skip_bad_rows)
     pairs = load_benchmark(benchmark, split=split, limit=limit, seed=seed, options=loading)
+    if choices is not None:
+        past = load_benchmark(choices, split="all", options=replace(loading, source=None)).pairs
+        pairs = pairs.with_history(past)
+    how = Options(settings, retry_unscored, engine)
+    plan_cells(scorer, context, pairs, how)  # a spec that is wrong costs no sample
     qualities = [build_quality(spec, settings) for spec in dict.fromkeys(quality)]
     for one in qualities:
         one.check(pairs.pairs)
@@ -90,14 +98,18 @@ def best_of(
         if policy is not None:
             who = build_policy(policy, settings)
             told = shown_to_policy(build_context(policy_context, settings), pairs, seed)
-            drawn = draw_samples(who, pairs, n or 16, told, shown.start(f"sampling {policy}"))
-            drawn.save(output / slug(f"{pairs.name} samples") / f"{slug(policy)}.jsonl")
+            named = who.spec if told is None else f"{who.spec} shown {policy_context}"
+            named = named if seed == 0 else f"{named} seed {seed}"
+            bar = shown.start(f"sampling {named}")
+            drawn = draw_samples(who, pairs, n or 16, told, bar, named=named)
+            file = f"{slug(named)}-{drawn.content[:8]}.jsonl"
+            drawn.save(output / slug(f"{pairs.name} samples") / file)
         else:
             assert samples is not None
             drawn = load_samples(samples, pairs, n)
         found = best_of_n(
             pairs, drawn, scorer, context, qualities, ks=wanted, root=output,
-            options=Options(settings, retry_unscored, engine), start=shown.start,
+            options=how, start=shown.start,
         )  # fmt: skip
     if said := ledger.line():
         err.print(f"endpoints: {said}", highlight=False)

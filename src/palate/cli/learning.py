@@ -16,8 +16,10 @@ from palate.data import parse_columns
 from palate.errors import UsageError
 from palate.evaluation import Options, evaluate
 from palate.personal import Trained
+from palate.records import traits_of
 from palate.reports import Form
 from palate.reports.curve import curve_json, curve_tables, plot_curve
+from palate.scorers import build_scorer
 
 
 def learning_curve(
@@ -53,6 +55,14 @@ def learning_curve(
     options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
     pairs = load_benchmark(benchmark, mirrored=mirrors, seed=seed, options=options)
     settings = flags.make_settings(seed, dtype, device)
+    if majority and pairs.mirrored:
+        raise UsageError(
+            "--majority means nothing on mirrored couples: leaving out a vote tips every close "
+            "majority against it; leave --mirrors away, couples are found in the whole set too"
+        )
+    for spec in beside or []:
+        if traits_of(build_scorer(spec, settings), spec).needs_user:
+            raise UsageError(f"--beside {spec}: it reads users' choices; name its folder with -m")
     names = [folder.name for folder in model]
     if len(set(names)) < len(names):
         raise UsageError("two models have one folder name; rename one")

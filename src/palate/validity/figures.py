@@ -38,8 +38,8 @@ def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figu
     """Return what a benchmark's runs say of each contestant, by one of `METRICS`.
 
     Only contestants that have the figure: accuracy of whole sets, mirrored accuracy and shift of
-    couples (raw margins), gains of contexts that show something and whose partner is there. Oracles
-    are left out.
+    couples, gains of contexts that show something and whose partner is there. Oracles are left out,
+    and of shift the scorers that keep users' states, whose margins were scaled by user.
 
     Raises:
         ComparisonError: for runs of several benchmarks, or of other rows.
@@ -70,12 +70,15 @@ def _units(
         if not verdicts.mirrored:
             return None
         a, b = verdicts.couples.T
-        values = (
-            metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
-            if metric == "mirrored accuracy"
-            else metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
-        )
-        return _Units(values, (verdicts.users[a], verdicts.users[b]))
+        users = (verdicts.users[a], verdicts.users[b])
+        if metric == "mirrored accuracy":
+            return _Units(metrics.mirrored_values(verdicts.values[a], verdicts.values[b]), users)
+        values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
+        told = run.summary.shift.value if run.summary.shift is not None else None
+        # A scorer that keeps users' states was scaled by user, and the run does not say by what.
+        if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
+            return None
+        return _Units(values, users)
     other = _partner(metric, runs, contestant)
     return None if other is None else _gained(verdicts, other.verdicts, contestant)
 
@@ -118,4 +121,23 @@ def _figures(units: _Units) -> Figures:
     without = {
         name: (total - own) / (n - count) for name, (own, count) in sums.items() if count < n
     }
+    if len(units.users) == 2:
+        without = _dyadic(total / n, without, values, [side[counts] for side in units.users])
     return Figures(total / n, without)
+
+
+def _dyadic(
+    mean: float, without: Mapping[str, float], values: Doubles, sides: Sequence[NDArray[np.str_]]
+) -> dict[str, float]:
+    """Draw replicates over couples towards the mean, to the variance of the dyadic jackknife.
+
+    Leaving out either of its users takes a couple away, so the plain sum of squares counts what a
+    couple does by itself twice.
+    """
+    estimate = metrics.couple_mean(values, *sides, null=0.0, bounds=(-1.0, 1.0))
+    apart = np.array(list(without.values())) - mean
+    plain = (len(apart) - 1) / len(apart) * float(apart @ apart) if len(apart) else 0.0
+    if estimate.se is None or not plain > 0:
+        return dict(without)
+    scale = estimate.se / np.sqrt(plain)
+    return {user: mean + scale * (value - mean) for user, value in without.items()}

@@ -34,8 +34,14 @@ class Foretelling(NamedTuple):
 
     benchmark: str
     metric: str
+    policy: str
+    """Whose answers were picked from."""
+    below: str
+    """The benchmark that the answers are to."""
     quality: str
+    surrogate: bool
     k: int
+    n_samples: int
     contestants: tuple[Contestant, ...]
     figures: tuple[float, ...]
     downstream: tuple[float, ...]
@@ -50,6 +56,8 @@ class Rival(NamedTuple):
     first: tuple[str, str]
     """Benchmark and metric."""
     second: tuple[str, str]
+    policy: str
+    below: str
     quality: str
     n: int
     differences: tuple[AgreementDifference, ...]
@@ -64,6 +72,8 @@ class Validity(NamedTuple):
     rivals: tuple[Rival, ...]
     too_few: tuple[str, ...]
     """Figures that fewer than three contestants have, and how many do."""
+    unmatched: tuple[str, ...]
+    """Contestants with downstream results and no benchmark run, or the other way round."""
 
 
 class _Side(NamedTuple):
@@ -122,7 +132,8 @@ def validity(
             f"validity: no figure has {LEAST} contestants with downstream results"
             + (f" ({'; '.join(few)})" if few else "; are scorers and contexts spelt alike?")
         )
-    return Validity(tuple(found), tuple(rivals), tuple(dict.fromkeys(few)))
+    lost = _unmatched(runs, downstream)
+    return Validity(tuple(found), tuple(rivals), tuple(dict.fromkeys(few)), lost)
 
 
 def _refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
@@ -137,14 +148,26 @@ def _refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
             )
 
 
+def _unmatched(runs: Sequence[Run], downstream: Sequence[Downstream]) -> tuple[str, ...]:
+    above = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
+    below = {one for results in downstream for one in results.figures}
+    named = [
+        *((one, "no benchmark run") for one in sorted(below - above)),
+        *((one, "no downstream result") for one in sorted(above - below)),
+    ]
+    return tuple(f"{scorer} under {context}: {lacks}" for (scorer, context), lacks in named)
+
+
 def _foretelling(
     side: _Side, below: Downstream, common: Sequence[Contestant], seed: int
 ) -> Foretelling:
     x, y = _values(side.figures, common), _values(below.figures, common)
     return Foretelling(
-        side.benchmark, side.metric, below.quality, below.k, tuple(common), tuple(x), tuple(y),
-        rank_agreement(x, y, replicates=_replicates(side, below, common), seed=seed),
-        resolution(len(common), seed=seed),
+        benchmark=side.benchmark, metric=side.metric, policy=below.policy, below=below.benchmark,
+        quality=below.quality, surrogate=below.surrogate, k=below.k, n_samples=below.n,
+        contestants=tuple(common), figures=tuple(x), downstream=tuple(y),
+        agreements=rank_agreement(x, y, replicates=_replicates(side, below, common), seed=seed),
+        resolution=resolution(len(common), seed=seed),
     )  # fmt: skip
 
 
@@ -163,8 +186,9 @@ def _rival(first: _Side, second: _Side, below: Downstream, seed: int) -> Rival |
     if None not in taus and taus[0] != taus[1] and max(map(abs, taus)) < LARGEST_TAU:  # type: ignore[arg-type]
         needed = scorers_needed(*taus)  # type: ignore[arg-type]
     return Rival(
-        (first.benchmark, first.metric), (second.benchmark, second.metric), below.quality,
-        len(common), found, needed,
+        first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
+        policy=below.policy, below=below.benchmark, quality=below.quality, n=len(common),
+        differences=found, needed=needed,
     )  # fmt: skip
 
 

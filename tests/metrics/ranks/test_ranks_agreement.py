@@ -136,3 +136,10 @@ def test_bad_input() -> None:
         rank_agreement([1, 2, 3], [1, 2, math.inf])
     with pytest.raises(ValueError, match="figures 3, downstream 4"):
         rank_agreement([1, 2, 3], [1, 2, 3, 4])
+
+
+def test_rounding_ranks_nothing() -> None:
+    dust = [0.3, 0.1 + 0.2, 0.30000000000000004]
+    assert [one.value for one in rank_agreement([1, 2, 3], dust)[:2]] == [None, None]
+    kendall = rank_agreement([1, 2, 3, 4], [0.1 + 0.2, 0.3, 0.5, 0.4])[0]
+    assert kendall.value == rank_agreement([1, 2, 3, 4], [1, 1, 3, 2])[0].value

@@ -39,9 +39,9 @@ class Drawn(NamedTuple):
 class SamplingEndpoint:
     """Asks until every reply that is wanted is there.
 
-    A request asks for as many replies as are wanted (`n`). Servers that know no `n` send one: what
-    is missing is then asked for one by one, each with a seed of its own, so that neither a server
-    nor a cache gives the same reply again because it was asked the same.
+    A request asks for as many replies as are wanted (`n`). Servers that know no `n` send one, or
+    refuse: what is missing is then asked for one by one, each with a seed of its own, so that
+    neither a server nor a cache gives the same reply again because it was asked the same.
     """
 
     def __init__(
@@ -73,6 +73,8 @@ class SamplingEndpoint:
             for at, outcome in self._ask([(draws[k], some) for k, some in asked]):
                 k, wanted = asked[at]
                 came = list(outcome.value or ())[: len(wanted)]
+                if not came and len(wanted) > 1 and not outcome.outage:
+                    continue  # perhaps `n` is refused: each will be asked for alone
                 if not came:
                     said = outcome.failure or "no reply in the answer"
                     for number in wanted:

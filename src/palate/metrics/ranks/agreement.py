@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, same_length, vector
+from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.chance import Chance, chance
 from palate.metrics.ranks.over_items import Replicates, range_over_items
 from palate.metrics.ranks.over_scorers import NO_RANGE, Range, range_over_scorers
@@ -107,4 +108,21 @@ def figures_of(figures: ArrayLike, downstream: ArrayLike) -> tuple[FloatArray, F
             f"scorer {int(missing[0])} (counted from 0) has a figure that is not finite; "
             "leave out scorers without both figures"
         )
-    return x, y
+    return tied(x), tied(y)
+
+
+def tied(figures: FloatArray) -> FloatArray:
+    """Figures that differ by rounding alone are one figure: nothing may be ranked by that.
+
+    Example:
+        >>> tied(np.array([0.3, 0.1 + 0.2, 0.4])).tolist()
+        [0.3, 0.3, 0.4]
+    """
+    order = np.argsort(figures, kind="stable")
+    rising = figures[order]
+    size = ROUNDING * np.maximum(1.0, np.abs(rising))
+    group = np.concatenate([[0], np.cumsum(~(np.diff(rising) <= size[1:]))])
+    found = np.empty_like(figures)
+    _, first = np.unique(group, return_index=True)
+    found[order] = rising[first][group]
+    return found

