@@ -21,9 +21,10 @@ def commands() -> list[tuple[str, list[str]]]:
         ):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("$ palate "):
-                    found.append(
-                        (page.name, shlex.split(line.removeprefix("$ palate "), comments=True))
-                    )
+                    words = shlex.split(line.removeprefix("$ palate "), comments=True)
+                    if ">" in words:  # what the shell does with the output
+                        words = words[: words.index(">")]
+                    found.append((page.name, words))
     return found
 
 
