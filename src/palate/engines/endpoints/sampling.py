@@ -7,8 +7,8 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.chat import ChatSettings
-from palate.engines.http import Clock, HttpClient, Ledger, Outcome, Post, Wire, body_of
+from palate.engines.endpoints.chat import ChatEndpoint
+from palate.engines.http import Outcome, Post, body_of
 from palate.records import Message
 from palate.seeding import digest
 
@@ -36,26 +36,13 @@ class Drawn(NamedTuple):
     outage: bool = False
 
 
-class SamplingEndpoint:
+class SamplingEndpoint(ChatEndpoint):
     """Asks until every reply that is wanted is there.
 
     A request asks for as many replies as are wanted (`n`). Servers that know no `n` send one, or
     refuse: what is missing is then asked for one by one, each with a seed of its own, so that
     neither a server nor a cache gives the same reply again because it was asked the same.
     """
-
-    def __init__(
-        self,
-        settings: ChatSettings,
-        *,
-        ledger: Ledger | None = None,
-        wire: Wire | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self.settings = settings
-        self.client = HttpClient(
-            settings, noun="chat completion", ledger=ledger, wire=wire, clock=clock
-        )
 
     def draw(self, draws: Sequence[Draw]) -> Iterator[tuple[int, int, Drawn]]:
         """Yield (position, number of the reply, reply) as they come, each once.
@@ -70,7 +57,7 @@ class SamplingEndpoint:
                 for k, numbers in missing.items()
                 for some in ([[one] for one in numbers] if alone else _cut(numbers))
             ]
-            for at, outcome in self._ask([(draws[k], some) for k, some in asked]):
+            for at, outcome in self._outcomes([(draws[k], some) for k, some in asked]):
                 k, wanted = asked[at]
                 came = list(outcome.value or ())[: len(wanted)]
                 if not came and len(wanted) > 1 and not outcome.outage:
@@ -87,13 +74,13 @@ class SamplingEndpoint:
             missing = {k: numbers for k, numbers in missing.items() if numbers}
             alone = True
 
-    def _ask(
+    def _outcomes(
         self, asks: Sequence[tuple[Draw, list[int]]]
     ) -> Generator[tuple[int, Outcome[tuple[Drawn, ...]]]]:
-        with closing(self.client.ask(self._post(*one) for one in asks)) as outcomes:
+        with closing(self.client.ask(self._sampling_post(*one) for one in asks)) as outcomes:
             yield from outcomes
 
-    def _post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Drawn, ...]]:
+    def _sampling_post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Drawn, ...]]:
         messages = [{"role": m.role, "content": m.content} for m in draw.messages]
         body: dict[str, Any] = {
             "model": self.settings.model,
