@@ -79,7 +79,7 @@ def planted(tmp_path, monkeypatch):
         runs = [evaluate(one, pairs, name=name, root=None) for name, one in kinds.items()]
         found = best_of_n(pairs, samples, list(kinds), qualities=[True_()], root=None)
         file = tmp_path / "down.json"
-        file.write_text(json.dumps(best_of_json(found)))
+        file.write_text(json.dumps(best_of_json(found), allow_nan=False))
         return runs, file
 
     return make
@@ -204,7 +204,7 @@ def test_two_figures_are_compared_on_the_same_scorers(planted):
     assert tau.second < -0.8
     assert tau.p < 0.05
     said = validity_json(found)
-    assert json.loads(json.dumps(said)) == json.loads(json.dumps(said))
+    json.dumps(said, allow_nan=False)
     assert said["differences"][0]["n"] == 8
 
 
