@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from palate.downstream.best_of_n import BestOf, Picked
-from palate.errors import UsageError
 from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
+from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
 ORACLE = "the best possible"
@@ -80,14 +80,9 @@ def plot_best_of(found: BestOf, file: Path) -> None:
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError("--plot needs pip install 'palate[plot]'") from error
     names = short_names([one.scorer for one in found.picked])
     qualities = list(dict.fromkeys(one.quality for one in found.picked))
-    figure = Figure(figsize=(5.4 * len(qualities), 4.2), layout="constrained")
-    axes = figure.subplots(1, len(qualities), squeeze=False)[0]
+    figure, (axes,) = panels(1, len(qualities), (5.4, 4.2))
     for ax, quality in zip(axes, qualities, strict=True):
         picked = [one for one in found.picked if one.quality == quality]
         for k, one in enumerate(picked):
@@ -104,10 +99,7 @@ def plot_best_of(found: BestOf, file: Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
-    try:
-        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be written ({error})") from error
+    save(figure, file)
 
 
 def _line(ax: Any, found: BestOf, one: Picked, which: str, colour: str, label: str) -> None:

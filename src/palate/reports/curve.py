@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from palate.curves import Count, Curves, Point
-from palate.errors import UsageError
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, p_value, with_interval
+from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
 Cell = Callable[[Point], str]
@@ -62,19 +62,14 @@ def plot_curve(found: Curves, file: Path) -> None:
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError("--plot needs pip install 'palate[plot]'") from error
     everybody = [one for one in found.points if one.group == "all"]
-    panels = {"accuracy": "accuracy, every pair"}
+    shown = {"accuracy": "accuracy, every pair"}
     if any(one.mirrored for one in everybody):
-        panels |= {"mirrored": "on mirrored couples", "particular": "on mirrors, minus prior"}
-    figure = Figure(figsize=(4.6 * len(panels), 4.2), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        shown |= {"mirrored": "on mirrored couples", "particular": "on mirrors, minus prior"}
+    figure, (axes,) = panels(1, len(shown), (4.6, 4.2))
     models = list(dict.fromkeys(one.model for one in everybody if one.choices is not None))
     counts = [k for k in dict.fromkeys(one.choices for one in everybody) if isinstance(k, int)]
-    for ax, (name, title) in zip(axes, panels.items(), strict=True):
+    for ax, (name, title) in zip(axes, shown.items(), strict=True):
         for k, model in enumerate(models):
             line = [
                 (counts.index(one.choices), getattr(one, name))
@@ -101,10 +96,7 @@ def plot_curve(found: Curves, file: Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
-    try:
-        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be written ({error})") from error
+    save(figure, file)
 
 
 def _table(title: str, found: Curves, cell: Cell, notes: list[str]) -> Table:

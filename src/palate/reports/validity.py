@@ -9,10 +9,10 @@ from typing import Any
 
 from scipy.stats import rankdata
 
-from palate.errors import UsageError
 from palate.metrics.ranks import RankAgreement
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
+from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Foretelling, Rival, Validity
 from palate.validity.foretelling import FEW
@@ -95,20 +95,12 @@ def plot_validity(found: Validity, file: Path) -> None:
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError("--plot needs pip install 'palate[plot]'") from error
     some = found.foretellings
-    figure = Figure(figsize=(4.4 * len(some), 8.4), layout="constrained")
-    axes = figure.subplots(2, len(some), squeeze=False)
+    figure, axes = panels(2, len(some), (4.4, 4.2))
     for at, one in enumerate(some):
         _scatter(axes[0][at], one)
         _slopes(axes[1][at], one)
-    try:
-        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be written ({error})") from error
+    save(figure, file)
 
 
 def _scatter(ax: Any, one: Foretelling) -> None:

@@ -1,0 +1,29 @@
+"""Pictures on disk: what all plots begin and end with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from palate.errors import UsageError
+
+
+def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    """Return a figure and its axes (rows × columns); `size` is of one panel, in inches.
+
+    Raises `UsageError` without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError("--plot needs pip install 'palate[plot]'") from error
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def save(figure: Any, file: Path) -> None:
+    """Write a picture, the same bytes each time; raises `UsageError` where it cannot be written."""
+    try:
+        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: cannot be written ({error})") from error
