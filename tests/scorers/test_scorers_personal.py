@@ -16,7 +16,7 @@ from palate.evaluation import Options, evaluate
 from palate.personal import Trained, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
-from palate.scorers.personal import drawn
+from palate.scorers.states_wanted import drawn
 
 LOUD, CALM = "Go now! Run! Win!! {}", "Perhaps rest a while, in peace, {}."
 USERS = {f"loud{k}": True for k in range(6)} | {f"calm{k}": False for k in range(6)}

@@ -14,6 +14,7 @@ from palate.curves.points import Count
 from palate.embeddings import plain_item
 from palate.personal import Choices, Trained, gather, take
 from palate.records import Choice, Settings, user_key
+from palate.scorers.states_wanted import drawn
 from palate.seeding import shuffled
 
 COMMON = 200
@@ -110,11 +111,8 @@ class Learner:
 
     def _first(self, count: Count, repeat: int) -> Iterator[int]:
         for user, own in zip(self.kept.users, self.choices.rows_by_user(), strict=True):
-            if count == "all":
-                yield from own.tolist()
-                continue
-            order = shuffled(range(len(own)), "shots", self.seed, repeat, user_key(user))
-            yield from (int(own[k]) for k in sorted(order[:count]))
+            shots = None if count == "all" else count
+            yield from drawn(own.tolist(), shots, self.seed, repeat, user_key(user))
 
     def _confidence(self, states: Mapping[str, NDArray[np.float32]]) -> Doubles:
         items = self.items[self.common]

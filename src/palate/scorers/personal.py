@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +12,11 @@ from palate.embeddings import Features, items_of
 from palate.errors import UsageError
 from palate.personal import Trained, UserStates, take
 from palate.records import Choice, Scores, Settings, Slate, Traits, user_key
-from palate.seeding import digest, shuffled
+from palate.scorers.states_wanted import OPTIONS, StatesWanted, drawn
+from palate.seeding import digest
 from palate.specs import Reference, Spec
 
 EXAMPLE = "personal:./models/lore"
-State = Literal["own", "stranger", "prior"]
-STATES = ("own", "stranger", "prior")
 AT_ONCE = 2048
 """Slates whose vectors are in memory together."""
 
@@ -34,24 +32,20 @@ class Personal:
     """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        spec.only({"state", "users", "shots", "repeat", "minus"})
+        spec.only(set(OPTIONS))
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         if reference.place != "folder":
             raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
         self.trained = Trained.load(Path(reference.name).expanduser())
         self.settings = settings
         self.features: Features = self.trained.features(settings)
-        self.state = cast(State, spec.choice("state", STATES, "own"))
-        self.shots = spec.number("shots", 0) if "shots" in spec.options else None
-        self.repeat = spec.number("repeat", 0)
-        self.minus = spec.choice("minus", ("prior", "nothing"), "nothing") == "prior"
-        file = spec.options.get("users")
-        if file is not None and self.shots is not None:
-            raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
+        wanted = StatesWanted.of(spec)
+        self.state, self.minus = wanted.state, wanted.minus
+        self.shots, self.repeat = wanted.shots, wanted.repeat
         self.users: UserStates | None = None
         self._every: dict[str, np.ndarray] | None = None
-        if file is not None:
-            self.users = UserStates.load(Path(file).expanduser(), self.trained.fingerprint)
+        if wanted.users is not None:
+            self.users = UserStates.load(wanted.users, self.trained.fingerprint)
 
     @property
     def wants_choices(self) -> bool:
@@ -171,16 +165,3 @@ class Personal:
         """Build what embeds anew."""
         self.__dict__.update(state)
         self.features = self.trained.features(self.settings)
-
-
-def drawn(
-    listed: Sequence[Choice], shots: int | None, seed: int, repeat: int, key: str
-) -> Sequence[Choice]:
-    """Return `shots` of a user's choices, in their order: fewer are part of more; None takes all.
-
-    Another `repeat` draws others.
-    """
-    if shots is None:
-        return listed
-    order = shuffled(range(len(listed)), "shots", seed, repeat, key)
-    return [listed[k] for k in sorted(order[:shots])]

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from palate.engines import Encoded
-from palate.errors import DataError, UsageError
+from palate.errors import DataError
 from palate.models import import_torch
 from palate.personal import UserStates
 from palate.personal.p_dpo import METHOD, STATE, FromChoices, FromFile, PersonalPolicy, Users
@@ -18,7 +18,7 @@ from palate.records import Choice, Scores, Settings, Slate, Term, user_key
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import difference
-from palate.scorers.personal import STATES, State, drawn
+from palate.scorers.states_wanted import OPTIONS, State, StatesWanted, drawn
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
@@ -162,21 +162,17 @@ class PersonalPolicyScorer:
     """Pairs that a user's confidence is measured on: each costs two readings for each user."""
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        spec.only({"state", "users", "shots", "repeat", "minus", "reference"})
+        spec.only({*OPTIONS, "reference"})
         folder = Path(spec.need_reference("personal:./models/p-dpo")).expanduser()
         self.policy = PersonalPolicy.load(folder)
         self.reference = self.policy.reference(spec.options.get("reference"))
         self.settings = settings
-        self.state = cast(State, spec.choice("state", STATES, "own"))
-        self.shots = spec.number("shots", 0) if "shots" in spec.options else None
-        self.repeat = spec.number("repeat", 0)
-        self.minus = spec.choice("minus", ("prior", "nothing"), "nothing") == "prior"
-        file = spec.options.get("users")
-        if file is not None and self.shots is not None:
-            raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
+        wanted = StatesWanted.of(spec)
+        self.state, self.minus = wanted.state, wanted.minus
+        self.shots, self.repeat = wanted.shots, wanted.repeat
         self.users: Users | None = None
-        if file is not None:
-            states = UserStates.load(Path(file).expanduser(), self.policy.fingerprint)
+        if wanted.users is not None:
+            states = UserStates.load(wanted.users, self.policy.fingerprint)
             self.users = FromFile(states)
         self._compose()
 
