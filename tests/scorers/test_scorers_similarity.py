@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 
 from palate.engines import Embedder, load_embedder, unit_length
 from palate.errors import ModelError
+from palate.models import import_transformers
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.specs import Reference
@@ -166,6 +167,13 @@ def test_broken_weights_are_an_error_that_names_the_model(folder, tmp_path):
 def test_an_embedder_is_loaded_once(folder):
     reference = Reference.parse(str(folder))
     assert load_embedder(reference, Settings()) is load_embedder(reference, Settings())
+
+
+def test_loading_an_embedder_draws_no_bar_of_its_own(folder, capfd):
+    transformers.utils.logging.enable_progress_bar()
+    import_transformers.cache_clear()
+    Embedder(Reference.parse(str(folder)), Settings()).embed(WORDS[0])
+    assert capfd.readouterr().err == ""
 
 
 def test_a_zero_vector_stays_zero():

@@ -21,6 +21,8 @@ from palate.reports.validity import plot_validity, validity_json, validity_table
 from palate.runs import Run
 from palate.seeding import rng
 from palate.validity import benchmark_figures, read_downstream, validity
+from palate.validity.downstream_file import Downstream
+from palate.validity.figures import Figures, same_as_none
 
 QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
 
@@ -187,8 +189,48 @@ def test_a_couple_counts_once_in_the_noise():
 def test_who_has_no_partner_is_named(planted):
     runs, file = planted(4, n_rows=40)
     found = validity(runs[1:], read_downstream(file), metrics=["accuracy"])
-    assert found.unmatched == ("hazy0 under none: no benchmark run",)
-    assert any("hazy0 under none" in note for note in validity_tables(found)[0].notes)
+    assert found.only_below == (("hazy0", "none"),)
+    assert found.only_above == ()
+    assert ("Left out for want of a benchmark run: hazy0 under none."
+            in validity_tables(found)[0].notes)  # fmt: skip
+    found = validity(runs, [one._replace(figures=dict(list(one.figures.items())[1:]))
+                            for one in read_downstream(file)])  # fmt: skip
+    assert found.only_above == (("hazy0", "none"),)
+
+
+def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
+    pairs = load_benchmark("tasting")
+    contexts = ("none", "profile:2", "profile:2?of=stranger")
+    runs = [
+        evaluate(Named(tilt), pairs, context, name=f"named{tilt:g}", root=None)
+        for tilt in (0.0, 5.0, 50.0)
+        for context in contexts
+    ]
+    assert same_as_none(runs) == {
+        ("named0", one.summary.context): ("named0", "none") for one in runs[1:3]
+    }
+    users = sorted({pair.user_id for pair in pairs.pairs})
+    figures = {
+        (run.summary.scorer, run.summary.context): Figures(k / 10, dict.fromkeys(users, k / 10))
+        for k, run in enumerate(runs)
+        if "stranger" not in run.summary.context
+    }
+    below = Downstream(pairs.name, "p", "q", False, 2, 4, figures, 0.0,
+                       frozenset(pair.id for pair in pairs.pairs))  # fmt: skip
+    found = validity(runs, [below])
+    by = {one.metric: one for one in found.foretellings}
+    assert found.blind == ("named0",)
+    assert len(by["mirrored accuracy"].contestants) == 5
+    for metric in ("gain", "identity gain"):
+        own = dict(zip(by[metric].contestants, by[metric].figures, strict=True))
+        assert own["named0", "none"] == 0
+        assert len(own) == 3
+    assert all("stranger" in context for _, context in found.only_above)
+    assert len(found.only_above) == 2
+    # Where its picks under `none` are not known, it stays under the name that is.
+    del figures["named0", "none"]
+    (one,) = validity(runs, [below], metrics=["gain"]).foretellings
+    assert one.contestants[0] == ("named0", runs[1].summary.context)
 
 
 def test_two_figures_are_compared_on_the_same_scorers(planted):

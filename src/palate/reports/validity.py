@@ -47,11 +47,25 @@ def validity_tables(found: Validity) -> list[Table]:
         notes.append("; ".join(settings) + ".")
         columns = ["benchmark", "figure", "statistic", "n", "value", "over scorers", "over items",
                    "p", "at random"]  # fmt: skip
-        notes += [f"Left out, {one}." for one in found.unmatched]
+        notes += _left_out(found)
         tables.append(Table(f"foretelling {what}", columns, rows, notes, 3, frozenset(ends)))
     if found.rivals:
         tables.append(_rivals(found.rivals))
     return tables
+
+
+def _left_out(found: Validity) -> list[str]:
+    lacking = [(found.only_above, "a downstream result"), (found.only_below, "a benchmark run")]
+    said = [
+        f"Left out for want of {lack}: {', '.join(f'{a} under {b}' for a, b in some)}."
+        for some, lack in lacking
+        if some
+    ]
+    if found.blind:
+        said.append(
+            f"One contestant each, being alike under every context: {', '.join(found.blind)}."
+        )
+    return said
 
 
 def _what(one: Foretelling) -> str:
@@ -83,7 +97,9 @@ def validity_json(found: Validity) -> dict[str, Any]:
             for one in found.rivals
         ],
         "too_few": list(found.too_few),
-        "unmatched": list(found.unmatched),
+        "only_above": [list(one) for one in found.only_above],
+        "only_below": [list(one) for one in found.only_below],
+        "blind": list(found.blind),
     }
 
 

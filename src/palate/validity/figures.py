@@ -60,6 +60,21 @@ def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figu
     return found
 
 
+def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
+    """Map contestants that no shown text moved, row by row, to their scorer under `none`.
+
+    A scorer that is blind to the user is one contestant, however many contexts it ran under.
+    """
+    mine = {(r.summary.scorer, r.summary.context): r.verdicts for r in runs}
+    found = {}
+    for (scorer, context), verdicts in mine.items():
+        bare = mine.get((scorer, "none"))
+        if context != "none" and bare is not None and verdicts.same_rows(bare):
+            if np.array_equal(verdicts.margins, bare.margins, equal_nan=True):
+                found[scorer, context] = scorer, "none"
+    return found
+
+
 def _units(
     run: Run, metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
 ) -> _Units | None:

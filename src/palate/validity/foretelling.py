@@ -21,7 +21,13 @@ from palate.metrics.ranks import (
 )
 from palate.runs import Run
 from palate.validity.downstream_file import Downstream
-from palate.validity.figures import METRICS, Contestant, Figures, benchmark_figures
+from palate.validity.figures import (
+    METRICS,
+    Contestant,
+    Figures,
+    benchmark_figures,
+    same_as_none,
+)
 
 LEAST = 3
 FEW = 10
@@ -72,14 +78,29 @@ class Validity(NamedTuple):
     rivals: tuple[Rival, ...]
     too_few: tuple[str, ...]
     """Figures that fewer than three contestants have, and how many do."""
-    unmatched: tuple[str, ...]
-    """Contestants with downstream results and no benchmark run, or the other way round."""
+    only_above: tuple[Contestant, ...]
+    """Contestants with a benchmark run and no downstream result."""
+    only_below: tuple[Contestant, ...]
+    """Contestants with a downstream result and no benchmark run."""
+    blind: tuple[str, ...]
+    """Scorers that ran under several contexts and did not heed them: one contestant each."""
 
 
 class _Side(NamedTuple):
     benchmark: str
     metric: str
     figures: Mapping[Contestant, Figures]
+    same: Mapping[Contestant, Contestant]
+    """Contestants that are another one of these again."""
+
+    def once(self, below: Downstream) -> _Side:
+        """Return the side with every contestant once, under a name that both sides know."""
+        found = dict(self.figures)
+        for twin, first in self.same.items():
+            if first in below.figures and twin in found:
+                found.setdefault(first, found[twin])
+                del found[twin]
+        return self._replace(figures=found)
 
 
 def validity(
@@ -92,6 +113,8 @@ def validity(
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
     A contestant is a scorer under a context; runs and downstream results are matched by both specs.
+    A scorer whose margins are the same under a context as under `none` is one contestant, with the
+    gains of 0 that it has there.
 
     Raises:
         UsageError: for a metric that is not known, or where no figure has three contestants.
@@ -106,15 +129,16 @@ def validity(
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
     for below in downstream:
         _refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
+    same = {name: same_as_none(own) for name, own in by_benchmark.items()}
     sides = [
-        _Side(name, metric, benchmark_figures(own, metric))
+        _Side(name, metric, benchmark_figures(own, metric), same[name])
         for name, own in by_benchmark.items()
         for metric in metrics
     ]
     found, rivals, few = [], [], []
     for below in downstream:
         able = []
-        for side in sides:
+        for side in (one.once(below) for one in sides):
             common = _common(side.figures, below.figures)
             if len(common) < LEAST:
                 if common:
@@ -132,8 +156,14 @@ def validity(
             f"validity: no figure has {LEAST} contestants with downstream results"
             + (f" ({'; '.join(few)})" if few else "; are scorers and contexts spelt alike?")
         )
-    lost = _unmatched(runs, downstream)
-    return Validity(tuple(found), tuple(rivals), tuple(dict.fromkeys(few)), lost)
+    above = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
+    known = {one for results in downstream for one in results.figures}
+    twins = {twin for own in same.values() for twin in own}
+    return Validity(
+        foretellings=tuple(found), rivals=tuple(rivals), too_few=tuple(dict.fromkeys(few)),
+        only_above=tuple(sorted(above - known - twins)), only_below=tuple(sorted(known - above)),
+        blind=tuple(sorted({scorer for scorer, _ in twins & known})),
+    )  # fmt: skip
 
 
 def _refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
@@ -146,16 +176,6 @@ def _refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
                 f"{below.benchmark}, of which the downstream results have {shared:,}; they are of "
                 "other questions"
             )
-
-
-def _unmatched(runs: Sequence[Run], downstream: Sequence[Downstream]) -> tuple[str, ...]:
-    above = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
-    below = {one for results in downstream for one in results.figures}
-    named = [
-        *((one, "no benchmark run") for one in sorted(below - above)),
-        *((one, "no downstream result") for one in sorted(above - below)),
-    ]
-    return tuple(f"{scorer} under {context}: {lacks}" for (scorer, context), lacks in named)
 
 
 def _foretelling(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from palate.engines.local.threads import spread, workers
 from palate.errors import ModelError, UsageError
-from palate.models import choose_device, import_torch, resolve
+from palate.models import choose_device, import_torch, import_transformers, resolve
 from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference
@@ -47,7 +47,7 @@ class Embedder:
 
     @cached_property
     def _model(self) -> Any:
-        import_torch()
+        import_transformers()  # its progress bars go off
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
