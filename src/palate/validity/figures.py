@@ -69,9 +69,10 @@ def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
     found = {}
     for (scorer, context), verdicts in mine.items():
         bare = mine.get((scorer, "none"))
-        if context != "none" and bare is not None and verdicts.same_rows(bare):
-            if np.array_equal(verdicts.margins, bare.margins, equal_nan=True):
-                found[scorer, context] = scorer, "none"
+        if context == "none" or bare is None or not verdicts.same_rows(bare):
+            continue
+        if np.array_equal(verdicts.margins, bare.margins, equal_nan=True):
+            found[scorer, context] = scorer, "none"
     return found
 
 
