@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.engines import ChatTemplate, LocalModel, Wanted, generate, load_local
-from palate.engines.local.forward import SMALLEST, cut, padded, unique_tokens
 from palate.engines.local.loading import Route
+from palate.engines.local.loads import cut, unique_tokens
+from palate.engines.local.memory import SMALLEST
+from palate.engines.local.padding import padded
 from palate.errors import ModelError, ResourceError
 from palate.records import Message, Settings
 from palate.specs import Reference

@@ -19,7 +19,7 @@ from palate.bench.operations import (
 from palate.bench.random_model import PREFIX, RandomModel
 from palate.bench.work import FULL, Case, draw_work
 from palate.engines import LocalModel, load_local
-from palate.engines.local.forward import pad
+from palate.engines.local.padding import pad
 from palate.errors import UsageError
 from palate.records import Settings
 from palate.specs import Reference

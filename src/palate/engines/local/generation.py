@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.attention import KeysValues, Layout, Steps
-from palate.engines.local.forward import SMALLEST, forward, halve, is_out_of_memory
+from palate.engines.local.forward import forward
+from palate.engines.local.memory import SMALLEST, halve, is_out_of_memory
 from palate.engines.local.model import LocalModel
 from palate.engines.local.tree import Segment
 from palate.errors import ResourceError, UsageError

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from palate.engines.local.forward import Reduce, halve, pad, padded
+from palate.engines.local.forward import Reduce
 from palate.engines.local.loading import LOGIT_ROWS, Loaded
+from palate.engines.local.memory import halve
+from palate.engines.local.padding import pad, padded
 
 if TYPE_CHECKING:
     import torch

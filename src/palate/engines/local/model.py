@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palate.engines.local import heads
-from palate.engines.local.forward import Group, Reduce, Wanted, read
+from palate.engines.local.forward import Group, Reduce, Wanted
 from palate.engines.local.loading import Loaded
+from palate.engines.local.loads import read
 from palate.engines.local.route import find_route
 from palate.models import (
     cache_folder,

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from palate.engines.local.attention import NAME, Layout, register
-from palate.engines.local.forward import forward_pack, is_out_of_memory
+from palate.engines.local.forward import forward_pack
 from palate.engines.local.loading import Loaded, Route
+from palate.engines.local.memory import is_out_of_memory
 from palate.engines.local.tree import packs, plant
 
 SHARED, OWN = 24, 7

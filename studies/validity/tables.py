@@ -1,0 +1,146 @@
+"""The tables and the picture of README.md, from what study.py left in WORK.
+
+python studies/validity/tables.py WORK PICTURE.png > tables.md
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from study import BENCHMARKS, QUALITIES
+
+from palate.reports import Form, Table, render
+from palate.reports.names import context_name, short_names
+from palate.reports.numbers import NONE, p_value, plain, with_interval
+from palate.reports.pictures import panels, save
+from palate.specs import Spec
+
+METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
+Entry = dict[str, Any]
+
+
+def main() -> None:
+    """Print the tables and draw the picture."""
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    work = Path(sys.argv[1])
+    found = {study: _read(work, study) for study in BENCHMARKS}
+    tables = []
+    for study, said in found.items():
+        tables += [foretelling(study, said), differences(study, said), contestants(study, said)]
+    sys.stdout.write(render(tables, Form.MARKDOWN))
+    draw({study: said["validity"] for study, said in found.items()}, Path(sys.argv[2]))
+
+
+def foretelling(study: str, said: Entry) -> Table:
+    """Return τ of each figure with each measure of what the scorers picked."""
+    rows = []
+    for one in said["validity"]:
+        tau = one["agreements"][0]
+        over, items = tau["over_scorers"], tau["over_items"]
+        rows.append([
+            one["metric"], one["benchmark"], _short(one["quality"]), str(tau["n"]),
+            with_interval(tau["value"], over["low"], over["high"]),
+            NONE if items["low"] is None else f"[{plain(items['low'])}, {plain(items['high'])}]",
+            p_value(tau["chance"]["p"]),
+        ])  # fmt: skip
+    columns = ["figure", "of", "quality of the picks", "scorers", "τ [95 % over scorers]",
+               "over items", "p"]  # fmt: skip
+    one = said["validity"][0]
+    title = f"{study}: what foretells the best of {one['k']} of {one['n_samples']}"
+    return Table(title, columns, rows, [], 3)
+
+
+def differences(study: str, said: Entry) -> Table:
+    """Return which figure foretells better, by the first measure of quality."""
+    rows = []
+    for one in said["differences"]:
+        if one["quality"] != QUALITIES[study][0]:
+            continue
+        tau = one["differences"][0]
+        over = tau["over_scorers"]
+        rows.append([
+            *(f"{metric} of {name}" for name, metric in (one["first"], one["second"])),
+            str(one["n"]), plain(tau["first"]), plain(tau["second"]),
+            with_interval(tau["value"], over["low"], over["high"], signed=True), p_value(tau["p"]),
+            NONE if one["needed"] is None else f"{one['needed']:,}",
+        ])  # fmt: skip
+    columns = ["first", "second", "scorers", "τ of the first", "of the second",
+               "difference [95 %]", "p", "scorers needed"]  # fmt: skip
+    return Table(f"{study}: which foretells better, {_short(QUALITIES[study][0])}", columns, rows,
+                 [], 2)  # fmt: skip
+
+
+def contestants(study: str, said: Entry) -> Table:
+    """Return every contestant with its figures and the quality of its picks, best first."""
+    by: dict[tuple[str, str], dict[str, float]] = {}
+    for one in said["validity"]:
+        for own in one["contestants"]:
+            row = by.setdefault((own["scorer"], own["context"]), {})
+            row.setdefault(one["metric"], own["figure"])
+            row[one["quality"]] = own["downstream"]
+    measures = [one for one in QUALITIES[study] if any(one in row for row in by.values())]
+    shown = [one for one in METRICS if any(one in row for row in by.values())]
+    names = _names([scorer for scorer, _ in by])
+    rows = [
+        [names[scorer], context_name(context),
+         *(plain(row[one]) if one in row else NONE for one in (*shown, *measures))]
+        for (scorer, context), row in sorted(by.items(), key=lambda item: -item[1][measures[0]])
+    ]  # fmt: skip
+    columns = ["scorer", "context", *shown, *map(_short, measures)]
+    return Table(f"{study}: the scorers, best picks first", columns, rows, [], 2)
+
+
+def draw(found: dict[str, list[Entry]], file: Path) -> None:
+    """Draw each figure against the first measure of quality, a row per study."""
+    figure, axes = panels(len(found), len(METRICS), (3.1, 2.9))
+    for row, (study, entries) in zip(axes, found.items(), strict=True):
+        for ax, metric in zip(row, METRICS, strict=True):
+            some = [one for one in entries if one["metric"] == metric]
+            _scatter(ax, study, metric, [o for o in some if o["quality"] == QUALITIES[study][0]])
+    save(figure, file)
+
+
+def _scatter(ax: Any, study: str, metric: str, some: Sequence[Entry]) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=7)
+    ax.set_xlabel(f"{metric}, {study}", fontsize=8)
+    if not some:
+        ax.set_axis_off()
+        return
+    one = some[-1]
+    for reads, color in ((False, "0.6"), (True, "C0")):
+        own = [own for own in one["contestants"] if (own["context"] != "none") == reads]
+        ax.scatter([a["figure"] for a in own], [a["downstream"] for a in own], s=14, color=color,
+                   label="shown the user" if reads else "shown nothing")  # fmt: skip
+    tau = one["agreements"][0]
+    over = tau["over_scorers"]
+    ax.set_title(f"τ {with_interval(tau['value'], over['low'], over['high'])}, n {tau['n']}",
+                 fontsize=8, loc="left")  # fmt: skip
+    if metric in (METRICS[0], METRICS[1]):
+        ax.set_ylabel(f"best of {one['k']}: {_short(one['quality'])}", fontsize=8)
+        ax.legend(fontsize=6, frameon=False)
+
+
+def _names(scorers: Sequence[str]) -> dict[str, str]:
+    heads = {s: f"head {(Spec.parse(s).reference or '').rsplit('/', 1)[-1]}"
+             for s in scorers if s.startswith("personal:")}  # fmt: skip
+    return {**short_names([s for s in scorers if s not in heads]), **heads}
+
+
+def _short(quality: str) -> str:
+    kind, _, rest = quality.partition(":")
+    return rest.partition("?")[0] if kind == "overlap" else kind
+
+
+def _read(work: Path, study: str) -> Entry:
+    said: Entry = json.loads((work / f"{study}-validity.json").read_text(encoding="utf-8"))
+    return said
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The study of validity: nothing learnt from is asked, and its tables hold what was found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from palate.benchmarks import load_benchmark
+from palate.scorers import build_scorer
+
+FOLDER = Path(__file__).resolve().parents[2] / "studies" / "validity"
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("rows", "study", "tables", "small_n"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_what_is_learnt_from_holds_no_question_and_no_answer_of_the_study(real_data, tmp_path):
+    import rows
+
+    rows.write_rows(real_data, tmp_path)
+    couples = load_benchmark(str(tmp_path / "author-couples.jsonl"))
+    whole = load_benchmark(str(tmp_path / "author.jsonl"))
+    assert couples.mirrored
+    assert len(couples.pairs) == 2 * rows.COUPLES
+    assert len({pair.question for pair in couples.pairs}) == rows.COUPLES
+    assert {pair.id for pair in couples.pairs} < {pair.id for pair in whole.pairs}
+    asked = {pair.question for pair in whole.pairs}
+    answers = {text for pair in whole.pairs for text in (pair.chosen, pair.rejected)}
+    files = sorted(tmp_path.glob("train-*.jsonl"))
+    assert len(files) == 8
+    for file in files:
+        learnt = load_benchmark(str(file), split="all").pairs
+        assert len(learnt) > 150
+        assert not asked & {pair.question for pair in learnt}
+        assert not answers & {text for pair in learnt for text in (pair.chosen, pair.rejected)}
+        if file.stem.endswith("-reversed"):
+            right = load_benchmark(str(file.with_name(f"{file.stem[:-9]}.jsonl")), split="all")
+            assert [(p.chosen, p.rejected) for p in learnt] == [
+                (p.rejected, p.chosen) for p in right.pairs
+            ]
+    first = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    rows.write_rows(real_data, tmp_path)
+    assert first == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+
+def test_every_scorer_of_the_study_is_one_that_palate_knows():
+    import study
+
+    for spec in (*study.BLIND, *study.READERS):
+        if not spec.startswith(("personal:", "classifier:")):  # these are trained on the way
+            build_scorer(spec)
+    assert len({*study.BLIND, *study.READERS}) >= 15
+
+
+def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypatch):
+    import tables
+
+    span = {"low": 0.1, "high": 0.9}
+    tau = {"statistic": "kendall", "value": 0.5, "n": 3, "over_scorers": span, "over_items": span,
+           "chance": {"p": 0.2}, "first": 0.5, "second": 0.25, "p": 0.4}  # fmt: skip
+    people = [("longest", "none", 0.6, 0.3), ("random", "none", 0.5, 0.2),
+              ("personal:heads/minilm-author?state=prior", "profile:2", 0.4, 0.7)]  # fmt: skip
+    for study, measures in tables.QUALITIES.items():
+        entry = {
+            "benchmark": study, "metric": "accuracy", "quality": measures[0], "k": 8,
+            "n_samples": 16, "agreements": [tau],
+            "contestants": [
+                {"scorer": s, "context": c, "figure": x, "downstream": y} for s, c, x, y in people
+            ],
+        }  # fmt: skip
+        differ = {"first": [study, "accuracy"], "second": [study, "gain"], "n": 3,
+                  "quality": measures[0], "differences": [tau], "needed": 34}  # fmt: skip
+        said = {"validity": [entry], "differences": [differ]}
+        (tmp_path / f"{study}-validity.json").write_text(json.dumps(said))
+    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path), str(tmp_path / "p.png")])
+    tables.main()
+    printed = capsys.readouterr().out
+    assert "| accuracy | tasting | coverage | 3 | 0.500 [0.100, 0.900] |" in printed
+    assert "| head minilm-author | profile:2 | 0.400 | 0.700 |" in printed
+    assert printed.index("head minilm-author") < printed.index("| longest |")
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_six_scorers_show_what_enumeration_says(tmp_path, capsys, monkeypatch):
+    import small_n
+
+    monkeypatch.setattr(small_n, "SIZES", (6,))
+    monkeypatch.setattr(sys, "argv", ["small_n.py", str(tmp_path / "n.png")])
+    small_n.main()
+    printed = capsys.readouterr().out
+    assert "| Spearman ρ, best of n | 0.2571 | p = 0.66, two-sided |" in printed
+    assert "| Spearman ρ, PPO | 0.3714 | p = 0.50, two-sided |" in printed
+    assert "mean 0.804; reached in 15%" in printed
+    assert (tmp_path / "n.png").read_bytes()[:4] == b"\x89PNG"
