@@ -1,9 +1,10 @@
 """What benchmarks are to foretell: answers picked among many, and how good they are."""
 
 from palate.downstream.best_of_n import BestOf, Picked, best_of_n, sizes_up_to
+from palate.downstream.drawing import draw_samples, shown_to_policy
 from palate.downstream.policies import Policy, Sample, build_policy
 from palate.downstream.quality import Answered, Quality, Rated, build_quality
-from palate.downstream.samples import Samples, draw_samples, load_samples, shown_to_policy
+from palate.downstream.samples import Samples, load_samples
 from palate.downstream.scoring import SampleScores, plan_cells, score_samples
 
 __all__ = [

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import PairSet
 from palate.downstream.quality.protocol import Answered, Quality, Rated
-from palate.downstream.samples import Progress, Samples
+from palate.downstream.samples import Samples
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError
+from palate.evaluation import Progress
 from palate.models import cache_folder
 from palate.records import PreferencePair
 from palate.seeding import canonical_json, digest

@@ -1,0 +1,116 @@
+"""Answers of a policy to every question: drawn once, kept as they come, read by many scorers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from palate.benchmarks import PairSet
+from palate.downstream.policies import Failed, Policy, Sample, Wanted
+from palate.downstream.samples import Samples
+from palate.engines.http.cache import ReplyCache
+from palate.errors import EndpointError, ModelError, UsageError
+from palate.evaluation import Progress, make_rows
+from palate.models import cache_folder
+from palate.prompts import render
+from palate.records import Context, Message, Part, PreferencePair
+from palate.seeding import canonical_json, digest
+
+Shown = Callable[[PreferencePair], tuple[Part, ...]]
+
+
+def shown_to_policy(context: Context, pairs: PairSet, seed: int) -> Shown | None:
+    """Return what a context shows the policy of each row's user; None where that is nothing.
+
+    Raises `UsageError` for a context that shows gold: no policy has that.
+    """
+    if context.oracle:
+        raise UsageError(f"{context.spec} shows what only a judge may see; choose another context")
+    if context.blind:
+        return None
+    rows = make_rows(pairs, context, seed=seed)
+    rows.prepare()
+    place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
+    return lambda pair: rows[place[pair.id]].slate.shown
+
+
+def draw_samples(
+    policy: Policy,
+    pairs: PairSet,
+    n: int,
+    shown: Shown | None = None,
+    progress: Progress | None = None,
+    *,
+    named: str | None = None,
+) -> Samples:
+    """Return n answers of a policy to every row's question, drawing what is not there yet.
+
+    `named` is what the samples are called where that is more than the policy's spec, such as what
+    it was shown. Rows that ask the policy the same share their samples. Each sample is kept under
+    `$PALATE_CACHE/samples` as it comes, by policy, prompt and number: a process that is stopped
+    loses what was under way, and more samples later go on from those that are there.
+
+    Raises:
+        EndpointError: where an endpoint did not answer; what came is kept.
+        ModelError: where a prompt leaves no room for an answer, or was refused; or where the policy
+            writes one and the same text every time.
+    """
+    store = ReplyCache(cache_folder() / "samples", "$PALATE_CACHE")
+    asked = [
+        render((Message(role="user", content=pair.question),), shown(pair) if shown else ())
+        for pair in pairs.pairs
+    ]
+    keys = [digest("sampled", policy.fingerprint, _plain(prompt)) for prompt in asked]
+    prompts = dict(zip(keys, asked, strict=True))
+    known: dict[tuple[str, int], Sample] = {}
+    wanted: list[Wanted] = []
+    owners: list[str] = []
+    for key, prompt in prompts.items():
+        missing = []
+        for number in range(n):
+            kept = store.get(digest(key, number))
+            if kept is None:
+                missing.append(number)
+            else:
+                known[key, number] = Sample(**json.loads(kept))
+        if missing:
+            wanted.append(Wanted(prompt, tuple(missing)))
+            owners.append(key)
+    failed: list[Failed] = []
+    total = len(prompts) * n
+    for k, number, came in policy.draw(wanted) if wanted else ():
+        if isinstance(came, Failed):
+            failed.append(came)
+            continue
+        known[owners[k], number] = came
+        text = canonical_json(came._asdict()).encode("utf-8", "surrogatepass")
+        store.put(digest(owners[k], number), text)
+        if progress is not None:
+            progress(len(known), total)
+    _refuse(policy, failed, total)
+    ids = tuple(pair.id for pair in pairs.pairs)
+    found = Samples(named or policy.spec, ids, tuple(_of(known, key, n) for key in keys))
+    if n > 1 and all(len({one.text for one in own}) == 1 for own in found.of_row):
+        raise ModelError(
+            f"{policy.spec}: every question got one text {n} times; the policy does not sample "
+            "(is its temperature ignored?)"
+        )
+    return found
+
+
+def _of(known: Mapping[tuple[str, int], Sample], key: str, n: int) -> tuple[Sample, ...]:
+    return tuple(known[key, number] for number in range(n))
+
+
+def _plain(prompt: Sequence[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in prompt]
+
+
+def _refuse(policy: Policy, failed: Sequence[Failed], total: int) -> None:
+    if not failed:
+        return
+    reasons = "; ".join(sorted({one.reason for one in failed}))
+    said = f"{policy.spec}: {len(failed)} of {total} samples were not drawn ({reasons})"
+    if any(one.outage for one in failed):
+        raise EndpointError(f"{said}; what came is kept, run the same command again")
+    raise ModelError(f"{said}; take those questions out of the file, or choose another policy")
