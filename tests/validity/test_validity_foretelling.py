@@ -256,6 +256,16 @@ def test_the_picture_is_drawn(planted, tmp_path):
     assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_the_picture_tells_two_policies_apart(planted, tmp_path):
+    runs, file = planted(4, n_rows=40)
+    (below,) = read_downstream(file)
+    both = [below, below._replace(policy="another")]
+    plot_validity(validity(runs, both, metrics=["accuracy"]), tmp_path / "v.svg")
+    drawn = (tmp_path / "v.svg").read_text()
+    assert "by another on planted" in drawn
+    assert "by p on planted" in drawn
+
+
 def test_bad_input_is_one_clear_line(planted, tmp_path):
     runs, file = planted(3, n_rows=40)
     with pytest.raises(UsageError, match="has no best of 5"):

@@ -112,20 +112,22 @@ def plot_validity(found: Validity, file: Path) -> None:
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
     some = found.foretellings
+    several = len({(one.policy, one.below) for one in some}) > 1
     figure, axes = panels(2, len(some), (4.4, 4.2))
     for at, one in enumerate(some):
-        _scatter(axes[0][at], one)
+        _scatter(axes[0][at], one, several=several)
         _slopes(axes[1][at], one)
     save(figure, file)
 
 
-def _scatter(ax: Any, one: Foretelling) -> None:
+def _scatter(ax: Any, one: Foretelling, *, several: bool) -> None:
     tau = one.agreements[0]
     ax.scatter(one.figures, one.downstream, s=22, color="C0", zorder=3)
     for name, x, y in zip(_labels(one), one.figures, one.downstream, strict=True):
         ax.annotate(name, (x, y), fontsize=6, xytext=(3, 3), textcoords="offset points")
     ax.set_xlabel(f"{one.metric} on {one.benchmark}", fontsize=8)
-    ax.set_ylabel(f"best of {one.k}, {one.quality}", fontsize=8)
+    whose = f"\nby {one.policy} on {one.below}" if several else ""
+    ax.set_ylabel(f"best of {one.k}, {one.quality}{whose}", fontsize=8)
     interval = with_interval(tau.value, tau.over_scorers.low, tau.over_scorers.high)
     ax.set_title(f"τ = {interval}, n = {tau.n}", fontsize=9, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
