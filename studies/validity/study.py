@@ -26,7 +26,7 @@ VECTORS = {"minilm": MINILM, "smollm": SMOLLM}
 LEARNT_FROM = (
     "arguments", "arguments-few", "accepted", "accepted-reversed", "author", "author-reversed"
 )  # fmt: skip
-STEPS = (0, 60)
+STEPS = (0, 30)
 
 BLIND = (
     "random",
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def train(work: Path) -> None:
-    """Train heads on every kind of votes, also reversed, and classifiers for 0 and 60 steps."""
+    """Train heads on every kind of votes, also reversed, and classifiers for 0 and 30 steps."""
     for vectors, embedder in VECTORS.items():
         for data in LEARNT_FROM:
             output = f"heads/{vectors}-{data}"
@@ -86,8 +86,7 @@ def train(work: Path) -> None:
         output = f"classifiers/{steps}"
         if not (work / output).exists():
             palate(work, "train", "classifier", "--base", SMOLLM, "--steps", str(steps),
-                   "--data", "rows/train-accepted.jsonl", "--max-length", "512",
-                   "-o", output)  # fmt: skip
+                   "--data", "rows/train-arguments.jsonl", "-o", output)  # fmt: skip
 
 
 def evaluate(work: Path, study: str) -> None:

@@ -25,6 +25,7 @@ from palate.metrics.selection import (
     over_optimisation,
     usable,
 )
+from palate.seeding import digest
 
 Start = Callable[[str], Progress]
 FIRST_FIT = 3
@@ -61,6 +62,10 @@ class BestOf:
     rows: tuple[str, ...]
     users: tuple[str, ...]
     """Of each row."""
+    questions: tuple[str, ...]
+    """Hash of each row's question: rows of one question share what is hard about it."""
+    contents: tuple[str, ...]
+    """Hash of each row's question and responses, as in a run's verdicts."""
     ks: tuple[int, ...]
     picked: tuple[Picked, ...]
     unrated: dict[str, dict[str, int]]
@@ -139,6 +144,8 @@ def best_of_n(
     ]
     return BestOf(
         benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=ks,
+        questions=tuple(digest("question", pair.question)[:16] for pair in pairs.pairs),
+        contents=tuple(pair.asked for pair in pairs.pairs),
         picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
     )  # fmt: skip
 

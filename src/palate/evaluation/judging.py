@@ -65,7 +65,7 @@ def _row(
         verdict = _by_protocol(_from_scores(scores, position), traits)
     return VerdictRow(
         id=pair.id,
-        content=digest(pair.question, pair.chosen, pair.rejected)[:16],
+        content=pair.asked,
         user=pair.user_id,
         subset=pair.subset,
         mirror_of=partner,

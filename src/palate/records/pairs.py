@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from palate.records.users import Post, Record, RubricAspect
+from palate.seeding import digest
 
 
 class PreferencePair(Record):
@@ -41,3 +42,8 @@ class PreferencePair(Record):
     source_url: str | None = None
     extra: Mapping[str, Any] = {}
     """Columns palate does not know: kept, named once, never rendered."""
+
+    @property
+    def asked(self) -> str:
+        """Hash of the question and the two responses: rows are paired by id and this."""
+        return digest(self.question, self.chosen, self.rejected)[:16]

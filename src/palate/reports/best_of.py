@@ -70,6 +70,8 @@ def best_of_json(found: BestOf) -> dict[str, Any]:
         "ks": list(found.ks),
         "rows": list(found.rows),
         "users": list(found.users),
+        "questions": list(found.questions),
+        "contents": list(found.contents),
         "unrated": found.unrated,
         "downstream": [_entry(one) for one in found.picked],
     }  # fmt: skip
