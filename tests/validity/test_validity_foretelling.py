@@ -3,88 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from palate import metrics
-from palate.benchmarks import PairSet, load_benchmark
-from palate.downstream import best_of_n
-from palate.downstream.policies import Sample
-from palate.downstream.quality import Rated
-from palate.downstream.samples import Samples
+from palate.benchmarks import load_benchmark
 from palate.errors import ComparisonError, DataError, UsageError
 from palate.evaluation import evaluate
-from palate.records import PreferencePair, Scores, Traits
-from palate.reports.best_of import best_of_json
+from palate.records import Scores, Traits
 from palate.reports.validity import plot_validity, validity_json, validity_tables
 from palate.runs import Run
-from palate.seeding import rng
 from palate.validity import benchmark_figures, read_downstream, validity
 from palate.validity.downstream_file import Downstream
-from palate.validity.figures import Figures, same_as_none
-
-QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
-
-
-class Hazy:
-    """Scores an answer by its true quality and noise of its own."""
-
-    def __init__(self, name: str, noise: float) -> None:
-        self.name, self.noise = name, noise
-        self.traits = Traits(fingerprint=name, exact=True)
-
-    def score(self, slates):
-        for k, slate in enumerate(slates):
-            values = []
-            for text in slate.candidates:
-                stream = rng("hazy", self.name, slate.question[0].content, text)
-                values.append(QUALITIES[text] + self.noise * float(stream.normal()))
-            yield k, Scores(values=tuple(values))
-
-
-class True_:  # noqa: N801 - the truth
-    spec, fingerprint, needs, surrogate, details = "truth", "truth", (), False, {}
-
-    def check(self, pairs):
-        pass
-
-    def rate(self, items):
-        for k, item in enumerate(items):
-            yield k, Rated(value=QUALITIES[item.response])
-
-
-def world(n_rows: int, seed: int = 0) -> tuple[PairSet, Samples]:
-    stream = np.random.default_rng(seed)
-    names = list(QUALITIES)
-    rows, own = [], []
-    for k in range(n_rows):
-        worse, better = sorted(stream.choice(41, 2, replace=False).tolist())
-        rows.append(
-            PreferencePair(id=f"r{k}", user_id=f"u{k % 30}", question=f"Q{seed}.{k}?",
-                           chosen=names[better], rejected=names[worse])
-        )  # fmt: skip
-        own.append(tuple(Sample(names[j]) for j in stream.choice(41, 8, replace=False)))
-    pairs = PairSet("planted", tuple(rows))
-    return pairs, Samples("p", tuple(p.id for p in rows), tuple(own))
-
-
-@pytest.fixture
-def planted(tmp_path, monkeypatch):
-    """Return runs and a downstream file of so many scorers, the best first."""
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
-
-    def make(n: int, n_rows: int = 240, seed: int = 0):
-        kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
-        monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: kinds[text])
-        pairs, samples = world(n_rows, seed)
-        runs = [evaluate(one, pairs, name=name, root=None) for name, one in kinds.items()]
-        found = best_of_n(pairs, samples, list(kinds), qualities=[True_()], root=None)
-        file = tmp_path / "down.json"
-        file.write_text(json.dumps(best_of_json(found), allow_nan=False))
-        return runs, file
-
-    return make
+from palate.validity.figures import same_as_none
+from palate.validity.foretelling import _needed
 
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
@@ -193,7 +127,7 @@ def test_who_has_no_partner_is_named(planted):
     assert found.only_above == ()
     assert ("Left out for want of a benchmark run: hazy0 under none."
             in validity_tables(found)[0].notes)  # fmt: skip
-    found = validity(runs, [one._replace(figures=dict(list(one.figures.items())[1:]))
+    found = validity(runs, [replace(one, values=dict(list(one.values.items())[1:]))
                             for one in read_downstream(file)])  # fmt: skip
     assert found.only_above == (("hazy0", "none"),)
 
@@ -209,14 +143,18 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
     assert same_as_none(runs) == {
         ("named0", one.summary.context): ("named0", "none") for one in runs[1:3]
     }
-    users = sorted({pair.user_id for pair in pairs.pairs})
-    figures = {
-        (run.summary.scorer, run.summary.context): Figures(k / 10, dict.fromkeys(users, k / 10))
-        for k, run in enumerate(runs)
+    stream = np.random.default_rng(0)
+    values = {
+        (run.summary.scorer, run.summary.context): stream.random(len(pairs.pairs))
+        for run in runs
         if "stranger" not in run.summary.context
     }
-    below = Downstream(pairs.name, "p", "q", False, 2, 4, figures, 0.0,
-                       frozenset(pair.id for pair in pairs.pairs))  # fmt: skip
+    below = Downstream(
+        benchmark=pairs.name, policy="p", samples="s", quality="q", surrogate=False, k=2, n=4,
+        values=values, rows={pair.id: pair.asked for pair in pairs.pairs},
+        users=np.array([pair.user_id for pair in pairs.pairs]),
+        questions=np.array([pair.question for pair in pairs.pairs]),
+    )  # fmt: skip
     found = validity(runs, [below])
     by = {one.metric: one for one in found.foretellings}
     assert found.blind == ("named0",)
@@ -228,7 +166,7 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
     assert all("stranger" in context for _, context in found.only_above)
     assert len(found.only_above) == 2
     # Where its picks under `none` are not known, it stays under the name that is.
-    del figures["named0", "none"]
+    del values["named0", "none"]
     (one,) = validity(runs, [below], metrics=["gain"]).foretellings
     assert one.contestants[0] == ("named0", runs[1].summary.context)
 
@@ -259,11 +197,21 @@ def test_the_picture_is_drawn(planted, tmp_path):
 def test_the_picture_tells_two_policies_apart(planted, tmp_path):
     runs, file = planted(4, n_rows=40)
     (below,) = read_downstream(file)
-    both = [below, below._replace(policy="another")]
+    both = [below, replace(below, policy="another")]
     plot_validity(validity(runs, both, metrics=["accuracy"]), tmp_path / "v.svg")
     drawn = (tmp_path / "v.svg").read_text()
     assert "by another on planted" in drawn
     assert "by p on planted" in drawn
+
+
+def test_figures_that_differ_by_next_to_nothing_are_no_error():
+    assert _needed(0.58822, 0.58710, float("nan")) is None, "over a million"
+    assert _needed(0.58822, 0.58710, 0.97) == 6908
+    assert _needed(0.5, 0.5, 0.9) is None
+    assert _needed(None, 0.5, float("nan")) is None
+    assert _needed(0.7, 0.4, float("nan")) == 34
+    assert _needed(0.7, 0.4, 0.6) == 20
+    assert _needed(0.7, 0.4, -0.9) == 34, "no population has these three"
 
 
 def test_bad_input_is_one_clear_line(planted, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,17 +29,24 @@ def validity(
     picture: Annotated[
         Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
     ] = None,
+    rbo_p: Annotated[float, typer.Option(help="Persistence of RBO, between 0 and 1.")] = 0.9,
+    gain: Annotated[
+        Literal["shifted", "rank", "exponential"],
+        typer.Option(help="Gain of NDCG: quality less the worst, rank, or 2^rank − 1."),
+    ] = "shifted",
     seed: flags.Seed = 0,
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Rank agreement of benchmark figures with downstream quality, over three scorers or more."""
     # Takes half a second, which no other command should pay.
     from palate.reports.validity import plot_validity, validity_json, validity_tables
-    from palate.validity import METRICS, read_downstream
+    from palate.validity import METRICS, Statistics, read_downstream
     from palate.validity import validity as measure
 
     below = [one for path in downstream for one in read_downstream(path, k)]
-    found = measure(load_runs(runs), below, metrics=metric or METRICS, seed=seed)
+    found = measure(
+        load_runs(runs), below, metrics=metric or METRICS, how=Statistics(rbo_p, gain, seed)
+    )
     show(validity_tables(found), form, validity_json(found))
     if picture is not None:
         plot_validity(found, picture)

@@ -9,7 +9,6 @@ from typing import Any
 
 from scipy.stats import rankdata
 
-from palate.metrics.ranks import RankAgreement
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
@@ -20,13 +19,15 @@ from palate.validity.foretelling import FEW
 NAMES = {"kendall": "Kendall τ-b", "spearman": "Spearman ρ", "weighted": "weighted τ",
          "rbo": "RBO", "ndcg": "NDCG"}  # fmt: skip
 NOTE = (
-    "p: against random rankings of these scorers, all n! of them up to 8. over scorers: 95 % for "
-    "other scorers drawn like these; over items: for these scorers, the noise of users taken out."
+    "p: against random rankings of these scorers, all n! of them up to 8; after the stroke Holm, "
+    "over the figures of this table. over scorers: 95 % for other scorers drawn like these; over "
+    "items: for these scorers, the noise of users and questions taken out."
 )
 CHANCE = "at random: mean and 95 % range that a random ranking gets."
 RIVAL_NOTE = (
-    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers. needed: scorers "
-    "that would tell two such τ apart with 80 % power."
+    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers; after the "
+    "stroke Holm, over this table. needed: scorers that would tell two such τ apart with 80 % "
+    "power, given how alike the two figures rank them; – where equal, or over a million."
 )
 
 
@@ -35,9 +36,15 @@ def validity_tables(found: Validity) -> list[Table]:
     tables = []
     for what in dict.fromkeys(_what(one) for one in found.foretellings):
         some = [one for one in found.foretellings if _what(one) == what]
-        rows = [_row(one, agreement) for one in some for agreement in one.agreements]
+        rows = [_row(one, at) for one in some for at in range(len(one.agreements))]
         ends = {5 * (at + 1) - 1 for at in range(len(some) - 1)}
-        notes = [NOTE, CHANCE, *_warnings(some), *(f"{few}: too few." for few in found.too_few)]
+        notes = [
+            NOTE,
+            CHANCE,
+            *_warnings(some),
+            *_held(some),
+            *(f"{few}: too few." for few in found.too_few),
+        ]
         settings = dict.fromkeys(
             f"{NAMES[a.statistic]}: {a.setting}"
             for one in some
@@ -46,12 +53,29 @@ def validity_tables(found: Validity) -> list[Table]:
         )
         notes.append("; ".join(settings) + ".")
         columns = ["benchmark", "figure", "statistic", "n", "value", "over scorers", "over items",
-                   "p", "at random"]  # fmt: skip
+                   "p (Holm)", "at random"]  # fmt: skip
         notes += _left_out(found)
         tables.append(Table(f"foretelling {what}", columns, rows, notes, 3, frozenset(ends)))
-    if found.rivals:
-        tables.append(_rivals(found.rivals))
+        own = [rival for rival in found.rivals if _below(rival) == _below(some[0])]
+        if own:
+            tables.append(_rivals(what, own))
     return tables
+
+
+def _below(one: Foretelling | Rival) -> tuple[str, str, str, int]:
+    return one.policy, one.below, one.quality, one.k
+
+
+def _held(some: Sequence[Foretelling]) -> list[str]:
+    said = []
+    for one in some:
+        if one.units < one.of:
+            scorer, context = one.fewest
+            said.append(
+                f"{one.metric} on {one.benchmark}: over the {one.units:,} of {one.of:,} that every "
+                f"contestant scored ({scorer} under {context} the fewest)."
+            )
+    return said
 
 
 def _left_out(found: Validity) -> list[str]:
@@ -80,7 +104,7 @@ def validity_json(found: Validity) -> dict[str, Any]:
         "kind": "validity",
         "validity": [
             {
-                **{name: value for name, value in one._asdict().items() if name not in OWN},
+                **{name: value for name, value in vars(one).items() if name not in OWN},
                 "contestants": [
                     {"scorer": scorer, "context": context, "figure": x, "downstream": y}
                     for (scorer, context), x, y in zip(
@@ -93,7 +117,7 @@ def validity_json(found: Validity) -> dict[str, Any]:
             for one in found.foretellings
         ],
         "differences": [
-            {**one._asdict(), "differences": [asdict(own) for own in one.differences]}
+            {**vars(one), "differences": [asdict(own) for own in one.differences]}
             for one in found.rivals
         ],
         "too_few": list(found.too_few),
@@ -154,13 +178,14 @@ def _labels(one: Foretelling) -> list[str]:
     ]
 
 
-def _row(one: Foretelling, agreement: RankAgreement) -> list[str]:
+def _row(one: Foretelling, at: int) -> list[str]:
+    agreement = one.agreements[at]
     over, items, luck = agreement.over_scorers, agreement.over_items, agreement.chance
     return [
         one.benchmark, one.metric, NAMES[agreement.statistic], str(agreement.n),
         plain(agreement.value), _range(over.low, over.high), _range(items.low, items.high),
-        p_value(luck.p), NONE if luck.mean is None else f"{plain(luck.mean)} "
-        f"{_range(luck.low, luck.high)}",
+        f"{p_value(luck.p)} / {p_value(one.p_holm[at])}",
+        NONE if luck.mean is None else f"{plain(luck.mean)} {_range(luck.low, luck.high)}",
     ]  # fmt: skip
 
 
@@ -186,7 +211,7 @@ def _warnings(some: Sequence[Foretelling]) -> list[str]:
     return said
 
 
-def _rivals(rivals: Sequence[Rival]) -> Table:
+def _rivals(what: str, rivals: Sequence[Rival]) -> Table:
     rows = []
     for one in rivals:
         tau = one.differences[0]
@@ -194,18 +219,18 @@ def _rivals(rivals: Sequence[Rival]) -> Table:
             [
                 _named(one.first),
                 _named(one.second),
-                one.quality,
                 str(one.n),
                 plain(tau.first),
                 plain(tau.second),
                 with_interval(tau.value, tau.over_scorers.low, tau.over_scorers.high, signed=True),
-                p_value(tau.p),
+                f"{p_value(tau.p)} / {p_value(one.p_holm)}",
                 NONE if one.needed is None else f"{one.needed:,}",
             ]
         )
-    columns = ["first", "second", "quality", "n", "τ of the first", "of the second",
-               "difference [95 %]", "p", "needed"]  # fmt: skip
-    return Table("which figure foretells better (Kendall τ-b)", columns, rows, [RIVAL_NOTE], 3)
+    columns = ["first", "second", "n", "τ of the first", "of the second",
+               "difference [95 %]", "p (Holm)", "needed"]  # fmt: skip
+    title = f"which figure foretells {what} better (Kendall τ-b)"
+    return Table(title, columns, rows, [RIVAL_NOTE], 2)
 
 
 def _named(side: tuple[str, str]) -> str:

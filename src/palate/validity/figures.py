@@ -27,11 +27,25 @@ class Figures(NamedTuple):
     """By user left out; a user without units leaves the value as it is."""
 
 
-class _Units(NamedTuple):
+class Units(NamedTuple):
+    """What a figure is the mean of: a value per row, or per couple."""
+
     values: Doubles
     """NaN where a unit does not count."""
     users: tuple[NDArray[np.str_], ...]
     """Of each unit: whose it is, or both whose it is."""
+
+
+class Held(NamedTuple):
+    """Figures of several contestants, all over the same units."""
+
+    figures: dict[Contestant, Figures]
+    units: int
+    """That count for every contestant."""
+    of: int
+    """That count for the contestant with the most."""
+    fewest: Contestant
+    """Who has the fewest."""
 
 
 def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figures]:
@@ -39,10 +53,21 @@ def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figu
 
     Only contestants that have the figure: accuracy of whole sets, mirrored accuracy and shift of
     couples, gains of contexts that show something and whose partner is there. Oracles are left out,
-    and of shift the scorers that keep users' states, whose margins were scaled by user.
+    and of shift the scorers that keep users' states, whose margins were scaled by user. All figures
+    are over the rows (or couples) that count for every contestant.
 
     Raises:
-        ComparisonError: for runs of several benchmarks, or of other rows.
+        ComparisonError: for runs of several benchmarks or of other rows, or where no row counts for
+            every contestant.
+    """
+    units = benchmark_units(runs, metric)
+    return held_together(units, metric).figures if units else {}
+
+
+def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, Units]:
+    """Return the values behind `benchmark_figures`, contestant by contestant.
+
+    Raises `ComparisonError` for runs of several benchmarks, or of other rows.
     """
     names = {run.summary.benchmark for run in runs}
     if len(names) > 1:
@@ -52,12 +77,45 @@ def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figu
         raise ComparisonError(
             "validity: one scorer and context is there twice, with other settings; name run folders"
         )
+    for contestant, run in mine.items():
+        first = next(iter(mine))
+        if not run.verdicts.same_rows(mine[first].verdicts):
+            raise ComparisonError(
+                f"validity: {_named(contestant)} ran on other rows of {run.summary.benchmark} than "
+                f"{_named(first)} ({len(run.verdicts):,} and {len(mine[first].verdicts):,} rows); "
+                "name run folders of the same rows"
+            )
     found = {}
     for contestant, run in mine.items():
         units = _units(run, metric, mine, contestant)
         if units is not None and not np.isnan(units.values).all():
-            found[contestant] = _figures(units)
+            found[contestant] = units
     return found
+
+
+def held_together(units: Mapping[Contestant, Units], metric: str) -> Held:
+    """Return every contestant's figure over the units that count for all of them.
+
+    Raises `ComparisonError` where there is none.
+    """
+    counts = {one: ~np.isnan(own.values) for one, own in units.items()}
+    fewest = min(counts, key=lambda one: int(counts[one].sum()))
+    shared = np.logical_and.reduce(list(counts.values()))
+    if not shared.any():
+        raise ComparisonError(
+            f"validity: no row has {metric} of every contestant; leave out who is unscored where "
+            f"others are not, {_named(fewest)} first"
+        )
+    figures = {
+        one: figure_of(Units(own.values[shared], tuple(side[shared] for side in own.users)))
+        for one, own in units.items()
+    }
+    most = max(int(own.sum()) for own in counts.values())
+    return Held(figures, int(shared.sum()), most, fewest)
+
+
+def _named(contestant: Contestant) -> str:
+    return f"{contestant[0]} under {contestant[1]}"
 
 
 def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
@@ -78,23 +136,23 @@ def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
 
 def _units(
     run: Run, metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
-) -> _Units | None:
+) -> Units | None:
     verdicts = run.verdicts
     if metric == "accuracy":
-        return None if verdicts.mirrored else _Units(verdicts.values, (verdicts.users,))
+        return None if verdicts.mirrored else Units(verdicts.values, (verdicts.users,))
     if metric in ("mirrored accuracy", "shift"):
         if not verdicts.mirrored:
             return None
         a, b = verdicts.couples.T
         users = (verdicts.users[a], verdicts.users[b])
         if metric == "mirrored accuracy":
-            return _Units(metrics.mirrored_values(verdicts.values[a], verdicts.values[b]), users)
+            return Units(metrics.mirrored_values(verdicts.values[a], verdicts.values[b]), users)
         values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
         told = run.summary.shift.value if run.summary.shift is not None else None
         # A scorer that keeps users' states was scaled by user, and the run does not say by what.
         if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
             return None
-        return _Units(values, users)
+        return Units(values, users)
     other = _partner(metric, runs, contestant)
     return None if other is None else _gained(verdicts, other.verdicts, contestant)
 
@@ -112,23 +170,23 @@ def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
     return runs.get((scorer, str(stranger)))
 
 
-def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> _Units:
+def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> Units:
     if not ours.same_rows(theirs):
         raise ComparisonError(f"validity: the runs of {contestant[0]} are of different rows")
     apart = np.where(ours.own_words > 0, ours.values - theirs.values, np.nan)
     if not ours.mirrored:
-        return _Units(apart, (ours.users,))
+        return Units(apart, (ours.users,))
     a, b = ours.couples.T
-    return _Units((apart[a] + apart[b]) / 2, (ours.users[a], ours.users[b]))
+    return Units((apart[a] + apart[b]) / 2, (ours.users[a], ours.users[b]))
 
 
-def _figures(units: _Units) -> Figures:
-    counts = ~np.isnan(units.values)
-    values = units.values[counts]
+def figure_of(units: Units) -> Figures:
+    """Return the mean of units that all count, and the same without each user."""
+    values = units.values
     total, n = float(values.sum()), len(values)
     sums: dict[str, tuple[float, int]] = {}
     for side in units.users:
-        names, codes = np.unique(side[counts], return_inverse=True)
+        names, codes = np.unique(side, return_inverse=True)
         held = np.bincount(codes, weights=values, minlength=len(names))
         many = np.bincount(codes, minlength=len(names))
         for name, own, count in zip(names.tolist(), held.tolist(), many.tolist(), strict=True):
@@ -138,7 +196,7 @@ def _figures(units: _Units) -> Figures:
         name: (total - own) / (n - count) for name, (own, count) in sums.items() if count < n
     }
     if len(units.users) == 2:
-        without = _dyadic(total / n, without, values, [side[counts] for side in units.users])
+        without = _dyadic(total / n, without, values, units.users)
     return Figures(total / n, without)
 
 

@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from palate.errors import ComparisonError, UsageError
+from palate.errors import UsageError
+from palate.metrics import holm
 from palate.metrics.ranks import (
+    RBO_P,
     AgreementDifference,
+    Gain,
     RankAgreement,
-    Replicates,
     Resolution,
     agreement_differences,
     rank_agreement,
     resolution,
     scorers_needed,
+    statistics,
 )
 from palate.runs import Run
-from palate.validity.downstream_file import Downstream
-from palate.validity.figures import (
-    METRICS,
-    Contestant,
-    Figures,
-    benchmark_figures,
-    same_as_none,
+from palate.validity.downstream_file import Downstream, joined
+from palate.validity.figures import METRICS, Contestant
+from palate.validity.matching import (
+    Match,
+    match,
+    refuse_other_questions,
+    replicates,
+    sides_of,
 )
 
 LEAST = 3
 FEW = 10
-LARGEST_TAU = 0.95
-LEAST_SHARED = 0.5
 
 
-class Foretelling(NamedTuple):
+class Statistics(NamedTuple):
+    """What must be said with the rank statistics, and the seed of their draws."""
+
+    rbo_p: float = RBO_P
+    """Persistence of RBO."""
+    gain: Gain = "shifted"
+    """Of NDCG."""
+    seed: int = 0
+
+
+USUAL = Statistics()
+
+
+@dataclass(frozen=True)
+class Foretelling:
     """One figure of a benchmark against one measure of quality, over contestants with both."""
 
     benchmark: str
@@ -51,12 +68,21 @@ class Foretelling(NamedTuple):
     contestants: tuple[Contestant, ...]
     figures: tuple[float, ...]
     downstream: tuple[float, ...]
+    units: int
+    """Rows (or couples) that the figures rest on: those that count for every contestant."""
+    of: int
+    """That count for the contestant with the most."""
+    fewest: Contestant
+    """Who has the fewest."""
     agreements: tuple[RankAgreement, ...]
+    p_holm: tuple[float | None, ...]
+    """Of each agreement, Holm over the figures that should foretell the same quality."""
     resolution: Resolution
     """What so many scorers can show."""
 
 
-class Rival(NamedTuple):
+@dataclass(frozen=True)
+class Rival:
     """Two figures that should foretell the same quality, over the contestants that have both."""
 
     first: tuple[str, str]
@@ -65,10 +91,16 @@ class Rival(NamedTuple):
     policy: str
     below: str
     quality: str
+    k: int
     n: int
     differences: tuple[AgreementDifference, ...]
+    p_holm: float | None
+    """Of the difference in Kendall's τ, Holm over all pairs of figures for the same quality."""
+    between: float | None
+    """Kendall's τ of the two figures with each other."""
     needed: int | None
-    """Scorers that would tell the two observed τ apart; None where they are equal or extreme."""
+    """Scorers that would tell two such τ apart; None where they are equal, extreme, or so alike
+    that over a million would be needed."""
 
 
 class Validity(NamedTuple):
@@ -86,35 +118,18 @@ class Validity(NamedTuple):
     """Scorers that ran under several contexts and did not heed them: one contestant each."""
 
 
-class _Side(NamedTuple):
-    benchmark: str
-    metric: str
-    figures: Mapping[Contestant, Figures]
-    same: Mapping[Contestant, Contestant]
-    """Contestants that are another one of these again."""
-
-    def once(self, below: Downstream) -> _Side:
-        """Return the side with every contestant once, under a name that both sides know."""
-        found = dict(self.figures)
-        for twin, first in self.same.items():
-            if first in below.figures and twin in found:
-                found.setdefault(first, found[twin])
-                del found[twin]
-        return self._replace(figures=found)
-
-
 def validity(
     runs: Sequence[Run],
     downstream: Sequence[Downstream],
     *,
     metrics: Sequence[str] = METRICS,
-    seed: int = 0,
+    how: Statistics = USUAL,
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
     A contestant is a scorer under a context; runs and downstream results are matched by both specs.
     A scorer whose margins are the same under a context as under `none` is one contestant, with the
-    gains of 0 that it has there.
+    gains of 0 that it has there. Results of several files on the same answers are joined.
 
     Raises:
         UsageError: for a metric that is not known, or where no figure has three contestants.
@@ -127,38 +142,32 @@ def validity(
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
+    downstream = joined(downstream)
     for below in downstream:
-        _refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
-    same = {name: same_as_none(own) for name, own in by_benchmark.items()}
-    sides = [
-        _Side(name, metric, benchmark_figures(own, metric), same[name])
-        for name, own in by_benchmark.items()
-        for metric in metrics
-    ]
-    found, rivals, few = [], [], []
+        refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
+    sides = sides_of(by_benchmark, metrics)
+    found: list[Foretelling] = []
+    rivals: list[Rival] = []
+    few: list[str] = []
     for below in downstream:
-        able = []
-        for side in (one.once(below) for one in sides):
-            common = _common(side.figures, below.figures)
-            if len(common) < LEAST:
-                if common:
-                    few.append(f"{side.metric} on {side.benchmark}: {len(common)} contestants")
-                continue
-            able.append(side)
-            found.append(_foretelling(side, below, common, seed))
-        rivals += [
-            rival
-            for first, second in combinations(able, 2)
-            if (rival := _rival(first, second, below, seed)) is not None
+        matches = [one for side in sides if (one := match(side, below)) is not None]
+        able = [one for one in matches if len(one.contestants) >= LEAST]
+        few += [
+            f"{one.metric} on {one.benchmark}: {len(one.contestants)} contestants"
+            for one in matches
+            if len(one.contestants) < LEAST
         ]
+        found += _foretold(able, how)
+        rivals += _rivals(able, how)
     if not found:
         raise UsageError(
             f"validity: no figure has {LEAST} contestants with downstream results"
-            + (f" ({'; '.join(few)})" if few else "; are scorers and contexts spelt alike?")
+            + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
+            + "; are scorers and contexts spelt alike?"
         )
     above = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
-    known = {one for results in downstream for one in results.figures}
-    twins = {twin for own in same.values() for twin in own}
+    known = {one for results in downstream for one in results.values}
+    twins = {twin for side in sides for twin in side.same}
     return Validity(
         foretellings=tuple(found), rivals=tuple(rivals), too_few=tuple(dict.fromkeys(few)),
         only_above=tuple(sorted(above - known - twins)), only_below=tuple(sorted(known - above)),
@@ -166,82 +175,73 @@ def validity(
     )  # fmt: skip
 
 
-def _refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
-    for run in runs:
-        ids = {row for row, _ in run.verdicts.keys}
-        shared = len(ids & below.rows)
-        if shared < LEAST_SHARED * min(len(ids), len(below.rows)):
-            raise ComparisonError(
-                f"validity: {run.summary.scorer} ran on {len(ids):,} rows of "
-                f"{below.benchmark}, of which the downstream results have {shared:,}; they are of "
-                "other questions"
-            )
+def _foretold(matches: Sequence[Match], how: Statistics) -> list[Foretelling]:
+    found = [_foretelling(one, how) for one in matches]
+    corrected = [
+        holm([one.agreements[at].chance.p for one in found])
+        for at in range(len(found[0].agreements) if found else 0)
+    ]
+    return [replace(one, p_holm=tuple(own[k] for own in corrected)) for k, one in enumerate(found)]
 
 
-def _foretelling(
-    side: _Side, below: Downstream, common: Sequence[Contestant], seed: int
-) -> Foretelling:
-    x, y = _values(side.figures, common), _values(below.figures, common)
+def _foretelling(one: Match, how: Statistics) -> Foretelling:
+    x, y = _columns(one, one.contestants)
+    below, (noise,) = one.below, replicates([one], one.contestants)
     return Foretelling(
-        benchmark=side.benchmark, metric=side.metric, policy=below.policy, below=below.benchmark,
+        benchmark=one.benchmark, metric=one.metric, policy=below.policy, below=below.benchmark,
         quality=below.quality, surrogate=below.surrogate, k=below.k, n_samples=below.n,
-        contestants=tuple(common), figures=tuple(x), downstream=tuple(y),
-        agreements=rank_agreement(x, y, replicates=_replicates(side, below, common), seed=seed),
-        resolution=resolution(len(common), seed=seed),
+        contestants=tuple(one.contestants), figures=tuple(x), downstream=tuple(y),
+        units=one.held.units, of=one.held.of, fewest=one.held.fewest,
+        agreements=rank_agreement(
+            x, y, replicates=noise, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed
+        ),
+        p_holm=(), resolution=resolution(len(x), seed=how.seed),
     )  # fmt: skip
 
 
-def _rival(first: _Side, second: _Side, below: Downstream, seed: int) -> Rival | None:
-    common = [one for one in _common(first.figures, below.figures) if one in second.figures]
+def _rivals(matches: Sequence[Match], how: Statistics) -> list[Rival]:
+    found = [
+        rival
+        for first, second in combinations(matches, 2)
+        if (rival := _rival(first, second, how)) is not None
+    ]
+    corrected = holm([one.differences[0].p for one in found])
+    return [replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)]
+
+
+def _rival(first: Match, second: Match, how: Statistics) -> Rival | None:
+    common = [one for one in first.contestants if one in second.held.figures]
     if len(common) < LEAST:
         return None
-    ours, theirs = _values(first.figures, common), _values(second.figures, common)
+    (ours, y), (theirs, _) = _columns(first, common), _columns(second, common)
+    noise = replicates([first, second], common)
     found = agreement_differences(
-        ours, theirs, _values(below.figures, common),
-        replicates=(_replicates(first, below, common), _replicates(second, below, common)),
-        same_users=_users(first, common) == _users(second, common), seed=seed,
+        ours, theirs, y, replicates=(noise[0], noise[1]), same_users=noise[0].same_users,
+        rbo_p=how.rbo_p, gain=how.gain, seed=how.seed,
     )  # fmt: skip
-    taus = found[0].first, found[0].second
-    needed = None
-    if None not in taus and taus[0] != taus[1] and max(map(abs, taus)) < LARGEST_TAU:  # type: ignore[arg-type]
-        needed = scorers_needed(*taus)  # type: ignore[arg-type]
+    between = float(statistics()[0](np.array([ours]), np.array([theirs]))[0])
+    below = first.below
     return Rival(
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
-        policy=below.policy, below=below.benchmark, quality=below.quality, n=len(common),
-        differences=found, needed=needed,
+        policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
+        n=len(common), differences=found, p_holm=None,
+        between=None if np.isnan(between) else between,
+        needed=_needed(found[0].first, found[0].second, between),
     )  # fmt: skip
 
 
-def _common(
-    first: Mapping[Contestant, Figures], second: Mapping[Contestant, Figures]
-) -> list[Contestant]:
-    return [one for one in first if one in second]
+def _columns(one: Match, common: Sequence[Contestant]) -> tuple[list[float], list[float]]:
+    quality = one.below.figures
+    return [one.held.figures[c].value for c in common], [quality[c].value for c in common]
 
 
-def _values(figures: Mapping[Contestant, Figures], common: Sequence[Contestant]) -> list[float]:
-    return [figures[one].value for one in common]
-
-
-def _users(side: _Side | Downstream, common: Sequence[Contestant]) -> list[str]:
-    return sorted({user for one in common for user in side.figures[one].without})
-
-
-def _replicates(side: _Side, below: Downstream, common: Sequence[Contestant]) -> Replicates:
-    ours, theirs = _users(side, common), _users(below, common)
-    same = side.benchmark == below.benchmark
-    if same:
-        ours = theirs = sorted({*ours, *theirs})
-    return Replicates(
-        _without(side.figures, common, ours), _without(below.figures, common, theirs),
-        same_users=same and len(ours) > 1,
-    )  # fmt: skip
-
-
-def _without(
-    figures: Mapping[Contestant, Figures], common: Sequence[Contestant], users: Sequence[str]
-) -> np.ndarray | None:
-    if len(users) < 2:
+def _needed(first: float | None, second: float | None, between: float) -> int | None:
+    if first is None or second is None:
         return None
-    return np.array(
-        [[figures[one].without.get(user, figures[one].value) for one in common] for user in users]
-    )
+    # Three observed τ's need not belong to any population: then what they share below is taken.
+    for known in (None if np.isnan(between) else between, None):
+        try:
+            return scorers_needed(first, second, tau_between=known)
+        except UsageError:
+            continue
+    return None

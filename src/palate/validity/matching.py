@@ -1,0 +1,123 @@
+"""Contestants that a benchmark and a measure of quality both know, and how noisy both are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from palate.errors import ComparisonError
+from palate.metrics.ranks import Replicates
+from palate.runs import Run
+from palate.validity.downstream_file import Downstream
+from palate.validity.figures import (
+    Contestant,
+    Doubles,
+    Figures,
+    Held,
+    Units,
+    benchmark_units,
+    held_together,
+    same_as_none,
+)
+
+LEAST_SHARED = 0.5
+
+
+class Side(NamedTuple):
+    """One figure of one benchmark, before it is known who has downstream results."""
+
+    benchmark: str
+    metric: str
+    units: Mapping[Contestant, Units]
+    same: Mapping[Contestant, Contestant]
+    """Contestants that are another one of these again."""
+
+
+class Match(NamedTuple):
+    """One figure of a benchmark beside one measure of quality, for contestants that have both."""
+
+    benchmark: str
+    metric: str
+    below: Downstream
+    held: Held
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        """Those with both, in the order of the runs."""
+        return list(self.held.figures)
+
+
+def sides_of(runs: Mapping[str, Sequence[Run]], metrics: Sequence[str]) -> list[Side]:
+    """Return every figure of every benchmark; raises as `benchmark_units`."""
+    return [
+        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
+        for name, own in runs.items()
+        for metric in metrics
+    ]
+
+
+def match(side: Side, below: Downstream) -> Match | None:
+    """Hold the contestants with downstream results to common rows; None where there are none.
+
+    Every contestant counts once, under a name that both sides know. Raises as `held_together`.
+    """
+    known = dict(side.units)
+    for twin, first in side.same.items():
+        if first in below.values and twin in known:
+            known.setdefault(first, known[twin])
+            del known[twin]
+    both = {one: own for one, own in known.items() if one in below.values}
+    if not both:
+        return None
+    return Match(side.benchmark, side.metric, below, held_together(both, side.metric))
+
+
+def refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
+    """Raise `ComparisonError` where a benchmark of this name ran on other rows than the answers."""
+    for run in runs:
+        keys = set(run.verdicts.keys)
+        shared = len(keys & set(below.rows.items()))
+        if shared < LEAST_SHARED * min(len(keys), len(below.rows)):
+            raise ComparisonError(
+                f"validity: {run.summary.scorer} ran on {len(keys):,} rows of "
+                f"{below.benchmark}, of which the downstream results have {shared:,}; they are of "
+                "other questions"
+            )
+
+
+def replicates(matches: Sequence[Match], common: Sequence[Contestant]) -> list[Replicates]:
+    """Return, for each match, both figures of these contestants without one user at a time.
+
+    All matches are of one measure. The users of all are one list, whatever their benchmarks are
+    called: a user who is left out is left out everywhere. Downstream noise is widened by that of
+    questions.
+    """
+    below = matches[0].below
+    quality = below.figures
+    users = sorted(
+        {*_users(quality, common), *(u for m in matches for u in _users(m.held.figures, common))}
+    )
+    if len(users) < 2:
+        return [Replicates(None, None) for _ in matches]
+    level = np.array([quality[one].value for one in common])
+    moved = _without(quality, common, users) - level
+    shared = moved.mean(axis=1, keepdims=True)
+    widened = level + shared + (moved - shared) * below.spread(common)
+    return [
+        Replicates(_without(m.held.figures, common, users), widened, same_users=True)
+        for m in matches
+    ]
+
+
+def _users(figures: Mapping[Contestant, Figures], common: Sequence[Contestant]) -> Iterator[str]:
+    return (user for one in common for user in figures[one].without)
+
+
+def _without(
+    figures: Mapping[Contestant, Figures], common: Sequence[Contestant], users: Sequence[str]
+) -> Doubles:
+    return np.array(
+        [[figures[one].without.get(user, figures[one].value) for one in common] for user in users]
+    )

@@ -1,0 +1,56 @@
+"""Scorers of known quality on a planted world: their runs and a downstream file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from palate.benchmarks import PairSet
+from palate.downstream.policies import Sample
+from palate.downstream.quality import Rated
+from palate.downstream.samples import Samples
+from palate.records import PreferencePair, Scores, Traits
+from palate.seeding import rng
+
+QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
+
+
+class Hazy:
+    """Scores an answer by its true quality and noise of its own."""
+
+    def __init__(self, name: str, noise: float) -> None:
+        self.name, self.noise = name, noise
+        self.traits = Traits(fingerprint=name, exact=True)
+
+    def score(self, slates):
+        for k, slate in enumerate(slates):
+            values = []
+            for text in slate.candidates:
+                stream = rng("hazy", self.name, slate.question[0].content, text)
+                values.append(QUALITIES[text] + self.noise * float(stream.normal()))
+            yield k, Scores(values=tuple(values))
+
+
+class True_:  # noqa: N801 - the truth
+    spec, fingerprint, needs, surrogate, details = "truth", "truth", (), False, {}
+
+    def check(self, pairs):
+        pass
+
+    def rate(self, items):
+        for k, item in enumerate(items):
+            yield k, Rated(value=QUALITIES[item.response])
+
+
+def world(n_rows: int, seed: int = 0) -> tuple[PairSet, Samples]:
+    stream = np.random.default_rng(seed)
+    names = list(QUALITIES)
+    rows, own = [], []
+    for k in range(n_rows):
+        worse, better = sorted(stream.choice(41, 2, replace=False).tolist())
+        rows.append(
+            PreferencePair(id=f"r{k}", user_id=f"u{k % 30}", question=f"Q{seed}.{k}?",
+                           chosen=names[better], rejected=names[worse])
+        )  # fmt: skip
+        own.append(tuple(Sample(names[j]) for j in stream.choice(41, 8, replace=False)))
+    pairs = PairSet("planted", tuple(rows))
+    return pairs, Samples("p", tuple(p.id for p in rows), tuple(own))

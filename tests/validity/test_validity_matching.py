@@ -1,0 +1,124 @@
+"""Who and what is compared: the same rows, the same users, the same questions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted_scorers import Hazy, world
+
+from palate.errors import ComparisonError
+from palate.evaluation import evaluate
+from palate.metrics.ranks import Replicates, statistics
+from palate.metrics.ranks.over_items import range_over_items
+from palate.records import Scores
+from palate.reports.validity import validity_tables
+from palate.runs import Run
+from palate.validity import read_downstream, validity
+from palate.validity.downstream_file import Downstream
+from palate.validity.figures import Units
+from palate.validity.matching import Side, match, replicates
+
+
+def without_rows(below: Downstream, users: set[str]) -> Downstream:
+    gone = np.isin(below.users, sorted(users))
+    values = {one: np.where(gone, np.nan, own) for one, own in below.values.items()}
+    return replace(below, values=values)
+
+
+def test_users_are_the_same_whatever_their_benchmark_is_called(planted):
+    runs, file = planted(8)
+    (below,) = read_downstream(file)
+    named, elsewhere = (
+        validity(runs, [replace(below, benchmark=name)], metrics=["accuracy"])
+        for name in ("planted", "planted, a part of it")
+    )
+    assert named.foretellings[0].agreements == elsewhere.foretellings[0].agreements
+
+
+def test_two_benchmarks_and_fewer_users_below_are_compared(planted):
+    runs, file = planted(8)
+    (below,) = read_downstream(file)
+    other = [Run(r.summary.model_copy(update={"benchmark": "elsewhere"}), r.verdicts) for r in runs]
+    fewer = without_rows(below, {"u0", "u1"})
+    (rival,) = validity([*runs, *other], [fewer], metrics=["accuracy"]).rivals
+    assert rival.between == 1
+    assert rival.differences[0].value == 0
+    assert rival.needed is None
+    assert rival.p_holm == 1
+
+
+def test_other_questions_under_the_same_ids_are_refused(planted):
+    runs, _ = planted(4, n_rows=40)
+    _, file = planted(4, n_rows=40, seed=1)
+    with pytest.raises(ComparisonError, match="of which the downstream results have 0; they are"):
+        validity(runs, read_downstream(file))
+
+
+def test_runs_of_other_rows_are_refused(planted):
+    runs, file = planted(4, n_rows=40)
+    fewer, _ = planted(4, n_rows=30)
+    with pytest.raises(ComparisonError, match="hazy3 under none ran on other rows of planted"):
+        validity([*runs[:3], fewer[3]], read_downstream(file))
+
+
+def test_all_are_held_to_the_rows_that_all_scored(planted):
+    runs, file = planted(3, n_rows=40)
+
+    class Silent(Hazy):
+        def score(self, slates):
+            for k, found in super().score(slates):
+                yield k, found if k % 4 else Scores(values=(None, None))
+
+    pairs, _ = world(40)
+    half = evaluate(Silent("hazy2", 0.0), pairs, name="hazy2", root=None)
+    found = validity([*runs[:2], half], read_downstream(file), metrics=["accuracy"])
+    (one,) = found.foretellings
+    kept = ~np.isnan(half.verdicts.values)
+    assert (one.units, one.of) == (int(kept.sum()), 40)
+    assert 0 < one.units < 40
+    assert one.figures[0] == pytest.approx(float(runs[0].verdicts.values[kept].mean()))
+    assert any("that every contestant scored (hazy2 under none the fewest)" in note
+               for note in validity_tables(found)[0].notes)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_intervals_over_items_cover_where_users_and_questions_are_shared():
+    # 20 scorers, 48 questions put to two of 32 users each. What users and questions do to a scorer
+    # is the same for accuracy and quality, and larger than the scorers' differences: so the two
+    # agree by luck that goes together, which intervals must know.
+    stream = np.random.default_rng(5)
+    names = [(f"s{k}", "none") for k in range(20)]
+    skill = np.linspace(0, 0.6, 20)
+    for foretells in (True, False):
+        seen = skill if foretells else skill[stream.permutation(20)]
+        truth = float(statistics()[0](seen, skill)[0])
+        covered, taken_apart, orders = [], [], []
+        for _ in range(200):
+            asked = np.repeat(np.arange(48), 2)
+            who = np.concatenate([stream.choice(32, 2, replace=False) for _ in range(48)])
+            shared = (stream.normal(0, 0.8, (32, 20))[who]
+                      + stream.normal(0, 0.8, (48, 20))[asked])  # fmt: skip
+            x = seen + shared + stream.normal(0, 0.4, (96, 20))
+            y = skill + shared + stream.normal(0, 0.4, (96, 20))
+            users = np.char.add("u", who.astype(str))
+            below = Downstream(
+                benchmark="below", policy="p", samples="s", quality="q", surrogate=False, k=4,
+                n=8, values=dict(zip(names, y.T, strict=True)), rows={}, users=users,
+                questions=asked.astype(str),
+            )  # fmt: skip
+            units = {one: Units(own, (users,)) for one, own in zip(names, x.T, strict=True)}
+            matched = match(Side("above", "accuracy", units, {}), below)
+            (noise,) = replicates([matched], names)
+            level = [matched.held.figures[one].value for one in names]
+            both = np.array(level), y.mean(axis=0)
+            apart = Replicates(noise.benchmark, noise.downstream)
+            for hits, some in ((covered, noise), (taken_apart, apart)):
+                found = range_over_items(statistics()[0], *both, some)
+                hits.append(found.low - 1e-9 <= truth <= found.high + 1e-9)
+            orders.append(float(statistics()[0](*both)[0]))
+        assert np.mean(covered) >= 0.93, (foretells, np.mean(covered))
+        if not foretells:
+            assert np.mean(orders) > truth + 0.1
+            assert np.mean(taken_apart) < 0.6, "as if their noise were independent"
