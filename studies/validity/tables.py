@@ -78,10 +78,11 @@ def differences(study: str, said: Entry) -> Table:
 def contestants(study: str, said: Entry) -> Table:
     """Return every contestant with its figures and the quality of its picks, best first."""
     by: dict[tuple[str, str], dict[str, float]] = {}
+    of = {one["metric"]: one["benchmark"] for one in said["validity"]}
     for one in said["validity"]:
         for own in one["contestants"]:
             row = by.setdefault((own["scorer"], own["context"]), {})
-            row.setdefault(one["metric"], own["figure"])
+            row[one["metric"]] = own["figure"]  # of the last benchmark that has it
             row[one["quality"]] = own["downstream"]
     measures = [one for one in QUALITIES[study] if any(one in row for row in by.values())]
     shown = [one for one in METRICS if any(one in row for row in by.values())]
@@ -92,7 +93,8 @@ def contestants(study: str, said: Entry) -> Table:
         for (scorer, context), row in sorted(by.items(), key=lambda item: -item[1][measures[0]])
     ]  # fmt: skip
     columns = ["scorer", "context", *shown, *map(_short, measures)]
-    return Table(f"{study}: the scorers, best picks first", columns, rows, [], 2)
+    note = "; ".join(f"{one} of {of[one]}" for one in shown)
+    return Table(f"{study}: the scorers, best picks first", columns, rows, [f"{note}."], 2)
 
 
 def draw(found: dict[str, list[Entry]], file: Path) -> None:
