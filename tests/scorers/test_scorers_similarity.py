@@ -176,6 +176,17 @@ def test_loading_an_embedder_draws_no_bar_of_its_own(folder, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_weights_of_half_precision_are_read_in_float32_without_a_word(folder, tmp_path, capfd):
+    SentenceTransformer(str(folder), device="cpu").bfloat16().save(str(tmp_path / "half"))
+    capfd.readouterr()
+    half = Embedder(Reference.parse(str(tmp_path / "half")), Settings())
+    found = half.embed(WORDS[0]).vector
+    assert capfd.readouterr().err == ""
+    assert half._model[0].auto_model.dtype == torch.float32
+    whole = Embedder(Reference.parse(str(folder)), Settings()).embed(WORDS[0]).vector
+    assert np.abs(found - whole).max() < 0.02
+
+
 def test_a_zero_vector_stays_zero():
     assert unit_length(np.zeros(3)).tolist() == [0, 0, 0]
 

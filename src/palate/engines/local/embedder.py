@@ -64,8 +64,8 @@ class Embedder:
                 device=choose_device(self.settings.device),
                 trust_remote_code=self.settings.trust_remote_code,
                 local_files_only=True,
-                model_kwargs={"use_safetensors": True},
-            ).float()
+                model_kwargs={"use_safetensors": True, "dtype": "float32"},
+            )
         except Exception as error:  # what a broken folder raises is anybody's guess
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ModelError(f"{self.reference}: cannot be loaded ({reason})") from error
