@@ -135,16 +135,17 @@ def best_of_n(
         for scorer, context in cells
     ]  # fmt: skip
     users = tuple(pair.user_id for pair in pairs.pairs)
+    questions = tuple(digest("question", pair.question)[:16] for pair in pairs.pairs)
     common = [_common(scored, rated) for rated in gold]
     ks = wanted or _sizes(samples.n, common)
     found = [
-        _picked(one, rated, shared, users, ks, options.settings.seed)
+        _picked(one, rated, shared, users, questions, ks, options.settings.seed)
         for one in scored
         for rated, shared in zip(gold, common, strict=True)
     ]
     return BestOf(
         benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=ks,
-        questions=tuple(digest("question", pair.question)[:16] for pair in pairs.pairs),
+        questions=questions,
         contents=tuple(pair.asked for pair in pairs.pairs),
         picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
     )  # fmt: skip
@@ -180,16 +181,17 @@ def _picked(
     rated: SampleQuality,
     common: NDArray[np.bool_],
     users: Sequence[str],
+    questions: Sequence[str],
     ks: Sequence[int],
     seed: int,
 ) -> Picked:
     values = np.where(common, scored.values, np.nan)
     gold = np.where(common, rated.values, np.nan)
-    curve = best_of_curve(values, gold, users, ks, seed=seed)
+    curve = best_of_curve(values, gold, users, ks, questions=questions, seed=seed)
     fits = [k for k in ks if k > 1 and 2 * k <= gold.shape[1]]
     bend = None
     if len(fits) >= FIRST_FIT and curve.n_questions:
-        bend = over_optimisation(values, gold, users, fits)
+        bend = over_optimisation(values, gold, users, fits, questions=questions)
     kept = usable(values, gold) >= max(ks)
     by_row = np.full((len(values), len(ks)), np.nan)
     by_row[kept] = best_of(values[kept], gold[kept], ks)

@@ -7,7 +7,7 @@ R(d) = d (α - β d)         peak at d* = α / (2β),  R(d*) = α² / (4β)
 ```
 
 by least squares (arXiv 2210.10760, section 3). The fit is linear in the gains, so α and β are
-means over questions of numbers per question, and have the user jackknife interval.
+means over rows of numbers per row, and have the jackknife interval of a curve's gain.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from palate.errors import UsageError
-from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length
-from palate.metrics.clustered import user_mean
+from palate.metrics.arrays import FloatArray, Ids, same_length
 from palate.metrics.estimates import Estimate
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound
+from palate.metrics.selection.clusters import Clusters
+from palate.metrics.selection.curves import UNBOUNDED_BY
 
 Peak = Literal["within", "beyond", "start", "none"]
-
-UNBOUNDED_BY = 1e3
-LARGEST_D = 26.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,12 @@ class OverOptimisation:
 
 
 def over_optimisation(
-    scores: ArrayLike, gold: ArrayLike, users: Ids, ks: Sequence[int] | None = None
+    scores: ArrayLike,
+    gold: ArrayLike,
+    users: Ids,
+    ks: Sequence[int] | None = None,
+    *,
+    questions: Ids | None = None,
 ) -> OverOptimisation:
     """Fit R(d) = d(α - βd) to the gains of best-of-k over one sample.
 
@@ -70,6 +73,7 @@ def over_optimisation(
         users: the user of each question.
         ks: sizes to fit on, weighted equally; k = 1 says nothing and is passed over. By default
             up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part of the curve.
+        questions: what each row asks, as in `best_of_curve`.
 
     Raises:
         UsageError: for a k that is not in 1 … N, fewer than two ks above 1, or no question with
@@ -96,14 +100,14 @@ def over_optimisation(
     d = np.sqrt([kl_bound(k) for k in wanted])
     design = np.stack([d, -(d**2)], axis=1)
     by_question = gains @ np.linalg.pinv(design).T
-    codes = id_codes(users)[0][kept]
+    clusters = Clusters.of(users, questions, kept)
     alpha, beta = by_question.mean(axis=0).tolist()
     rest = gains.mean(axis=0) - design @ np.array([alpha, beta])
     peak = _peak(alpha, beta, float(d[-1]))
     peak_d = None if peak == "none" else 0.0 if peak == "start" else alpha / (2 * beta)
     return OverOptimisation(
-        alpha=_estimate(by_question[:, 0], codes),
-        beta=_estimate(by_question[:, 1], codes),
+        alpha=_estimate(by_question[:, 0], clusters),
+        beta=_estimate(by_question[:, 1], clusters),
         ks=tuple(wanted),
         residual=float(np.sqrt(np.mean(rest**2))),
         peak=peak,
@@ -145,6 +149,6 @@ def _peak(alpha: float, beta: float, last: float) -> Peak:
     return "within" if alpha / (2 * beta) <= last else "beyond"
 
 
-def _estimate(values: FloatArray, users: IntArray) -> Estimate:
+def _estimate(values: FloatArray, clusters: Clusters) -> Estimate:
     size = UNBOUNDED_BY * max(1.0, float(np.abs(values).max()))
-    return user_mean(values, users, null=0.0, bounds=(-size, size))
+    return clusters.mean(values, 0.0, (-size, size))
