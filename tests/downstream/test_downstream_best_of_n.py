@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from palate.benchmarks import PairSet
 from palate.downstream import best_of_n, scoring, sizes_up_to
@@ -11,7 +12,7 @@ from palate.downstream.policies import Sample
 from palate.downstream.quality import Rated
 from palate.downstream.rating import rate_samples
 from palate.downstream.samples import Samples
-from palate.errors import BenchmarkError, EndpointError, SpecError, UsageError
+from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.records import PreferencePair, Scores, Traits
 from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
 
@@ -161,6 +162,47 @@ def test_impossible_wishes_are_refused_before_anything_is_computed():
     bare = PairSet("bare", (pairs.pairs[0].model_copy(update={"question": "no rubric?"}),))
     with pytest.raises(BenchmarkError, match="no rubric"):
         best_of_n(bare, samples, ["longest"], qualities=[quality], root=None)
+
+
+@pytest.mark.parametrize("text", ["", "tea"])
+def test_nothing_to_rank_is_said_before_anything_is_computed(text):
+    pairs, samples = world(2, 4)
+    quality = Longness()
+    bare = Samples("file", samples.rows, ((Sample(text),) * 4,) * 2)
+    with pytest.raises(DataError, match=r"file: .* nothing to rank"):
+        best_of_n(pairs, bare, ["longest"], qualities=[quality], root=None)
+    assert quality.asked == 0
+
+
+def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
+    pairs, samples = world(4, 4)
+    held = Samples("file", samples.rows, (*samples.of_row[:3], (Sample(""),) * 4))
+    found = best_of_n(pairs, held, ["longest", "random"], qualities=[Longness()], root=None)
+    for one in found.picked:
+        assert one.curve.n_questions == 4
+        np.testing.assert_array_equal(one.by_row[3], 0.0)
+
+
+def test_rows_of_one_question_are_not_counted_as_independent():
+    pairs, samples = world(12, 8)
+    shared = PairSet("teas", tuple(
+        pair.model_copy(update={"question": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
+    ))  # fmt: skip
+    held = Samples("file", samples.rows, tuple(samples.of_row[k % 4] for k in range(12)))
+    own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).picked[0]
+    found = best_of_n(shared, held, ["longest"], qualities=[Longness()], root=None).picked[0]
+    for at in range(1, 4):
+        one, other = own.curve.points[at], found.curve.points[at]
+        assert other.best.value == one.best.value
+        assert other.best.df == 3 < one.best.df
+        assert other.gain.se > one.gain.se
+        t = other.gain.value / other.gain.se
+        assert other.gain.p == pytest.approx(2 * stats.t(3).sf(t))
+    both = [
+        best_of_n(rows, held, ["longest"], qualities=[Longness()], ks=[2, 3, 4], root=None)
+        for rows in (pairs, shared)
+    ]
+    assert both[1].picked[0].bend.alpha.se > both[0].picked[0].bend.alpha.se
 
 
 def test_tables_picture_and_document(tmp_path):

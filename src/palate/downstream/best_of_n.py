@@ -15,7 +15,7 @@ from palate.downstream.quality.protocol import Quality
 from palate.downstream.rating import SampleQuality, rate_samples
 from palate.downstream.samples import Samples
 from palate.downstream.scoring import SampleScores, plan_cells, score_samples
-from palate.errors import UsageError
+from palate.errors import DataError, UsageError
 from palate.evaluation import Options, Progress
 from palate.metrics.selection import (
     BestOfCurve,
@@ -84,6 +84,16 @@ def sizes_up_to(n: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*found, n]))
 
 
+def check_sizes(ks: Sequence[int], n: int) -> None:
+    """Raise `UsageError` for a k that is not in 1 … n."""
+    wrong = [k for k in ks if not 1 <= k <= n]
+    if wrong:
+        raise UsageError(
+            f"best of {wrong[-1]}: there are {n} samples a question; draw more (-n), or ask for k "
+            f"from 1 to {n}"
+        )
+
+
 def best_of_n(
     pairs: PairSet,
     samples: Samples,
@@ -105,18 +115,16 @@ def best_of_n(
 
     Raises:
         UsageError: without a scorer or measure, or for a k above N.
+        DataError: where all samples are empty, or all of every row alike.
         BenchmarkError: where rows lack what a measure needs.
     """
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
     options = options or Options()
     wanted = tuple(sorted(set(ks or ())))
-    over = [k for k in wanted if not 1 <= k <= samples.n]
-    if over:
-        raise UsageError(
-            f"best of {over[-1]}: there are {samples.n} samples a question; draw more (-n), or ask "
-            f"for k from 1 to {samples.n}"
-        )
+    check_sizes(wanted, samples.n)
+    if samples.nothing_to_rank:
+        raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
     for quality in qualities:
         quality.check(pairs.pairs)
     cells = plan_cells(scorers, contexts, pairs, options)

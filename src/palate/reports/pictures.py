@@ -8,6 +8,16 @@ from typing import Any
 from palate.errors import UsageError
 
 
+def check_picture(file: Path) -> None:
+    """Raise `UsageError` where a picture could not be written, before hours go into it."""
+    figure, _ = panels(1, 1, (1, 1))
+    known = figure.canvas.get_supported_filetypes()
+    if file.suffix.lower().lstrip(".") not in known:
+        raise UsageError(f"--plot {file}: expected a file that ends in .png or .svg")
+    if not file.parent.is_dir():
+        raise UsageError(f"--plot {file}: there is no folder {file.parent}; make it first")
+
+
 def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
     """Return a figure and its axes (rows × columns); `size` is of one panel, in inches.
 
