@@ -29,6 +29,12 @@ class Clusters:
 
         Raises:
             ValueError: for unequal lengths or a NaN id.
+
+        Example:
+            >>> kept = np.array([True, True, False])
+            >>> Clusters.of(["ann", "bob", "cy"], ["milk?", "milk?", "tea?"], kept).questions
+            array([0, 0])
+            >>> Clusters.of(["ann", "ann", "cy"], ["milk?", "milk?", "tea?"], kept).questions
         """
         same_length(rows=kept, users=users)
         by_user = _numbered(users, kept)

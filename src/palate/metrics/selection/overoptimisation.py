@@ -39,14 +39,15 @@ class OverOptimisation:
     alpha: Estimate
     """Slope at d = 0, gold units per √nat; p against 0."""
     beta: Estimate
-    """How fast it bends; only where its interval lies above 0 is over-optimisation shown."""
+    """How fast it bends; only where its interval lies above 0 is there a peak."""
     ks: tuple[int, ...]
     """The sizes it was fitted on."""
     residual: float
     """Root mean square of what the curve leaves of the mean gains."""
     peak: Peak
     """``within`` the fitted ks; ``beyond`` them, an extrapolation; at the ``start``, where the
-    first step already loses; ``none`` where the curve does not bend down."""
+    first step already loses; ``none`` where β's interval does not lie above 0: that the curve
+    bends down is not shown."""
     peak_d: float | None
     """d*; None without a peak."""
     peak_k: float | None
@@ -103,11 +104,12 @@ def over_optimisation(
     clusters = Clusters.of(users, questions, kept)
     alpha, beta = by_question.mean(axis=0).tolist()
     rest = gains.mean(axis=0) - design @ np.array([alpha, beta])
-    peak = _peak(alpha, beta, float(d[-1]))
+    bends = _estimate(by_question[:, 1], clusters)
+    peak = _peak(alpha, bends, float(d[-1]))
     peak_d = None if peak == "none" else 0.0 if peak == "start" else alpha / (2 * beta)
     return OverOptimisation(
         alpha=_estimate(by_question[:, 0], clusters),
-        beta=_estimate(by_question[:, 1], clusters),
+        beta=bends,
         ks=tuple(wanted),
         residual=float(np.sqrt(np.mean(rest**2))),
         peak=peak,
@@ -141,12 +143,12 @@ def _default_ks(n: int) -> list[int]:
     return sorted({round(k) for k in np.geomspace(2, half, 16)})
 
 
-def _peak(alpha: float, beta: float, last: float) -> Peak:
-    if alpha <= 0:
-        return "start" if beta >= 0 else "none"
-    if beta <= 0:
+def _peak(alpha: float, beta: Estimate, last: float) -> Peak:
+    if beta.value is None or beta.low is None or beta.low <= 0:
         return "none"
-    return "within" if alpha / (2 * beta) <= last else "beyond"
+    if alpha <= 0:
+        return "start"
+    return "within" if alpha / (2 * beta.value) <= last else "beyond"
 
 
 def _estimate(values: FloatArray, clusters: Clusters) -> Estimate:
