@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -223,6 +225,92 @@ def test_tables_picture_and_document(tmp_path):
     assert said["samples"]["n"] == 12
     plot_best_of(found, tmp_path / "b.png")
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def told(found):
+    (table,) = best_of_tables(found)
+    return table, " ".join(table.notes)
+
+
+@pytest.mark.parametrize(
+    ("n", "ks", "k", "marked"),
+    [(8, [1, 8], 8, True), (3, None, 2, True), (8, [1, 2, 3, 8], 3, False), (8, [1], 1, False),
+     (4, [3, 4], 3, True)],
+)  # fmt: skip
+def test_the_gain_that_is_told_is_one_of_picking(n, ks, k, marked):
+    pairs, samples = world(12, n)
+    found = best_of_n(pairs, samples, ["longest"], qualities=[Longness()], ks=ks, root=None)
+    table, notes = told(found)
+    assert f"gain and headroom at k = {k}." in notes
+    gain, headroom = table.rows[0][-3], table.rows[0][-1]
+    assert gain.startswith("≈") == marked
+    if k > 1:
+        assert gain.strip("≈").startswith("+")
+        assert headroom.startswith("≈") == marked
+
+
+def test_a_size_that_is_over_half_of_a_poor_questions_samples_is_not_told():
+    pairs, samples = world(12, 8)
+    poor = (*samples.of_row[0][:6], Sample("unreadable"), Sample("unreadable"))
+    held = Samples("file", samples.rows, (poor, *samples.of_row[1:]))
+    found = best_of_n(pairs, held, ["longest"], qualities=[Longness()], ks=[2, 4], root=None)
+    assert "gain and headroom at k = 2." in told(found)[1]
+
+
+@pytest.mark.parametrize(
+    ("users", "scorers", "said"),
+    [
+        (4, ["longest"], "with 4 users no p by sign flips can be under 0.125:"),
+        (4, ["longest", "random", "shortest"], "under 0.125; Holm over 3 scorers makes it 0.375"),
+        (6, ["longest", "random"], "under 0.031; Holm over 2 scorers makes it 0.062"),
+        (6, ["longest"], None),
+        (12, ["longest", "random"], None),
+    ],
+)
+def test_too_few_users_for_any_small_p_are_told(users, scorers, said):
+    pairs, samples = world(users, 4)
+    notes = told(best_of_n(pairs, samples, scorers, qualities=[Longness()], root=None))[1]
+    assert (said or "sign flips") in notes if said else "sign flips" not in notes
+    assert "intervals by user." in notes
+
+
+def test_shared_questions_are_told_and_have_no_sign_flips():
+    pairs, samples = world(4, 4)
+    same = PairSet("teas", tuple(
+        pair.model_copy(update={"question": f"Tea {k % 2}?"}) for k, pair in enumerate(pairs.pairs)
+    ))  # fmt: skip
+    notes = told(best_of_n(same, samples, ["longest"], qualities=[Longness()], root=None))[1]
+    assert "intervals by user and question, which users share." in notes
+    assert "sign flips" not in notes
+
+
+class Hump:
+    """Quality: best at 50 characters."""
+
+    spec, fingerprint, needs, surrogate, details = "hump", "hump 1", (), True, {}
+
+    def check(self, pairs):
+        pass
+
+    def rate(self, items):
+        for k, item in enumerate(items):
+            yield k, Rated(value=1 - ((len(item.response) - 50) / 50) ** 2)
+
+
+def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
+    pairs, samples = world(30, 32)
+    found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Hump()], root=None)
+    longest, random = found.picked
+    assert longest.bend.beta.low > 0
+    assert (longest.bend.peak, random.bend.peak) == ("within", "none")
+    said = [note for note in told(found)[0].notes if note.startswith("over-optimisation")]
+    assert said == [
+        f"over-optimisation: longest · none: quality peaks near k = {longest.bend.peak_k:.3g} at "
+        f"+{longest.bend.peak_gain:.3f} over one sample."
+    ]
+    plot_best_of(found, tmp_path / "with.svg")
+    plot_best_of(replace(found, picked=(replace(longest, bend=None), random)), tmp_path / "no.svg")
+    assert (tmp_path / "with.svg").read_text() != (tmp_path / "no.svg").read_text()
 
 
 def test_sizes_double_up_to_n():

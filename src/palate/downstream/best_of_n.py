@@ -71,6 +71,12 @@ class BestOf:
     unrated: dict[str, dict[str, int]]
     """By measure, why samples have no quality."""
 
+    @property
+    def shared_questions(self) -> bool:
+        """Whether any two users are asked the same."""
+        asked = set(zip(self.users, self.questions, strict=True))
+        return len(asked) > len(set(self.questions))
+
 
 def sizes_up_to(n: int) -> tuple[int, ...]:
     """Return 1, 2, 4, … and n.
