@@ -95,7 +95,7 @@ def two_way_variance(
         >>> two_way_variance(lambda codes: float(codes.max()), np.arange(4) % 2, np.arange(4) // 2)
         1.0
     """
-    cells = np.unique(np.stack([users, items]), axis=1, return_inverse=True)[1].ravel()
+    cells = np.unique(_cells(users, items), return_inverse=True)[1]
     by_user, by_item, by_cell = variance(users), variance(items), variance(cells)
     if by_user is None or by_item is None or by_cell is None:
         return None
@@ -110,7 +110,11 @@ def shared(users: IntArray, items: IntArray) -> bool:
         >>> shared(np.array([0, 0, 1]), np.array([5, 6, 7]))
         False
     """
-    return len(np.unique(np.stack([users, items]), axis=1).T) > np.unique(items).size
+    return np.unique(_cells(users, items)).size > np.unique(items).size
+
+
+def _cells(users: IntArray, items: IntArray) -> IntArray:
+    return users * (int(items.max(initial=0)) + 1) + items
 
 
 def _counts(codes: IntArray) -> FloatArray:
