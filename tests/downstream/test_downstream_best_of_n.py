@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from palate.benchmarks import PairSet
 from palate.downstream import best_of_n, scoring, sizes_up_to
@@ -11,7 +14,7 @@ from palate.downstream.policies import Sample
 from palate.downstream.quality import Rated
 from palate.downstream.rating import rate_samples
 from palate.downstream.samples import Samples
-from palate.errors import BenchmarkError, EndpointError, SpecError, UsageError
+from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.records import PreferencePair, Scores, Traits
 from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
 
@@ -163,6 +166,47 @@ def test_impossible_wishes_are_refused_before_anything_is_computed():
         best_of_n(bare, samples, ["longest"], qualities=[quality], root=None)
 
 
+@pytest.mark.parametrize("text", ["", "tea"])
+def test_nothing_to_rank_is_said_before_anything_is_computed(text):
+    pairs, samples = world(2, 4)
+    quality = Longness()
+    bare = Samples("file", samples.rows, ((Sample(text),) * 4,) * 2)
+    with pytest.raises(DataError, match=r"file: .* nothing to rank"):
+        best_of_n(pairs, bare, ["longest"], qualities=[quality], root=None)
+    assert quality.asked == 0
+
+
+def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
+    pairs, samples = world(4, 4)
+    held = Samples("file", samples.rows, (*samples.of_row[:3], (Sample(""),) * 4))
+    found = best_of_n(pairs, held, ["longest", "random"], qualities=[Longness()], root=None)
+    for one in found.picked:
+        assert one.curve.n_questions == 4
+        np.testing.assert_array_equal(one.by_row[3], 0.0)
+
+
+def test_rows_of_one_question_are_not_counted_as_independent():
+    pairs, samples = world(12, 8)
+    shared = PairSet("teas", tuple(
+        pair.model_copy(update={"question": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
+    ))  # fmt: skip
+    held = Samples("file", samples.rows, tuple(samples.of_row[k % 4] for k in range(12)))
+    own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).picked[0]
+    found = best_of_n(shared, held, ["longest"], qualities=[Longness()], root=None).picked[0]
+    for at in range(1, 4):
+        one, other = own.curve.points[at], found.curve.points[at]
+        assert other.best.value == one.best.value
+        assert other.best.df == 3 < one.best.df
+        assert other.gain.se > one.gain.se
+        t = other.gain.value / other.gain.se
+        assert other.gain.p == pytest.approx(2 * stats.t(3).sf(t))
+    both = [
+        best_of_n(rows, held, ["longest"], qualities=[Longness()], ks=[2, 3, 4], root=None)
+        for rows in (pairs, shared)
+    ]
+    assert both[1].picked[0].bend.alpha.se > both[0].picked[0].bend.alpha.se
+
+
 def test_tables_picture_and_document(tmp_path):
     pairs, samples = world(12, 12)
     found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Longness()], root=None)
@@ -181,6 +225,92 @@ def test_tables_picture_and_document(tmp_path):
     assert said["samples"]["n"] == 12
     plot_best_of(found, tmp_path / "b.png")
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def told(found):
+    (table,) = best_of_tables(found)
+    return table, " ".join(table.notes)
+
+
+@pytest.mark.parametrize(
+    ("n", "ks", "k", "marked"),
+    [(8, [1, 8], 8, True), (3, None, 2, True), (8, [1, 2, 3, 8], 3, False), (8, [1], 1, False),
+     (4, [3, 4], 3, True)],
+)  # fmt: skip
+def test_the_gain_that_is_told_is_one_of_picking(n, ks, k, marked):
+    pairs, samples = world(12, n)
+    found = best_of_n(pairs, samples, ["longest"], qualities=[Longness()], ks=ks, root=None)
+    table, notes = told(found)
+    assert f"gain and headroom at k = {k}." in notes
+    gain, headroom = table.rows[0][-3], table.rows[0][-1]
+    assert gain.startswith("≈") == marked
+    if k > 1:
+        assert gain.strip("≈").startswith("+")
+        assert headroom.startswith("≈") == marked
+
+
+def test_a_size_that_is_over_half_of_a_poor_questions_samples_is_not_told():
+    pairs, samples = world(12, 8)
+    poor = (*samples.of_row[0][:6], Sample("unreadable"), Sample("unreadable"))
+    held = Samples("file", samples.rows, (poor, *samples.of_row[1:]))
+    found = best_of_n(pairs, held, ["longest"], qualities=[Longness()], ks=[2, 4], root=None)
+    assert "gain and headroom at k = 2." in told(found)[1]
+
+
+@pytest.mark.parametrize(
+    ("users", "scorers", "said"),
+    [
+        (4, ["longest"], "with 4 users no p by sign flips can be under 0.125:"),
+        (4, ["longest", "random", "shortest"], "under 0.125; Holm over 3 scorers makes it 0.375"),
+        (6, ["longest", "random"], "under 0.031; Holm over 2 scorers makes it 0.062"),
+        (6, ["longest"], None),
+        (12, ["longest", "random"], None),
+    ],
+)
+def test_too_few_users_for_any_small_p_are_told(users, scorers, said):
+    pairs, samples = world(users, 4)
+    notes = told(best_of_n(pairs, samples, scorers, qualities=[Longness()], root=None))[1]
+    assert (said or "sign flips") in notes if said else "sign flips" not in notes
+    assert "intervals by user." in notes
+
+
+def test_shared_questions_are_told_and_have_no_sign_flips():
+    pairs, samples = world(4, 4)
+    same = PairSet("teas", tuple(
+        pair.model_copy(update={"question": f"Tea {k % 2}?"}) for k, pair in enumerate(pairs.pairs)
+    ))  # fmt: skip
+    notes = told(best_of_n(same, samples, ["longest"], qualities=[Longness()], root=None))[1]
+    assert "intervals by user and question, which users share." in notes
+    assert "sign flips" not in notes
+
+
+class Hump:
+    """Quality: best at 50 characters."""
+
+    spec, fingerprint, needs, surrogate, details = "hump", "hump 1", (), True, {}
+
+    def check(self, pairs):
+        pass
+
+    def rate(self, items):
+        for k, item in enumerate(items):
+            yield k, Rated(value=1 - ((len(item.response) - 50) / 50) ** 2)
+
+
+def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
+    pairs, samples = world(30, 32)
+    found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Hump()], root=None)
+    longest, random = found.picked
+    assert longest.bend.beta.low > 0
+    assert (longest.bend.peak, random.bend.peak) == ("within", "none")
+    said = [note for note in told(found)[0].notes if note.startswith("over-optimisation")]
+    assert said == [
+        f"over-optimisation: longest · none: quality peaks near k = {longest.bend.peak_k:.3g} at "
+        f"+{longest.bend.peak_gain:.3f} over one sample."
+    ]
+    plot_best_of(found, tmp_path / "with.svg")
+    plot_best_of(replace(found, picked=(replace(longest, bend=None), random)), tmp_path / "no.svg")
+    assert (tmp_path / "with.svg").read_text() != (tmp_path / "no.svg").read_text()
 
 
 def test_sizes_double_up_to_n():

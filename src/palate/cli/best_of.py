@@ -17,6 +17,8 @@ from palate.downstream import (
     best_of_n,
     build_policy,
     build_quality,
+    check_number,
+    check_sizes,
     draw_samples,
     load_samples,
     plan_cells,
@@ -27,6 +29,7 @@ from palate.errors import UsageError
 from palate.evaluation import Options
 from palate.reports import Form
 from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
+from palate.reports.pictures import check_picture
 from palate.runs import slug
 
 
@@ -79,6 +82,18 @@ def best_of(
     """
     if (policy is None) == (samples is None):
         raise UsageError("best-of-n: name a policy (-p), or a file of --samples; one of the two")
+    if samples is not None and policy_context != "none":
+        raise UsageError(
+            f"--policy-context {policy_context}: the answers of --samples are there already; name "
+            "a policy (-p), or leave it out"
+        )
+    size = 16 if n is None else n
+    check_number(size)
+    wanted = _numbers(ks) if ks is not None else None
+    if wanted and (policy is not None or n is not None):
+        check_sizes(wanted, size)
+    if picture is not None:
+        check_picture(picture)
     settings = flags.make_settings(
         seed, dtype, device, batch_tokens, cache=cache, max_cost=max_cost
     )
@@ -92,7 +107,6 @@ def best_of(
     qualities = [build_quality(spec, settings) for spec in dict.fromkeys(quality)]
     for one in qualities:
         one.check(pairs.pairs)
-    wanted = _numbers(ks) if ks else None
     ledger = ledger_of(settings)
     with bars(ledger.line) as shown:
         if policy is not None:
@@ -101,7 +115,7 @@ def best_of(
             named = who.spec if told is None else f"{who.spec} shown {policy_context}"
             named = named if seed == 0 else f"{named} seed {seed}"
             bar = shown.start(f"sampling {named}")
-            drawn = draw_samples(who, pairs, n or 16, told, bar, named=named)
+            drawn = draw_samples(who, pairs, size, told, bar, named=named)
             file = f"{slug(named)}-{drawn.content[:8]}.jsonl"
             drawn.save(output / slug(f"{pairs.name} samples") / file)
         else:
@@ -120,6 +134,6 @@ def best_of(
 
 def _numbers(text: str) -> list[int]:
     parts = text.split(",")
-    if not all(part.strip().isdigit() for part in parts):
+    if not all(part.strip().isdecimal() for part in parts):
         raise UsageError(f"--ks {text}: expected whole numbers such as 1,2,8")
     return [int(part) for part in parts]

@@ -19,6 +19,7 @@ from palate.personal import Trained
 from palate.records import traits_of
 from palate.reports import Form
 from palate.reports.curve import curve_json, curve_tables, plot_curve
+from palate.reports.pictures import check_picture
 from palate.scorers import build_scorer
 
 
@@ -52,6 +53,8 @@ def learning_curve(
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Accuracy and shift against choices per user, on one fixed set of users."""
+    if picture is not None:
+        check_picture(picture)
     options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
     pairs = load_benchmark(benchmark, mirrored=mirrors, seed=seed, options=options)
     settings = flags.make_settings(seed, dtype, device)

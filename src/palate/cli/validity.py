@@ -39,10 +39,13 @@ def validity(
 ) -> None:
     """Rank agreement of benchmark figures with downstream quality, over three scorers or more."""
     # Takes half a second, which no other command should pay.
+    from palate.reports.pictures import check_picture
     from palate.reports.validity import plot_validity, validity_json, validity_tables
     from palate.validity import METRICS, Statistics, read_downstream
     from palate.validity import validity as measure
 
+    if picture is not None:
+        check_picture(picture)
     below = [one for path in downstream for one in read_downstream(path, k)]
     found = measure(
         load_runs(runs), below, metrics=metric or METRICS, how=Statistics(rbo_p, gain, seed)

@@ -1,10 +1,10 @@
 """What benchmarks are to foretell: answers picked among many, and how good they are."""
 
-from palate.downstream.best_of_n import BestOf, Picked, best_of_n, sizes_up_to
+from palate.downstream.best_of_n import BestOf, Picked, best_of_n, check_sizes, sizes_up_to
 from palate.downstream.drawing import draw_samples, shown_to_policy
 from palate.downstream.policies import Policy, Sample, build_policy
 from palate.downstream.quality import Answered, Quality, Rated, build_quality
-from palate.downstream.samples import Samples, load_samples
+from palate.downstream.samples import Samples, check_number, load_samples
 from palate.downstream.scoring import SampleScores, plan_cells, score_samples
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
     "best_of_n",
     "build_policy",
     "build_quality",
+    "check_number",
+    "check_sizes",
     "draw_samples",
     "load_samples",
     "plan_cells",

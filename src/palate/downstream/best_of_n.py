@@ -15,7 +15,7 @@ from palate.downstream.quality.protocol import Quality
 from palate.downstream.rating import SampleQuality, rate_samples
 from palate.downstream.samples import Samples
 from palate.downstream.scoring import SampleScores, plan_cells, score_samples
-from palate.errors import UsageError
+from palate.errors import DataError, UsageError
 from palate.evaluation import Options, Progress
 from palate.metrics.selection import (
     BestOfCurve,
@@ -71,6 +71,12 @@ class BestOf:
     unrated: dict[str, dict[str, int]]
     """By measure, why samples have no quality."""
 
+    @property
+    def shared_questions(self) -> bool:
+        """Whether any two users are asked the same."""
+        asked = set(zip(self.users, self.questions, strict=True))
+        return len(asked) > len(set(self.questions))
+
 
 def sizes_up_to(n: int) -> tuple[int, ...]:
     """Return 1, 2, 4, … and n.
@@ -82,6 +88,16 @@ def sizes_up_to(n: int) -> tuple[int, ...]:
     while 2 * found[-1] < n:
         found.append(2 * found[-1])
     return tuple(dict.fromkeys([*found, n]))
+
+
+def check_sizes(ks: Sequence[int], n: int) -> None:
+    """Raise `UsageError` for a k that is not in 1 … n."""
+    wrong = [k for k in ks if not 1 <= k <= n]
+    if wrong:
+        raise UsageError(
+            f"best of {wrong[-1]}: there are {n} samples a question; draw more (-n), or ask for k "
+            f"from 1 to {n}"
+        )
 
 
 def best_of_n(
@@ -105,18 +121,16 @@ def best_of_n(
 
     Raises:
         UsageError: without a scorer or measure, or for a k above N.
+        DataError: where all samples are empty, or all of every row alike.
         BenchmarkError: where rows lack what a measure needs.
     """
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
     options = options or Options()
     wanted = tuple(sorted(set(ks or ())))
-    over = [k for k in wanted if not 1 <= k <= samples.n]
-    if over:
-        raise UsageError(
-            f"best of {over[-1]}: there are {samples.n} samples a question; draw more (-n), or ask "
-            f"for k from 1 to {samples.n}"
-        )
+    check_sizes(wanted, samples.n)
+    if samples.nothing_to_rank:
+        raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
     for quality in qualities:
         quality.check(pairs.pairs)
     cells = plan_cells(scorers, contexts, pairs, options)
@@ -135,16 +149,17 @@ def best_of_n(
         for scorer, context in cells
     ]  # fmt: skip
     users = tuple(pair.user_id for pair in pairs.pairs)
+    questions = tuple(digest("question", pair.question)[:16] for pair in pairs.pairs)
     common = [_common(scored, rated) for rated in gold]
     ks = wanted or _sizes(samples.n, common)
     found = [
-        _picked(one, rated, shared, users, ks, options.settings.seed)
+        _picked(one, rated, shared, users, questions, ks, options.settings.seed)
         for one in scored
         for rated, shared in zip(gold, common, strict=True)
     ]
     return BestOf(
         benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=ks,
-        questions=tuple(digest("question", pair.question)[:16] for pair in pairs.pairs),
+        questions=questions,
         contents=tuple(pair.asked for pair in pairs.pairs),
         picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
     )  # fmt: skip
@@ -180,16 +195,17 @@ def _picked(
     rated: SampleQuality,
     common: NDArray[np.bool_],
     users: Sequence[str],
+    questions: Sequence[str],
     ks: Sequence[int],
     seed: int,
 ) -> Picked:
     values = np.where(common, scored.values, np.nan)
     gold = np.where(common, rated.values, np.nan)
-    curve = best_of_curve(values, gold, users, ks, seed=seed)
+    curve = best_of_curve(values, gold, users, ks, questions=questions, seed=seed)
     fits = [k for k in ks if k > 1 and 2 * k <= gold.shape[1]]
     bend = None
     if len(fits) >= FIRST_FIT and curve.n_questions:
-        bend = over_optimisation(values, gold, users, fits)
+        bend = over_optimisation(values, gold, users, fits, questions=questions)
     kept = usable(values, gold) >= max(ks)
     by_row = np.full((len(values), len(ks)), np.nan)
     by_row[kept] = best_of(values[kept], gold[kept], ks)

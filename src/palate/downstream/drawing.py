@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from palate.benchmarks import PairSet
 from palate.downstream.policies import Failed, Policy, Sample, Wanted
-from palate.downstream.samples import Samples
+from palate.downstream.samples import Samples, check_number
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, make_rows
@@ -53,8 +53,10 @@ def draw_samples(
     Raises:
         EndpointError: where an endpoint did not answer; what came is kept.
         ModelError: where a prompt leaves no room for an answer, or was refused; or where the policy
-            writes one and the same text every time.
+            writes one and the same text every time, or none at all.
+        UsageError: for an n below 1.
     """
+    check_number(n)
     store = ReplyCache(cache_folder() / "samples", "$PALATE_CACHE")
     asked = [
         render((Message(role="user", content=pair.question),), shown(pair) if shown else ())
@@ -90,10 +92,10 @@ def draw_samples(
     _refuse(policy, failed, total)
     ids = tuple(pair.id for pair in pairs.pairs)
     found = Samples(named or policy.spec, ids, tuple(_of(known, key, n) for key in keys))
-    if n > 1 and all(len({one.text for one in own}) == 1 for own in found.of_row):
+    if found.nothing_to_rank:
         raise ModelError(
-            f"{policy.spec}: every question got one text {n} times; the policy does not sample "
-            "(is its temperature ignored?)"
+            f"{policy.spec}: {found.nothing_to_rank}; does the policy sample (is its temperature "
+            "ignored?), and does it write?"
         )
     return found
 

@@ -49,12 +49,16 @@ class Wanted(NamedTuple):
 
 
 class Policy(Protocol):
-    """Draws answers; sample k of a prompt depends on nothing but policy, prompt, seed and k."""
+    """Draws answers.
+
+    Sample k of a local model depends on nothing but policy, prompt, seed and k. An endpoint's also
+    depends on which numbers went into a request, and on the server.
+    """
 
     spec: str
     """Canonical spec, as printed and hashed."""
     fingerprint: str
-    """Hash of all that a sample depends on beside its prompt and number."""
+    """Hash of all that the distribution of samples depends on beside their prompt."""
 
     def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
         """Yield (position, number, sample) as they come, each once."""
@@ -101,7 +105,10 @@ def _how(spec: Spec, text: str) -> How:
 
 
 class LocalPolicy:
-    """A causal model in this process; a prompt is read once for all of its samples."""
+    """A causal model in this process; a prompt is read once for all of its samples.
+
+    A sample depends on model, prompt, seed and its number alone.
+    """
 
     def __init__(self, spec: str, reference: Reference, settings: Settings, how: How) -> None:
         self.spec, self.reference, self.settings, self.how = spec, reference, settings, how
@@ -144,7 +151,7 @@ class LocalPolicy:
 
 
 class EndpointPolicy:
-    """A chat endpoint, asked for many answers at once."""
+    """A chat endpoint, asked for many answers at once, which share the request's seed."""
 
     def __init__(self, spec: str, endpoint: SamplingEndpoint, settings: Settings, how: How) -> None:
         self.spec, self.endpoint, self.seed, self.how = spec, endpoint, settings.seed, how

@@ -11,7 +11,7 @@ from typing import Any
 
 from palate.benchmarks import PairSet
 from palate.downstream.policies import Sample
-from palate.errors import DataError, ResourceError
+from palate.errors import DataError, ResourceError, UsageError
 from palate.seeding import canonical_json, digest
 
 
@@ -47,6 +47,15 @@ class Samples:
             "repeated": sum(len(own) - len({one.text for one in own}) for own in self.of_row),
         }
 
+    @property
+    def nothing_to_rank(self) -> str | None:
+        """Why no scorer could prefer one answer to another; None where one could."""
+        if not any(one.text.strip() for own in self.of_row for one in own):
+            return "all answers are empty, so there is nothing to rank"
+        if self.n > 1 and all(len({one.text for one in own}) == 1 for own in self.of_row):
+            return f"every question got one text {self.n} times, so there is nothing to rank"
+        return None
+
     def first(self, n: int) -> Samples:
         """Return the first n of every row; raises `DataError` where there are fewer."""
         if n > self.n:
@@ -67,6 +76,12 @@ class Samples:
             raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
 
 
+def check_number(n: int) -> None:
+    """Raise `UsageError` unless so many answers to a question can be asked for."""
+    if n < 1:
+        raise UsageError(f"-n {n}: expected 1 or more answers to a question")
+
+
 def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
     """Read samples that something else drew: JSON lines `{"id": …, "samples": [text, …]}`.
 
@@ -75,8 +90,11 @@ def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
     many.
 
     Raises `DataError`, with file and line, for what cannot be read, an unknown or repeated id, a
-    row without samples, or too few of them.
+    row without samples, or too few of them; and where no scorer could prefer any of them.
+    `UsageError` for an n below 1.
     """
+    if n is not None:
+        check_number(n)
     there: dict[str, tuple[Sample, ...]] = {}
     rows = [pair.id for pair in pairs.pairs]
     expected, others = set(rows), {pair.id for pair in pairs.everyone}
@@ -85,7 +103,10 @@ def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
         if name not in expected and name in others:
             continue  # a row that a limit leaves out
         if name not in expected:
-            raise DataError(f"{where}: id {name!r} is no row of {pairs.name}")
+            raise DataError(
+                f"{where}: id {name!r} is no row of {pairs.name}; take the line out, or give the "
+                "benchmark that these samples answer (--limit and --split may leave rows of it out)"
+            )
         if name in there:
             raise DataError(f"{where}: id {name!r} is there twice")
         there[name] = own
@@ -103,7 +124,10 @@ def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
             f"{most if n is None else n} are needed (-n takes the first so many)"
         )
     kept = most if n is None else n
-    return Samples(str(path), tuple(rows), tuple(there[name][:kept] for name in rows))
+    found = Samples(str(path), tuple(rows), tuple(there[name][:kept] for name in rows))
+    if found.nothing_to_rank:
+        raise DataError(f"{path}: {found.nothing_to_rank}")
+    return found
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:

@@ -31,6 +31,7 @@ from palate.metrics.paired import (
     paired_couple_difference,
     paired_difference,
     sign_flip_test,
+    smallest_sign_flip_p,
 )
 from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
@@ -94,6 +95,7 @@ __all__ = [
     "share_below",
     "shift_values",
     "sign_flip_test",
+    "smallest_sign_flip_p",
     "strict_accuracy",
     "user_accuracies",
     "user_mean",

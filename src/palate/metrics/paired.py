@@ -105,6 +105,18 @@ def sign_flip_test(
     return hits / tried if exact else (1 + hits) / (1 + tried)
 
 
+def smallest_sign_flip_p(users: int) -> float:
+    """Smallest p that ``sign_flip_test`` can give with so many users: ``2^(1 - U)``, all alike.
+
+    Beyond the users that are enumerated the number of draws sets it, far below 0.05.
+
+    Example:
+        >>> [smallest_sign_flip_p(n) for n in (1, 4, 6)]
+        [1.0, 0.125, 0.03125]
+    """
+    return 2.0 ** (1 - min(users, EXACT_UP_TO)) if users else 1.0
+
+
 def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment; None stays None and is not counted in the family.
 

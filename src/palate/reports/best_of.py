@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from palate.downstream.best_of_n import BestOf, Picked
-from palate.metrics import Estimate
+from palate.metrics import Estimate, smallest_sign_flip_p
+from palate.metrics.selection import BestOfPoint
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
@@ -18,7 +20,7 @@ from palate.reports.table import Table
 ORACLE = "the best possible"
 NOTE = (
     "quality of the answer picked among k samples, over all k-subsets of the samples, ties split; "
-    "intervals by user. ≈: k is over half the samples, so the subsets overlap and the figure rests "
+    "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the figure rests "
     "on few of them."
 )
 HEADROOM = "headroom: share of the best possible gain that the scorer's picks reach."
@@ -39,21 +41,25 @@ def best_of_tables(found: BestOf) -> list[Table]:
         )
         columns = ["scorer", "context", *(f"best of {k}" for k in found.ks), "gain [95 %]",
                    "p (Holm)", "headroom [95 %]"]  # fmt: skip
-        at = _told(found)
+        at = _told(found, picked)
         rows = [
             [
                 names[one.scorer], context_name(one.context, oracle=one.oracle),
                 *(_level(p.best, solid=p.solid) for p in one.curve.points),
-                _figure(one.curve.points[at].gain, signed=True), p_value(one.p_holm[at]),
-                _figure(one.curve.points[at].headroom),
+                _figure(one.curve.points[at], "gain"), p_value(one.p_holm[at]),
+                _figure(one.curve.points[at], "headroom"),
             ]
             for one in picked
         ]  # fmt: skip
         points, rest = picked[0].curve.points, [NONE] * 3
         rows.append([ORACLE, NONE, *(_level(p.oracle, solid=p.solid) for p in points), *rest])
         rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in points), *rest])
-        notes = [NOTE, f"gain and headroom at k = {found.ks[at]}. {HEADROOM} {BOUND}"]
-        notes += [*_counts(found, picked, names), *([stands] if (stands := legend(names)) else [])]
+        by = "user and question, which users share" if found.shared_questions else "user"
+        notes = [NOTE.format(by), f"gain and headroom at k = {found.ks[at]}. {HEADROOM} {BOUND}"]
+        if not found.shared_questions:
+            notes += _least_p(picked, at)
+        notes += [*_peaks(picked, names), *_counts(found, picked, names)]
+        notes += [*([stands] if (stands := legend(names)) else [])]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))
     return tables
 
@@ -80,6 +86,8 @@ def best_of_json(found: BestOf) -> dict[str, Any]:
 def plot_best_of(found: BestOf, file: Path) -> None:
     """Draw quality against k, a panel per measure; beyond half the samples dashed.
 
+    A triangle is where picking stops helping, as far as the fitted sizes show it.
+
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
     names = short_names([one.scorer for one in found.picked])
@@ -90,6 +98,7 @@ def plot_best_of(found: BestOf, file: Path) -> None:
         for k, one in enumerate(picked):
             shown = "" if one.context == "none" else f" · {one.context}"
             _line(ax, found, one, "best", f"C{k % 10}", f"{names[one.scorer]}{shown}")
+            _peak(ax, one, f"C{k % 10}")
         _line(ax, found, picked[0], "oracle", "black", ORACLE)
         level = picked[0].curve.random.value
         if level is not None:
@@ -119,10 +128,60 @@ def _line(ax: Any, found: BestOf, one: Picked, which: str, colour: str, label: s
             ax.fill_between(k, low, high, color=colour, alpha=0.07, lw=0)
 
 
-def _told(found: BestOf) -> int:
-    """Return the largest k that is told without reserve: half the samples."""
-    solid = [at for at, k in enumerate(found.ks) if 2 * k <= found.samples.n]
-    return solid[-1] if solid else 0
+def _peak(ax: Any, one: Picked, colour: str) -> None:
+    bend, level = one.bend, one.curve.random.value
+    if bend is None or bend.peak != "within" or bend.peak_gain is None or level is None:
+        return
+    ax.plot(bend.peak_k, level + bend.peak_gain, color=colour, marker="v", ms=8, mfc="none")
+
+
+def _told(found: BestOf, picked: list[Picked]) -> int:
+    """Return which k's gain is told: the largest without reserve, else the smallest above 1.
+
+    At k = 1 nothing is picked, so it is told only where there is no other.
+    """
+    above = [at for at, k in enumerate(found.ks) if k > 1]
+    there = [one.curve.points for one in picked if one.curve.n_questions]
+    solid = [at for at in above if all(points[at].solid for points in there)]
+    return solid[-1] if solid else (above or [0])[0]
+
+
+def _least_p(picked: list[Picked], at: int) -> list[str]:
+    """Say which p so few users can reach, where that is none below 0.05."""
+    users = max(one.curve.points[at].gain.n_units for one in picked)
+    tested = [one for one in picked if one.p_holm[at] is not None]
+    if not users or not tested:
+        return []
+    least = smallest_sign_flip_p(users)
+    among = min(1.0, least * len(tested))
+    if among <= 0.05:
+        return []
+    by = f"; Holm over {len(tested)} scorers makes it {p_value(among)}" if len(tested) > 1 else ""
+    return [
+        f"with {users} users no p by sign flips can be under {p_value(least)}{by}: read the "
+        "interval, and ask more users."
+    ]
+
+
+def _peaks(picked: list[Picked], names: Mapping[str, str]) -> list[str]:
+    """Say where picking stops helping, of the scorers for which that is shown."""
+    said = []
+    for one in picked:
+        bend = one.bend
+        if bend is None or bend.peak == "none":
+            continue
+        who = f"{names[one.scorer]} · {one.context}"
+        if bend.peak == "start":
+            where = "picking by it loses from the first step"
+        else:
+            k = "e^600" if bend.peak_k is None else f"{bend.peak_k:,.3g}"
+            far = "" if bend.peak == "within" else ", beyond the sizes fitted and so a guess"
+            where = (
+                f"quality peaks near k = {k} at {plain(bend.peak_gain, signed=True)} over one "
+                f"sample{far}"
+            )
+        said.append(f"over-optimisation: {who}: {where}.")
+    return said
 
 
 def _counts(found: BestOf, picked: list[Picked], names: dict[str, str]) -> list[str]:
@@ -165,5 +224,7 @@ def _level(found: Estimate, *, solid: bool) -> str:
     return f"{'' if solid else '≈'}{plain(found.value)}"
 
 
-def _figure(found: Estimate, *, signed: bool = False) -> str:
-    return with_interval(found.value, found.low, found.high, signed=signed)
+def _figure(point: BestOfPoint, which: Literal["gain", "headroom"]) -> str:
+    found = point.gain if which == "gain" else point.headroom
+    text = with_interval(found.value, found.low, found.high, signed=which == "gain")
+    return text if point.solid or found.value is None else f"≈{text}"

@@ -8,6 +8,14 @@ from typing import Any
 from palate.errors import UsageError
 
 
+def check_picture(file: Path) -> None:
+    """Raise `UsageError` for a name that is no picture's, before hours go into one."""
+    figure, _ = panels(1, 1, (1, 1))
+    known = figure.canvas.get_supported_filetypes()
+    if file.suffix.lower().lstrip(".") not in known:
+        raise UsageError(f"--plot {file}: expected a file that ends in .png or .svg")
+
+
 def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
     """Return a figure and its axes (rows × columns); `size` is of one panel, in inches.
 
@@ -22,8 +30,12 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any
 
 
 def save(figure: Any, file: Path) -> None:
-    """Write a picture, the same bytes each time; raises `UsageError` where it cannot be written."""
+    """Write a picture, the same bytes each time, and make its folder where there is none.
+
+    Raises `UsageError` where it cannot be written.
+    """
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be written ({error})") from error

@@ -64,6 +64,30 @@ def test_an_honest_scorer_has_no_peak_and_a_perverse_one_starts_at_it() -> None:
     assert (lost.peak, lost.peak_d, lost.peak_k, lost.peak_gain) == ("start", 0.0, 1.0, 0.0)
 
 
+def test_a_bend_that_luck_could_make_has_no_peak() -> None:
+    rng = np.random.default_rng(2)
+    found = 0
+    for _ in range(40):
+        gold = rng.normal(size=(20, 16))
+        fit = over_optimisation(rng.normal(size=gold.shape), gold, list(range(20)))
+        assert fit.beta.value is not None
+        assert fit.beta.low is not None
+        shown = fit.beta.low > 0
+        found += fit.beta.value > 0 and not shown
+        assert (fit.peak == "none") == (not shown)
+        told = (fit.peak_d, fit.peak_k, fit.peak_gain)
+        assert (told == (None, None, None)) == (not shown)
+    assert found > 5, "a noise scorer bends down in half of the worlds"
+
+
+def test_two_users_show_no_peak() -> None:
+    scores, gold, _ = hacked(400, 256, 0.6)
+    fit = over_optimisation(scores, gold, [k % 2 for k in range(400)])
+    assert (fit.beta.value or 0) > 0
+    assert fit.beta.low is None
+    assert fit.peak == "none"
+
+
 def test_the_default_sizes_are_the_solid_ones() -> None:
     fit = over_optimisation(*hacked(10, 16, 0.2))
     assert fit.ks == (2, 3, 4, 5, 6, 7, 8)

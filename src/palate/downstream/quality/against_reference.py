@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from palate.downstream.quality.protocol import Answered, Need, Rated
@@ -25,6 +26,15 @@ def import_text_metrics() -> Any:
     return text
 
 
+FORMAT = 1
+"""Raised when a measure's values change: ratings that were kept are then asked for again."""
+
+
+def library_of_text_metrics() -> str:
+    """Return which torchmetrics computes, for the fingerprints of the measures that it does."""
+    return f"torchmetrics {version('torchmetrics')}"
+
+
 class AgainstReference(ABC):
     """A number in [0, 1] for a response beside the row's `reference`.
 
@@ -36,8 +46,8 @@ class AgainstReference(ABC):
 
     def __init__(self, spec: Spec, details: dict[str, Any]) -> None:
         self.spec = str(spec)
-        self.details = details
-        self.fingerprint = digest("overlap", details)
+        self.details = details | {"format": FORMAT}
+        self.fingerprint = digest("overlap", self.details)
 
     @abstractmethod
     def value(self, response: str, reference: str) -> float:

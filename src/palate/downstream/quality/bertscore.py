@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from palate.downstream.quality.against_reference import AgainstReference, import_text_metrics
+from palate.downstream.quality.against_reference import (
+    AgainstReference,
+    import_text_metrics,
+    library_of_text_metrics,
+)
 from palate.engines import Reader
 from palate.errors import ModelError, SpecError
 from palate.models import choose_device, import_torch, import_transformers, resolve
@@ -45,6 +49,7 @@ class BertScore(AgainstReference):
             "device": self.device.split(":", maxsplit=1)[0],
             "dtype": "float32",
             "layer": "last",
+            "library": library_of_text_metrics(),
         }
         super().__init__(spec, details)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
-from palate.downstream.quality.against_reference import AgainstReference, import_text_metrics
+from palate.downstream.quality.against_reference import (
+    AgainstReference,
+    import_text_metrics,
+    library_of_text_metrics,
+)
 from palate.specs import Spec
 
 KEYS = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
@@ -24,7 +28,8 @@ class Rouge(AgainstReference):
     def __init__(self, spec: Spec, name: str) -> None:
         self._score = import_text_metrics().rouge_score
         self.name = name
-        super().__init__(spec, {"measure": name, "use_stemmer": False})
+        details = {"measure": name, "use_stemmer": False, "library": library_of_text_metrics()}
+        super().__init__(spec, details)
 
     def unusable(self) -> str:
         """Name references with too few words."""

@@ -2,7 +2,8 @@
 
 All points of a curve rest on the same questions: those with at least max(ks) usable samples.
 Otherwise the curve could rise or fall by losing questions. Those left out are counted; ask for
-smaller ks to keep more of them. Intervals and tests are by user, over questions.
+smaller ks to keep more of them. Intervals and tests are by user, over rows; where users share
+questions, by user and question.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length, sums
-from palate.metrics.clustered import effective_units, user_mean
-from palate.metrics.estimates import ROUNDING, UNIT, Estimate, Spread, interval, nothing
+from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length, sums
+from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval, nothing
 from palate.metrics.paired import sign_flip_test
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound, win_rate_bound
+from palate.metrics.selection.clusters import Clusters
 
 Bounds = tuple[float, float]
 UNBOUNDED_BY = 1e3
@@ -37,7 +38,8 @@ class BestOfPoint:
     oracle: Estimate
     """Gold value of the best of k by gold itself; no p."""
     gain: Estimate
-    """``best`` minus the mean sample, paired; p by sign flips of the users' sums."""
+    """``best`` minus the mean sample, paired; p by sign flips of the users' sums, or where users
+    share questions by the t of the interval."""
     headroom: Estimate
     """Share of the oracle's gain that the scorer's is, ``Σ_q (E_k - E_1) / Σ_q (O_k - E_1)``;
     None where the oracle gains nothing, as at k = 1."""
@@ -71,16 +73,19 @@ def best_of_curve(
     users: Ids,
     ks: Sequence[int],
     *,
+    questions: Ids | None = None,
     bounds: Bounds | None = UNIT,
     seed: int = 0,
 ) -> BestOfCurve:
-    """Curve of the gold value of the best of k samples, with the user jackknife interval.
+    """Curve of the gold value of the best of k samples, with jackknife intervals.
 
     Args:
         scores: shape (questions, N); NaN where unscored.
         gold: quality of each sample, same shape, within ``bounds``; NaN where unknown.
         users: the user of each question.
         ks: sizes, each in 1 … N.
+        questions: what each row asks: rows of one question, and so maybe of one set of samples,
+            are not independent even where their users differ. None where no two users share one.
         bounds: range of the gold values, to which intervals are clipped; None for a scale
             without ends, as a reward model's.
         seed: of the sign flips.
@@ -103,7 +108,7 @@ def best_of_curve(
     counts = usable(s, g)
     kept = counts >= wanted[-1]
     own = np.where(np.isnan(s), np.nan, g)
-    of_kept = users_of(users, kept)
+    of_kept = Clusters.of(users, questions, kept)
     best, oracle, worst, one = (
         best_of(by[kept], own[kept], wanted_or_one)
         for by, wanted_or_one in ((s, wanted), (own, wanted), (-own, wanted), (s, [1]))
@@ -137,12 +142,6 @@ def best_of_curve(
     )
 
 
-def users_of(users: Ids, kept: NDArray[np.bool_]) -> IntArray:
-    """Codes of the users of the questions that are kept."""
-    codes, _ = id_codes(users)
-    return codes[kept]
-
-
 def gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
     """Return the bounds, or for None such as nothing reaches.
 
@@ -160,43 +159,51 @@ def gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
     return lo, hi
 
 
-def _level(values: FloatArray, users: IntArray, bounds: Bounds) -> Estimate:
+def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
     if not values.size:
         return nothing()
     lo, hi = bounds
     # No value is a hypothesis here: one that the mean does not have gives no point interval.
     null = lo if float(values.mean()) > lo + ROUNDING * (hi - lo) else hi
-    estimate = user_mean(np.clip(values, lo, hi), users, null=null, bounds=bounds)
+    estimate = clusters.mean(np.clip(values, lo, hi), null, bounds)
     return replace(estimate, p=None)
 
 
-def moved_by(values: FloatArray, users: IntArray, width: float, seed: int) -> Estimate:
-    """Mean of differences in [-width, width] by user, p by sign flips of the users' sums."""
+def moved_by(values: FloatArray, clusters: Clusters, width: float, seed: int) -> Estimate:
+    """Mean of differences in [-width, width]; p by sign flips of the users' sums.
+
+    Where users share questions their sums are not independent, and p is that of the interval's t.
+    """
     # What rounding leaves of equal values is no difference, and must not be tested as one.
     values = np.where(np.abs(values) <= ROUNDING * width, 0.0, np.clip(values, -width, width))
-    estimate = user_mean(values, users, null=0.0, bounds=(-width, width))
-    return replace(estimate, p=sign_flip_test(values, users, seed=seed))
+    estimate = clusters.mean(values, 0.0, (-width, width))
+    if clusters.questions is not None:
+        return estimate
+    return replace(estimate, p=sign_flip_test(values, clusters.users, seed=seed))
 
 
-def _headroom(gained: FloatArray, room: FloatArray, depth: FloatArray, users: IntArray) -> Estimate:
-    """Ratio of sums by the user jackknife; a user's weight is their share of the room.
+def _headroom(
+    gained: FloatArray, room: FloatArray, depth: FloatArray, clusters: Clusters
+) -> Estimate:
+    """Ratio of sums by the jackknife; a cluster's weight is its share of the room.
 
     It cannot be over 1, nor under what picking the worst would get.
     """
-    codes, names = id_codes(users)
-    n, units = gained.size, len(names)
+    n, units = gained.size, np.unique(clusters.users).size
     total = float(room.sum())
     if not total > ROUNDING * max(1.0, float(np.abs(room).max(initial=0.0))):
         return Estimate(None, None, None, n, units)
     value = float(gained.sum()) / total
-    tops, rooms = sums(codes, gained, units), sums(codes, room, units)
-    left = total - rooms
-    variance = None
-    if units > 1 and bool(np.all(left > ROUNDING * total)):
+
+    def variance(codes: IntArray) -> float | None:
+        tops, left = sums(codes, gained, 0), total - sums(codes, room, 0)
+        if left.size < 2 or not bool(np.all(left > ROUNDING * total)):
+            return None
         moved = (gained.sum() - tops) / left - value
-        variance = (units - 1) / units * float(moved @ moved)
+        return (left.size - 1) / left.size * float(moved @ moved)
+
     constant = bool(np.abs(gained - value * room).max() <= ROUNDING * total)
-    spread = Spread(variance, effective_units(np.maximum(rooms, 0.0)), constant)
+    spread = clusters.spread(room, variance, constant=constant)
     lowest = min(0.0, float(depth.sum()) / total)
     value = min(1.0, max(lowest, value))
     return interval(value, spread, n=n, n_units=units, null=0.0, bounds=(lowest, 1.0))

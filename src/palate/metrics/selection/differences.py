@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from palate.metrics.arrays import Ids, same_length
 from palate.metrics.estimates import UNIT, Estimate
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
-from palate.metrics.selection.curves import Bounds, gold_range, moved_by, users_of
+from palate.metrics.selection.clusters import Clusters
+from palate.metrics.selection.curves import Bounds, gold_range, moved_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class BestOfDifference:
     k: int
     solid: bool
     difference: Estimate
-    """Gold value of the first's pick minus that of the second's; p by sign flips of users."""
+    """Gold value of the first's pick minus that of the second's; p as of a curve's gain."""
 
 
 def best_of_differences(
@@ -31,6 +32,7 @@ def best_of_differences(
     users: Ids,
     ks: Sequence[int],
     *,
+    questions: Ids | None = None,
     bounds: Bounds | None = UNIT,
     seed: int = 0,
 ) -> tuple[BestOfDifference, ...]:
@@ -45,6 +47,7 @@ def best_of_differences(
         gold: quality of each sample, same shape.
         users: the user of each question.
         ks: sizes, each in 1 … N.
+        questions: what each row asks, as in `best_of_curve`.
         bounds: range of the gold values, or None.
         seed: of the sign flips.
 
@@ -68,7 +71,7 @@ def best_of_differences(
     kept = counts >= wanted[-1]
     least = int(counts[kept].min()) if kept.any() else 0
     moved = best_of(a[kept], g[kept], wanted) - best_of(b[kept], g[kept], wanted)
-    of_kept = users_of(users, kept)
+    of_kept = Clusters.of(users, questions, kept)
     return tuple(
         BestOfDifference(k, 2 * k <= least, moved_by(moved[:, i], of_kept, hi - lo, seed))
         for i, k in enumerate(wanted)

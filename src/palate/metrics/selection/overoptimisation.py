@@ -7,7 +7,7 @@ R(d) = d (α - β d)         peak at d* = α / (2β),  R(d*) = α² / (4β)
 ```
 
 by least squares (arXiv 2210.10760, section 3). The fit is linear in the gains, so α and β are
-means over questions of numbers per question, and have the user jackknife interval.
+means over rows of numbers per row, and have the jackknife interval of a curve's gain.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from palate.errors import UsageError
-from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length
-from palate.metrics.clustered import user_mean
+from palate.metrics.arrays import FloatArray, Ids, same_length
 from palate.metrics.estimates import Estimate
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound
+from palate.metrics.selection.clusters import Clusters
+from palate.metrics.selection.curves import UNBOUNDED_BY
 
 Peak = Literal["within", "beyond", "start", "none"]
-
-UNBOUNDED_BY = 1e3
-LARGEST_D = 26.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +39,15 @@ class OverOptimisation:
     alpha: Estimate
     """Slope at d = 0, gold units per √nat; p against 0."""
     beta: Estimate
-    """How fast it bends; only where its interval lies above 0 is over-optimisation shown."""
+    """How fast it bends; only where its interval lies above 0 is there a peak."""
     ks: tuple[int, ...]
     """The sizes it was fitted on."""
     residual: float
     """Root mean square of what the curve leaves of the mean gains."""
     peak: Peak
     """``within`` the fitted ks; ``beyond`` them, an extrapolation; at the ``start``, where the
-    first step already loses; ``none`` where the curve does not bend down."""
+    first step already loses; ``none`` where β's interval does not lie above 0: that the curve
+    bends down is not shown."""
     peak_d: float | None
     """d*; None without a peak."""
     peak_k: float | None
@@ -60,7 +59,12 @@ class OverOptimisation:
 
 
 def over_optimisation(
-    scores: ArrayLike, gold: ArrayLike, users: Ids, ks: Sequence[int] | None = None
+    scores: ArrayLike,
+    gold: ArrayLike,
+    users: Ids,
+    ks: Sequence[int] | None = None,
+    *,
+    questions: Ids | None = None,
 ) -> OverOptimisation:
     """Fit R(d) = d(α - βd) to the gains of best-of-k over one sample.
 
@@ -70,6 +74,7 @@ def over_optimisation(
         users: the user of each question.
         ks: sizes to fit on, weighted equally; k = 1 says nothing and is passed over. By default
             up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part of the curve.
+        questions: what each row asks, as in `best_of_curve`.
 
     Raises:
         UsageError: for a k that is not in 1 … N, fewer than two ks above 1, or no question with
@@ -96,14 +101,15 @@ def over_optimisation(
     d = np.sqrt([kl_bound(k) for k in wanted])
     design = np.stack([d, -(d**2)], axis=1)
     by_question = gains @ np.linalg.pinv(design).T
-    codes = id_codes(users)[0][kept]
+    clusters = Clusters.of(users, questions, kept)
     alpha, beta = by_question.mean(axis=0).tolist()
     rest = gains.mean(axis=0) - design @ np.array([alpha, beta])
-    peak = _peak(alpha, beta, float(d[-1]))
+    bends = _estimate(by_question[:, 1], clusters)
+    peak = _peak(alpha, bends, float(d[-1]))
     peak_d = None if peak == "none" else 0.0 if peak == "start" else alpha / (2 * beta)
     return OverOptimisation(
-        alpha=_estimate(by_question[:, 0], codes),
-        beta=_estimate(by_question[:, 1], codes),
+        alpha=_estimate(by_question[:, 0], clusters),
+        beta=bends,
         ks=tuple(wanted),
         residual=float(np.sqrt(np.mean(rest**2))),
         peak=peak,
@@ -137,14 +143,14 @@ def _default_ks(n: int) -> list[int]:
     return sorted({round(k) for k in np.geomspace(2, half, 16)})
 
 
-def _peak(alpha: float, beta: float, last: float) -> Peak:
-    if alpha <= 0:
-        return "start" if beta >= 0 else "none"
-    if beta <= 0:
+def _peak(alpha: float, beta: Estimate, last: float) -> Peak:
+    if beta.value is None or beta.low is None or beta.low <= 0:
         return "none"
-    return "within" if alpha / (2 * beta) <= last else "beyond"
+    if alpha <= 0:
+        return "start"
+    return "within" if alpha / (2 * beta.value) <= last else "beyond"
 
 
-def _estimate(values: FloatArray, users: IntArray) -> Estimate:
+def _estimate(values: FloatArray, clusters: Clusters) -> Estimate:
     size = UNBOUNDED_BY * max(1.0, float(np.abs(values).max()))
-    return user_mean(values, users, null=0.0, bounds=(-size, size))
+    return clusters.mean(values, 0.0, (-size, size))

@@ -1,0 +1,127 @@
+"""Best of n, killed in the middle and called again: nothing that was finished is computed anew."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import PairSet
+from palate.downstream import policies
+from palate.downstream.drawing import draw_samples
+from palate.downstream.policies import Sample, build_policy
+from palate.downstream.samples import Samples
+from palate.downstream.scoring import score_samples
+from palate.evaluation import Options
+from palate.execution.plan import WORKS_PER_BATCH
+from palate.records import PreferencePair, Settings
+from palate.runs import read_journal
+from palate.scorers.likelihood import Likelihood
+
+QUESTIONS, N, TOKENS = 8, 6, 6
+ROWS = 3 * WORKS_PER_BATCH // 2
+"""Of which scoring makes two batches."""
+SETTINGS = Settings(dtype="float32")
+CHILD = """
+import os, signal, sys
+sys.path[:0] = {paths!r}
+import test_downstream_killed as here
+
+def progress(done, total):
+    if {after} <= done < total:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+here.{what}({model!r}, here.Path({root!r}), progress)
+"""
+
+
+def rows(n: int) -> PairSet:
+    return PairSet("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Which tea at {k} ?", chosen="yes",
+                       rejected="no")
+        for k in range(n)
+    ))  # fmt: skip
+
+
+def scored(model, root, progress=None):
+    """Likelihoods of two answers to each question."""
+    texts = tuple((Sample(f"hot tea {k}"), Sample(f"cold tea {k}")) for k in range(ROWS))
+    samples = Samples("file", tuple(pair.id for pair in rows(ROWS).pairs), texts)
+    return score_samples(
+        f"likelihood:{model}", samples, rows(ROWS), root=root, options=Options(SETTINGS),
+        progress=progress,
+    )  # fmt: skip
+
+
+def drawn(model, root, progress=None):
+    """Six answers to each question, kept below `root`."""
+    os.environ["PALATE_CACHE"] = str(root)
+    policy = build_policy(f"{model}?max_tokens={TOKENS}", SETTINGS)
+    return draw_samples(policy, rows(QUESTIONS), N, progress=progress)
+
+
+def kill(what: str, model: str, root: Path, after: int) -> None:
+    """Run one of the two in a process of its own that is killed when so much is done."""
+    paths = [str(Path(__file__).parent), *sys.path]
+    code = CHILD.format(paths=paths, after=after, what=what, model=model, root=str(root))
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL, "it was to be killed before it was through"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.slow
+def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monkeypatch):
+    model = tiny.model()
+    whole = scored(model, tmp_path / "whole")
+    kill("scored", model, tmp_path / "killed", after=1)
+    (journal,) = (tmp_path / "killed").rglob("journal.jsonl")
+    before, there = journal.read_bytes(), [line.id for line in read_journal(journal)]
+    assert len(there) == WORKS_PER_BATCH < ROWS
+
+    asked: list[str] = []
+    score = Likelihood.score
+
+    def counted(self, slates):
+        asked.extend(text for slate in slates for text in slate.candidates)
+        return score(self, slates)
+
+    monkeypatch.setattr(Likelihood, "score", counted)
+    again = scored(model, tmp_path / "killed")
+    assert len(asked) == len(set(asked)) == 2 * (ROWS - WORKS_PER_BATCH)
+    assert journal.read_bytes().startswith(before)
+    ids = [line.id for line in read_journal(journal)]
+    assert len(ids) == len(set(ids)) == ROWS
+    np.testing.assert_array_equal(again.values, whole.values)
+    (whole_journal,) = (tmp_path / "whole").rglob("journal.jsonl")
+    assert journal.read_bytes() == whole_journal.read_bytes()
+
+
+def test_killed_in_mid_sampling_draws_only_what_is_missing(tiny, tmp_path, monkeypatch):
+    model, total = tiny.model(), QUESTIONS * N
+    whole = drawn(model, tmp_path / "whole")
+    kill("drawn", model, tmp_path / "killed", after=2 * N + 2)
+    kept = {path.name for path in (tmp_path / "killed" / "samples").glob("??/*")}
+    assert len(kept) == 2 * N + 2, "in the middle of a question"
+
+    numbers: list[int] = []
+    sample = policies.sample
+
+    def counted(model, ids, n, *rest, **named):
+        numbers.extend(named["numbers"])
+        return sample(model, ids, n, *rest, **named)
+
+    monkeypatch.setattr(policies, "sample", counted)
+    again = drawn(model, tmp_path / "killed")
+    assert len(numbers) == total - len(kept)
+    assert again == whole
+    assert drawn(model, tmp_path / "killed") == whole
+    assert len(numbers) == total - len(kept)

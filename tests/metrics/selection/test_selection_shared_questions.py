@@ -1,0 +1,144 @@
+"""Users who share questions, and so samples: what a curve's intervals and tests make of it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from palate.metrics.selection import best_of, best_of_curve, best_of_differences, over_optimisation
+from palate.metrics.selection.curves import BestOfPoint
+
+SAMPLES = 8
+
+
+def world(
+    rng: np.random.Generator, cells: list[tuple[int, int]], own: float, skill: float = 0.8
+) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
+    """Levels of users and questions; samples belong to the question, tastes to the row."""
+    users, questions = [u for u, _ in cells], [q for _, q in cells]
+    level = rng.normal(0, 0.6, 1 + max(questions))[questions, None]
+    level = level + rng.normal(0, 0.4, 1 + max(users))[users, None]
+    drawn = rng.normal(size=(1 + max(questions), SAMPLES))
+    z = drawn[questions] + rng.normal(0, own, (len(cells), SAMPLES))
+    noise = rng.normal(size=drawn.shape)[questions]
+    scores = skill * drawn[questions] + np.sqrt(1 - skill**2) * noise
+    return scores, level + z, users, questions
+
+
+def everyone(users: int, questions: int) -> list[tuple[int, int]]:
+    return [(u, q) for u in range(users) for q in range(questions)]
+
+
+def tasting(rng: np.random.Generator) -> list[tuple[int, int]]:
+    """48 questions of two users each, 32 users with three each."""
+    dealt = np.repeat(np.arange(32), 3).reshape(32, 3)
+    rng.shuffle(dealt)
+    flat = dealt.T.ravel().tolist()
+    return [(flat[q + 48 * half], q) for q in range(48) for half in (0, 1)]
+
+
+def alone(users: int) -> list[tuple[int, int]]:
+    return [(q // 3, q) for q in range(3 * users)]
+
+
+def points(shape: str, worlds: int, own: float, skill: float = 0.8) -> Iterator[BestOfPoint]:
+    rng = np.random.default_rng(17)
+    for _ in range(worlds):
+        cells = {
+            "24 × 12": lambda: everyone(24, 12),
+            "tasting": lambda: tasting(rng),
+            "alone": lambda: alone(30),
+        }[shape]()
+        scores, gold, users, questions = world(rng, cells, own, skill)
+        yield best_of_curve(scores, gold, users, [4], questions=questions, bounds=None).points[0]
+
+
+BEST_OF_4 = 1.02937537
+"""Mean of the largest of four standard normals."""
+
+
+def covers(shape: str, worlds: int, own: float) -> tuple[float, float, float]:
+    """Share of worlds in which value, gain and headroom hold what other worlds would give."""
+    room = BEST_OF_4 * np.sqrt(1 + own**2)
+    truth = (0.8 * BEST_OF_4, 0.8 * BEST_OF_4, 0.8 * BEST_OF_4 / room)
+    hits = np.zeros(3)
+    for point in points(shape, worlds, own):
+        for k, (e, true) in enumerate(
+            zip((point.best, point.gain, point.headroom), truth, strict=True)
+        ):
+            hits[k] += e.low is not None and e.high is not None and e.low <= true <= e.high
+    return tuple((hits / worlds).tolist())
+
+
+@pytest.mark.parametrize("shape", ["24 × 12", "tasting", "alone"])
+@pytest.mark.parametrize("own", [0.3, 1.5])
+def test_intervals_cover_other_users_and_other_questions(shape: str, own: float) -> None:
+    found = covers(shape, 300, own)
+    assert min(found) >= 0.92, found
+
+
+@pytest.mark.parametrize("shape", ["24 × 12", "tasting"])
+def test_a_scorer_that_knows_nothing_is_rarely_found_to_gain(shape: str) -> None:
+    p = [point.gain.p for point in points(shape, 300, 0.3, skill=0.0)]
+    assert np.mean([one is not None and one < 0.05 for one in p]) <= 0.08
+
+
+def test_questions_of_one_user_each_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    scores, gold, users, questions = world(rng, alone(12), 0.5)
+    plain = best_of_curve(scores, gold, users, [1, 4, 8], bounds=None)
+    assert best_of_curve(scores, gold, users, [1, 4, 8], questions=questions, bounds=None) == plain
+    other = -scores
+    assert best_of_differences(
+        scores, other, gold, users, [4], questions=questions, bounds=None
+    ) == best_of_differences(scores, other, gold, users, [4], bounds=None)
+    assert over_optimisation(
+        scores, gold, users, [2, 3, 4], questions=questions
+    ) == over_optimisation(scores, gold, users, [2, 3, 4])
+
+
+def test_shared_questions_widen_all_that_rests_on_them() -> None:
+    rng = np.random.default_rng(4)
+    scores, gold, users, questions = world(rng, everyone(24, 6), 0.3)
+    plain = best_of_curve(scores, gold, users, [4], bounds=None).points[0]
+    wider = best_of_curve(scores, gold, users, [4], questions=questions, bounds=None).points[0]
+    for name in ("best", "oracle", "gain", "headroom"):
+        one, other = getattr(plain, name), getattr(wider, name)
+        assert one.value == other.value
+        assert other.se > 1.5 * one.se
+        assert other.df == pytest.approx(5 if name != "headroom" else other.df)
+        assert other.df <= 5
+    # The gain's p is that of its interval: by user the sums share the questions.
+    gain = wider.gain
+    assert gain.p == pytest.approx(2 * stats.t(gain.df).sf(abs(gain.value / gain.se)))
+    assert plain.gain.p is not None
+    assert gain.p > plain.gain.p
+    fits = [
+        over_optimisation(scores, gold, users, [2, 3, 4], questions=q) for q in (None, questions)
+    ]
+    assert fits[1].alpha.se > fits[0].alpha.se
+    both = [
+        best_of_differences(scores, -scores, gold, users, [4], questions=q, bounds=None)[0]
+        for q in (None, questions)
+    ]
+    assert both[1].difference.se > both[0].difference.se
+
+
+def test_headroom_by_leaving_questions_out_by_hand() -> None:
+    rng = np.random.default_rng(5)
+    scores, gold, users, questions = world(rng, everyone(6, 8), 0.5)
+    values = best_of(scores, gold, [1, 4])
+    gained, room = values[:, 1] - values[:, 0], best_of(gold, gold, [4])[:, 0] - values[:, 0]
+    share = gained.sum() / room.sum()
+
+    def variance(labels: list) -> float:
+        names = sorted(set(labels))
+        out = [np.array([one == name for one in labels]) for name in names]
+        moved = np.array([gained[~m].sum() / room[~m].sum() for m in out]) - share
+        return (len(names) - 1) / len(names) * float((moved**2).sum())
+
+    cells = list(zip(users, questions, strict=True))
+    both = variance(users) + variance(questions) - variance(cells)
+    found = best_of_curve(scores, gold, users, [4], questions=questions, bounds=None)
+    assert found.points[0].headroom.se == pytest.approx(np.sqrt(max(both, variance(users))))

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from palate.metrics import user_mean
+from palate.metrics.two_way import two_way_mean, two_way_variance
+
+
+def by_leaving_out(x: np.ndarray, labels: np.ndarray) -> float:
+    names = np.unique(labels, axis=0)
+    out = [np.atleast_2d((labels == name).T).all(axis=0) for name in names]
+    moved = np.array([x[~rows].mean() for rows in out]) - x.mean()
+    return (len(names) - 1) / len(names) * float((moved**2).sum())
+
+
+def crossed(seed: int, users: int, items: int, rows: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(seed)
+    u, i = rng.integers(0, users, rows), rng.integers(0, items, rows)
+    level = rng.normal(size=items)
+    return 1 / (1 + np.exp(-(level[i] + rng.normal(size=rows)))), u, i
+
+
+def test_variance_by_leaving_out_users_items_and_cells() -> None:
+    x, u, i = crossed(0, 10, 6, 80)
+    found = two_way_mean(x, u, i)
+    by_user = by_leaving_out(x, u)
+    expected = by_user + by_leaving_out(x, i) - by_leaving_out(x, np.stack([u, i], axis=1))
+    assert expected > by_user
+    assert found.value == pytest.approx(float(x.mean()))
+    assert found.se == pytest.approx(np.sqrt(expected))
+    counts = np.bincount(i)
+    df = counts.sum() ** 2 / (counts**2).sum() - 1  # the items are fewer
+    assert found.df == pytest.approx(df)
+    half = stats.t(df).ppf(0.975) * np.sqrt(expected)
+    assert found.low == pytest.approx(x.mean() - half)
+    assert (found.n, found.n_units) == (80, len(set(u)))
+
+
+def test_without_shared_items_it_is_the_users_own() -> None:
+    x, u, _ = crossed(1, 8, 5, 40)
+    alone = user_mean(x, u)
+    assert two_way_mean(x, u) == alone
+    assert two_way_mean(x, u, np.arange(40)) == alone
+    assert two_way_mean(x, u, [f"{a}'s {k % 2}" for k, a in enumerate(u)]) == alone
+
+
+def test_never_less_than_by_user() -> None:
+    # Two users of an item want opposite things: items cancel what users differ in.
+    x = np.tile([0.9, 0.1], 12)
+    u, i = np.tile(np.arange(8), 3), np.repeat(np.arange(12), 2)
+    assert by_leaving_out(x, i) == pytest.approx(0)
+    assert two_way_mean(x, u, i).se == pytest.approx(user_mean(x, u).se)
+
+
+def test_one_item_for_all_says_nothing_of_other_items() -> None:
+    found = two_way_mean([0.1, 0.4, 0.2, 0.7], list("abcd"), ["q"] * 4)
+    assert (found.value, found.low, found.p) == (pytest.approx(0.35), None, None)
+
+
+def test_rows_without_a_value_are_left_out_of_both() -> None:
+    x, u, i = crossed(2, 10, 6, 60)
+    holed = x.copy()
+    holed[::7] = np.nan
+    there = ~np.isnan(holed)
+    assert two_way_mean(holed, u, i) == two_way_mean(x[there], u[there], i[there])
+    with pytest.raises(ValueError, match="users 59"):
+        two_way_mean(x, u, i[1:])
+
+
+def test_a_variance_that_is_missing_is_not_made_up() -> None:
+    users, items = np.array([0, 1, 2]), np.array([0, 0, 0])
+    assert two_way_variance(lambda c: None if c.max() == 0 else 1.0, users, items) is None
