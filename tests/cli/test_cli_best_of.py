@@ -73,10 +73,13 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert "WARNING: 3 scorers show little" in text
     assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
     found = json.loads(
-        run("validity", tmp_path / "runs" / "drinks", "-d", down, "-k", 1, "--format", "json")
-    )
-    assert found["validity"][0]["k"] == 1
-    assert len(found["validity"][0]["agreements"]) == 5
+        run("validity", tmp_path / "runs" / "drinks", "-d", down, "-k", 4, "--rbo-p", 0.5,
+            "--gain", "rank", "--format", "json")
+    )  # fmt: skip
+    assert found["validity"][0]["k"] == 4
+    settings = [one["setting"] for one in found["validity"][0]["agreements"]]
+    assert any("p = 0.5" in one for one in settings if one)
+    assert any("gain rank" in one for one in settings if one), settings
 
 
 @pytest.mark.parametrize(
