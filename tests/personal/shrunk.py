@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from worlds import World, lore_world, pal_a_world, pal_b_world, pref_world
 
-from palate.personal.lore import LoRe
-from palate.personal.pal_a import PALA
-from palate.personal.pal_b import PALB
-from palate.personal.pref import PReF
+from palate.personal.methods.lore import LoRe
+from palate.personal.methods.pal_a import PALA
+from palate.personal.methods.pal_b import PALB
+from palate.personal.methods.pref import PReF
 
 
 class Case(NamedTuple):

@@ -8,11 +8,11 @@ from worlds_amortised import accuracy, latent_users, people, vectors
 
 from palate.errors import DataError, UsageError
 from palate.personal import Choices, repeated, take
-from palate.personal.bradley_terry import BradleyTerry
+from palate.personal.methods.bradley_terry import BradleyTerry
 
 pytest.importorskip("torch")
-from palate.personal.gpo import GPO
-from palate.personal.vpl import VPL
+from palate.personal.methods.gpo import GPO
+from palate.personal.methods.vpl import VPL
 
 METHODS = (VPL, GPO)
 SMALL = {"hidden": 16, "steps": 200, "rate": 0.01}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palate.personal import pref, simplex
 from palate.personal.choices import Choices
-from palate.personal.lore import LoRe
-from palate.personal.pref import PReF
+from palate.personal.methods import pref
+from palate.personal.methods.lore import LoRe
+from palate.personal.methods.pref import PReF
+from palate.personal.solvers import simplex
 
 
 def many(users: int, each: int, width: int) -> Choices:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from palate.embeddings import build_features
 from palate.personal import Choices, gather
-from palate.personal.bradley_terry import choose_ridge
-from palate.personal.episodes import _draw, _split
 from palate.personal.folds import folds
+from palate.personal.methods.bradley_terry import choose_ridge
+from palate.personal.methods.episodes import _draw, _split
 from palate.records import Choice, Settings
 
 

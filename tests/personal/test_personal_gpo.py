@@ -6,8 +6,8 @@ import pytest
 from worlds_amortised import gaussian_users, people, share_of_oracle, vectors
 
 pytest.importorskip("torch")
-from palate.personal.gpo import GPO
-from palate.personal.user_heads import UserHeads
+from palate.personal.methods.gpo import GPO
+from palate.personal.methods.user_heads import UserHeads
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from palate.personal import lore, pal_a, pal_b, pref
+from palate.personal.methods import lore, pal_a, pal_b, pref
 
 N, D, USERS, K, Q, P = 12, 5, 4, 3, 2, 6
 STREAM = np.random.default_rng(3)

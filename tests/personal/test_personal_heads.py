@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 
 from palate.errors import DataError, UsageError
 from palate.personal import Choices, repeated
-from palate.personal.bradley_terry import BradleyTerry, fit_head
-from palate.personal.mixture import MixtureOfHeads
-from palate.personal.newton import ridge_offsets
-from palate.personal.user_heads import UserHeads
+from palate.personal.methods.bradley_terry import BradleyTerry, fit_head
+from palate.personal.methods.mixture import MixtureOfHeads
+from palate.personal.methods.user_heads import UserHeads
+from palate.personal.solvers.newton import ridge_offsets
 
 METHODS = [BradleyTerry, UserHeads, MixtureOfHeads]
 D = 12

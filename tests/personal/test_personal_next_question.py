@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from palate.personal.choices import Choices
+from palate.personal.methods.pref import PReF
 from palate.personal.next_question import next_question, precision
-from palate.personal.pref import PReF
 
 J, WIDTH, PAIRS = 4, 10, 60
 

@@ -7,8 +7,8 @@ import pytest
 from shrunk import CASES
 from worlds import SMALL, Size, accuracy, one_taste_world, opposed_world
 
-from palate.personal.bradley_terry import BradleyTerry
-from palate.personal.shrinkage import ALIKE, CONCENTRATIONS, FIRST_CONCENTRATION, STRENGTHS
+from palate.personal.methods.bradley_terry import BradleyTerry
+from palate.personal.methods.shrinkage import ALIKE, CONCENTRATIONS, FIRST_CONCENTRATION, STRENGTHS
 
 SHARE = 0.95
 """Of the true rewards' accuracy above chance."""

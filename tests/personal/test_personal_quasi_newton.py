@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from palate.personal.quasi_newton import minimise_each
+from palate.personal.solvers.quasi_newton import minimise_each
 
 WIDTH = 12
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from palate.personal.simplex import simplex_weights
+from palate.personal.solvers.simplex import simplex_weights
 
 
 def problem(seed: int, users: int, choices: int, b: int, scale: float) -> tuple[np.ndarray, ...]:

@@ -7,8 +7,8 @@ import pytest
 from worlds_amortised import accuracy, latent_users, people, share_of_oracle, vectors
 
 pytest.importorskip("torch")
-from palate.personal.bradley_terry import BradleyTerry
-from palate.personal.vpl import VPL
+from palate.personal.methods.bradley_terry import BradleyTerry
+from palate.personal.methods.vpl import VPL
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""Reward models that learn each user's taste from their choices, one method per file."""
+"""Reward models that learn each user's taste from their choices."""
 
 from palate.personal.choices import Block, Choices
 from palate.personal.fitting import fit

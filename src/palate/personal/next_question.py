@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.pref import PReF
+from palate.personal.methods.pref import PReF
 from palate.personal.projection import NUMBERS, along, narrowed
 from palate.seeding import rng
 

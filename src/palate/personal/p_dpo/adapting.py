@@ -14,7 +14,7 @@ from palate.errors import ModelError, ResourceError
 from palate.models import cache_folder, choose_device, choose_dtype, import_torch
 from palate.personal.p_dpo.encoding import EncodedChoice, Fitting, encode_choices
 from palate.personal.p_dpo.folder import STATE, PersonalPolicy
-from palate.personal.quasi_newton import Doubles, Whole, minimise_each
+from palate.personal.solvers.quasi_newton import Doubles, Whole, minimise_each
 from palate.personal.states import UserStates, concatenated
 from palate.records import Choice, Settings
 from palate.seeding import digest

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.descent import minimise
+from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.starts import differences_of_users, spread
 from palate.personal.projection import along, sums_by_user
 from palate.personal.protocol import States
-from palate.personal.shrinkage import fit_shrunk
-from palate.personal.simplex import (
+from palate.personal.solvers.descent import minimise
+from palate.personal.solvers.simplex import (
     logits,
     mean_weights,
     prior_loss,
     through_softmax,
     weights_of_users,
 )
-from palate.personal.starts import differences_of_users, spread
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]

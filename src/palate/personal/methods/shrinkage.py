@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import DataError
-from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices
 from palate.personal.folds import FOLDS, folds
+from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.projection import margins
 from palate.personal.protocol import Model

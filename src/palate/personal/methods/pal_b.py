@@ -23,19 +23,19 @@ from scipy.special import expit, softmax
 
 from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
-from palate.personal.descent import minimise
+from palate.personal.methods.questions import Questions
+from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.projection import along, narrowed, sums_by_user
 from palate.personal.protocol import States
-from palate.personal.questions import Questions
-from palate.personal.shrinkage import fit_shrunk
-from palate.personal.simplex import (
+from palate.personal.solvers.descent import minimise
+from palate.personal.solvers.simplex import (
     logits,
     mean_weights,
     prior_loss,
     through_softmax,
     weights_of_users,
 )
-from palate.personal.starts import differences_of_users, spread, truncated_svd
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]

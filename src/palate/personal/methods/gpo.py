@@ -21,9 +21,9 @@ import numpy as np
 
 from palate.errors import UsageError
 from palate.models import import_torch
-from palate.personal.amortised import Amortised
-from palate.personal.episodes import Padded
-from palate.personal.layers import (
+from palate.personal.methods.amortised import Amortised
+from palate.personal.methods.episodes import Padded
+from palate.personal.solvers.layers import (
     Arrays,
     attend,
     attention_arrays,

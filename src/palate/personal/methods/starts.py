@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from palate.personal.choices import Choices
-from palate.personal.user_heads import offsets
+from palate.personal.methods.user_heads import offsets
 
 Doubles = NDArray[np.float64]
 VARIANCE = 1.0

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.descent import minimise
-from palate.personal.newton import ridge_offsets
+from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.starts import differences_of_users, truncated_svd
 from palate.personal.projection import NUMBERS, along, narrowed, sums_by_user
 from palate.personal.protocol import States
-from palate.personal.shrinkage import fit_shrunk
-from palate.personal.starts import differences_of_users, truncated_svd
+from palate.personal.solvers.descent import minimise
+from palate.personal.solvers.newton import ridge_offsets
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]

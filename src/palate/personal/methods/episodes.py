@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from palate.models import import_torch
 from palate.personal.choices import Choices, Whole
 from palate.personal.folds import FOLDS, folds
-from palate.personal.layers import Parameters
+from palate.personal.solvers.layers import Parameters
 
 if TYPE_CHECKING:
     import torch

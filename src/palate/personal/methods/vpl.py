@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from palate.models import import_torch
-from palate.personal.amortised import Amortised
-from palate.personal.episodes import Padded
-from palate.personal.layers import (
+from palate.personal.methods.amortised import Amortised
+from palate.personal.methods.episodes import Padded
+from palate.personal.solvers.layers import (
     Arrays,
     attend,
     attention_arrays,

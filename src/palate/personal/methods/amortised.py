@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from palate.errors import DataError
 from palate.models import import_torch
-from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices, Floats, Whole
-from palate.personal.episodes import Padded, batches, pad, train
 from palate.personal.folds import FOLDS, folds
-from palate.personal.layers import Arrays, Parameters
+from palate.personal.methods.bradley_terry import choose_ridge, fit_head
+from palate.personal.methods.episodes import Padded, batches, pad, train
 from palate.personal.options import read_options
 from palate.personal.protocol import States, repeated
+from palate.personal.solvers.layers import Arrays, Parameters
 from palate.seeding import rng
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices, Floats
 from palate.personal.folds import FOLDS, folds
-from palate.personal.newton import ridge_offsets
+from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.protocol import States
+from palate.personal.solvers.newton import ridge_offsets
 from palate.seeding import rng
 
 VARIANCES = (0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

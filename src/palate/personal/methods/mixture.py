@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
-from palate.personal.bradley_terry import choose_ridge, fit_head
 from palate.personal.choices import Choices, Floats
 from palate.personal.folds import FOLDS, folds
+from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.protocol import States
 from palate.seeding import rng

@@ -1,0 +1,1 @@
+"""One method per file, and what several of them share."""
