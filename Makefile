@@ -23,8 +23,8 @@ test: $(VENV)/.dev ## Run every test, real models and a real server included
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests studies tools
+	$(BIN)/ruff check src tests studies tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tests/house.py
@@ -36,8 +36,8 @@ docs: $(VENV)/.dev ## Run every command and block of the documentation that need
 	$(BIN)/python -m pytest README.md docs
 
 format: $(VENV)/.dev ## Format the code
-	$(BIN)/ruff format src tests
-	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests studies tools
+	$(BIN)/ruff check --fix src tests studies tools
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

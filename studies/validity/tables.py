@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from study import BENCHMARKS, QUALITIES
-
 from palate.reports import Form, Table, render
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec
+from study import BENCHMARKS, QUALITIES
 
 METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
 Entry = dict[str, Any]
@@ -46,10 +45,10 @@ def foretelling(study: str, said: Entry) -> Table:
             one["metric"], one["benchmark"], _short(one["quality"]), str(tau["n"]),
             with_interval(tau["value"], over["low"], over["high"]),
             NONE if items["low"] is None else f"[{plain(items['low'])}, {plain(items['high'])}]",
-            p_value(tau["chance"]["p"]),
+            f"{p_value(tau['chance']['p'])} / {p_value(one['p_holm'][0])}",
         ])  # fmt: skip
     columns = ["figure", "of", "quality of the picks", "scorers", "τ [95 % over scorers]",
-               "over items", "p"]  # fmt: skip
+               "over items", "p (Holm)"]  # fmt: skip
     one = said["validity"][0]
     title = f"{study}: what foretells the best of {one['k']} of {one['n_samples']}"
     return Table(title, columns, rows, [], 3)
@@ -66,11 +65,12 @@ def differences(study: str, said: Entry) -> Table:
         rows.append([
             *(f"{metric} of {name}" for name, metric in (one["first"], one["second"])),
             str(one["n"]), plain(tau["first"]), plain(tau["second"]),
-            with_interval(tau["value"], over["low"], over["high"], signed=True), p_value(tau["p"]),
+            with_interval(tau["value"], over["low"], over["high"], signed=True),
+            f"{p_value(tau['p'])} / {p_value(one['p_holm'])}",
             NONE if one["needed"] is None else f"{one['needed']:,}",
         ])  # fmt: skip
     columns = ["first", "second", "scorers", "τ of the first", "of the second",
-               "difference [95 %]", "p", "scorers needed"]  # fmt: skip
+               "difference [95 %]", "p (Holm)", "scorers needed"]  # fmt: skip
     return Table(f"{study}: which foretells better, {_short(QUALITIES[study][0])}", columns, rows,
                  [], 2)  # fmt: skip
 

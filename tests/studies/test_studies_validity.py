@@ -70,19 +70,23 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
     for study, measures in tables.QUALITIES.items():
         entry = {
             "benchmark": study, "metric": "accuracy", "quality": measures[0], "k": 8,
-            "n_samples": 16, "agreements": [tau],
+            "n_samples": 16, "agreements": [tau], "p_holm": [0.6],
             "contestants": [
                 {"scorer": s, "context": c, "figure": x, "downstream": y} for s, c, x, y in people
             ],
         }  # fmt: skip
-        differ = {"first": [study, "accuracy"], "second": [study, "gain"], "n": 3,
-                  "quality": measures[0], "differences": [tau], "needed": 34}  # fmt: skip
+        differ = {
+            "first": [study, "accuracy"], "second": [study, "gain"], "quality": measures[0],
+            "n": 3, "differences": [tau], "p_holm": 0.9, "needed": 34,
+        }  # fmt: skip
         said = {"validity": [entry], "differences": [differ]}
         (tmp_path / f"{study}-validity.json").write_text(json.dumps(said))
     monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path), str(tmp_path / "p.png")])
     tables.main()
     printed = capsys.readouterr().out
     assert "| accuracy | tasting | coverage | 3 | 0.500 [0.100, 0.900] |" in printed
+    assert "| 0.200 / 0.600 |" in printed
+    assert "| 0.400 / 0.900 | 34 |" in printed
     assert "| head minilm-author | profile:2 | 0.400 | 0.700 |" in printed
     assert printed.index("head minilm-author") < printed.index("| longest |")
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
