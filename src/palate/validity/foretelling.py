@@ -12,9 +12,7 @@ import numpy as np
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import (
-    RBO_P,
     AgreementDifference,
-    Gain,
     RankAgreement,
     Resolution,
     agreement_differences,
@@ -23,6 +21,7 @@ from palate.metrics.ranks import (
     scorers_needed,
     statistics,
 )
+from palate.metrics.ranks.statistics import RBO_P, Gain
 from palate.runs import Run
 from palate.validity.downstream_file import Downstream, joined
 from palate.validity.figures import METRICS, Contestant

@@ -7,13 +7,11 @@ from palate.metrics.ranks.over_items import Replicates
 from palate.metrics.ranks.over_scorers import Range
 from palate.metrics.ranks.planning import scorers_needed, tau_covariance, tau_variance
 from palate.metrics.ranks.resolution import Resolution, critical_tau, resolution
-from palate.metrics.ranks.statistics import RBO_P, Gain, Statistic, statistics
+from palate.metrics.ranks.statistics import Statistic, statistics
 
 __all__ = [
-    "RBO_P",
     "AgreementDifference",
     "Chance",
-    "Gain",
     "Range",
     "RankAgreement",
     "Replicates",
