@@ -27,7 +27,9 @@ def main() -> None:
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
     work = Path(sys.argv[1])
-    found = {study: _read(work, study) for study in BENCHMARKS}
+    found = {study: said for study in BENCHMARKS if (said := _read(work, study)) is not None}
+    if not found:
+        raise SystemExit(f"{work}: no study has ended there yet; run study.py")
     tables = []
     for study, said in found.items():
         tables += [foretelling(study, said), differences(study, said), contestants(study, said)]
@@ -139,8 +141,11 @@ def _short(quality: str) -> str:
     return rest.partition("?")[0] if kind == "overlap" else kind
 
 
-def _read(work: Path, study: str) -> Entry:
-    said: Entry = json.loads((work / f"{study}-validity.json").read_text(encoding="utf-8"))
+def _read(work: Path, study: str) -> Entry | None:
+    file = work / f"{study}-validity.json"
+    if not file.is_file():
+        return None
+    said: Entry = json.loads(file.read_text(encoding="utf-8"))
     return said
 
 
