@@ -56,6 +56,8 @@ QUALITIES = {
     "tasting": (f"coverage:{MINILM}", f"rubric-judge:{SMOLLM}?verdict=logits"),
     "author": ("overlap:rouge-1", "overlap:chrf", f"overlap:bertscore?model={MINILM}"),
 }
+MAIN = {study: (first, f"contrast of {first}") for study, (first, *_) in QUALITIES.items()}
+"""What was chosen beforehand: the first measure, and what of it is the user's own."""
 BENCHMARKS = {"tasting": ("tasting",), "author": ("author", "author-couples")}
 """What foretells, the answers' own questions last."""
 
@@ -101,8 +103,8 @@ def draw_and_pick(work: Path, study: str) -> None:
     measures = [part for one in QUALITIES[study] for part in ("-q", one)]
     name = BENCHMARKS[study][-1]
     palate(work, "best-of-n", "-b", _rows(name), "-p", POLICY, "-n", str(N),
-           *_grid(CONTEXTS[name][:2]), *measures, "--dtype", "bfloat16", "--format", "json",
-           to=f"{study}-downstream.json")  # fmt: skip
+           *_grid(CONTEXTS[name][:2]), *measures, "--contrast", "--dtype", "bfloat16",
+           "--format", "json", to=f"{study}-downstream.json")  # fmt: skip
 
 
 def foretell(work: Path, study: str) -> None:

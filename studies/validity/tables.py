@@ -16,7 +16,7 @@ from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec
-from study import BENCHMARKS, QUALITIES
+from study import BENCHMARKS, MAIN
 
 METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
 Entry = dict[str, Any]
@@ -57,24 +57,24 @@ def foretelling(study: str, said: Entry) -> Table:
 
 
 def differences(study: str, said: Entry) -> Table:
-    """Return which figure foretells better, by the first measure of quality."""
+    """Return which figure foretells better, by what was chosen beforehand."""
     rows = []
     for one in said["differences"]:
-        if one["quality"] != QUALITIES[study][0]:
+        if one["quality"] not in MAIN[study]:
             continue
         tau = one["differences"][0]
         over = tau["over_scorers"]
         rows.append([
+            _short(one["quality"]),
             *(f"{metric} of {name}" for name, metric in (one["first"], one["second"])),
             str(one["n"]), plain(tau["first"]), plain(tau["second"]),
             with_interval(tau["value"], over["low"], over["high"], signed=True),
             f"{p_value(tau['p'])} / {p_value(one['p_holm'])}",
             NONE if one["needed"] is None else f"{one['needed']:,}",
         ])  # fmt: skip
-    columns = ["first", "second", "scorers", "τ of the first", "of the second",
-               "difference [95 %]", "p (Holm)", "scorers needed"]  # fmt: skip
-    return Table(f"{study}: which foretells better, {_short(QUALITIES[study][0])}", columns, rows,
-                 [], 2)  # fmt: skip
+    columns = ["quality of the picks", "first", "second", "scorers", "τ of the first",
+               "of the second", "difference [95 %]", "p (Holm)", "scorers needed"]  # fmt: skip
+    return Table(f"{study}: which foretells better", columns, rows, [], 3)
 
 
 def contestants(study: str, said: Entry) -> Table:
@@ -86,7 +86,7 @@ def contestants(study: str, said: Entry) -> Table:
             row = by.setdefault((own["scorer"], own["context"]), {})
             row[one["metric"]] = own["figure"]  # of the last benchmark that has it
             row[one["quality"]] = own["downstream"]
-    measures = [one for one in QUALITIES[study] if any(one in row for row in by.values())]
+    measures = list(dict.fromkeys(one["quality"] for one in said["validity"]))
     shown = [one for one in METRICS if any(one in row for row in by.values())]
     names = _names([scorer for scorer, _ in by])
     rows = [
@@ -100,12 +100,13 @@ def contestants(study: str, said: Entry) -> Table:
 
 
 def draw(found: dict[str, list[Entry]], file: Path) -> None:
-    """Draw each figure against the first measure of quality, a row per study."""
-    figure, axes = panels(len(found), len(METRICS), (3.1, 2.9))
-    for row, (study, entries) in zip(axes, found.items(), strict=True):
+    """Draw each figure against what was chosen beforehand, a row per measure."""
+    rows = [(study, quality) for study in found for quality in MAIN[study]]
+    figure, axes = panels(len(rows), len(METRICS), (3.1, 2.9))
+    for row, (study, quality) in zip(axes, rows, strict=True):
         for ax, metric in zip(row, METRICS, strict=True):
-            some = [one for one in entries if one["metric"] == metric]
-            _scatter(ax, study, metric, [o for o in some if o["quality"] == QUALITIES[study][0]])
+            own = [one for one in found[study] if one["quality"] == quality]
+            _scatter(ax, study, metric, [one for one in own if one["metric"] == metric])
     save(figure, file)
 
 
@@ -137,8 +138,9 @@ def _names(scorers: Sequence[str]) -> dict[str, str]:
 
 
 def _short(quality: str) -> str:
-    kind, _, rest = quality.partition(":")
-    return rest.partition("?")[0] if kind == "overlap" else kind
+    before, contrast, named = quality.rpartition("contrast of ")
+    kind, _, rest = named.partition(":")
+    return before + contrast + (rest.partition("?")[0] if kind == "overlap" else kind)
 
 
 def _read(work: Path, study: str) -> Entry | None:

@@ -67,7 +67,7 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
            "chance": {"p": 0.2}, "first": 0.5, "second": 0.25, "p": 0.4}  # fmt: skip
     people = [("longest", "none", 0.6, 0.3), ("random", "none", 0.5, 0.2),
               ("personal:heads/minilm-author?state=prior", "profile:2", 0.4, 0.7)]  # fmt: skip
-    for study, measures in tables.QUALITIES.items():
+    for study, measures in tables.MAIN.items():
         entry = {
             "benchmark": study, "metric": "accuracy", "quality": measures[0], "k": 8,
             "n_samples": 16, "agreements": [tau], "p_holm": [0.6],
@@ -88,6 +88,7 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
     assert "| 0.200 / 0.600 |" in printed
     assert "| 0.400 / 0.900 | 34 |" in printed
     assert "| head minilm-author | profile:2 | 0.400 | 0.700 |" in printed
+    assert "| coverage | accuracy of tasting | gain of tasting | 3 |" in printed
     assert printed.index("head minilm-author") < printed.index("| longest |")
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
 

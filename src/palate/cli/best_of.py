@@ -17,6 +17,7 @@ from palate.downstream import (
     best_of_n,
     build_policy,
     build_quality,
+    check_mirrored,
     check_number,
     check_sizes,
     draw_samples,
@@ -59,7 +60,11 @@ def best_of(
     picture: Annotated[
         Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
     ] = None,
+    contrast: Annotated[
+        bool, typer.Option(help="Also rate each answer less what it is for the mirrored user.")
+    ] = False,
     split: flags.Split = None,
+    mirrors: flags.Mirrors = None,
     limit: flags.Limit = None,
     seed: flags.Seed = 0,
     dtype: flags.Dtype = None,
@@ -98,7 +103,11 @@ def best_of(
         seed, dtype, device, batch_tokens, cache=cache, max_cost=max_cost
     )
     loading = LoadOptions(source, revision, parse_columns(columns or []), skip_bad_rows)
-    pairs = load_benchmark(benchmark, split=split, limit=limit, seed=seed, options=loading)
+    pairs = load_benchmark(
+        benchmark, split=split, mirrored=mirrors, limit=limit, seed=seed, options=loading
+    )
+    if contrast:
+        check_mirrored(pairs)
     if choices is not None:
         past = load_benchmark(choices, split="all", options=replace(loading, source=None)).pairs
         pairs = pairs.with_history(past)
@@ -122,8 +131,8 @@ def best_of(
             assert samples is not None
             drawn = load_samples(samples, pairs, n)
         found = best_of_n(
-            pairs, drawn, scorer, context, qualities, ks=wanted, root=output,
-            options=how, start=shown.start,
+            pairs, drawn, scorer, context, qualities, ks=wanted, contrast=contrast,
+            root=output, options=how, start=shown.start,
         )  # fmt: skip
     if said := ledger.line():
         err.print(f"endpoints: {said}", highlight=False)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import PairSet
+from palate.downstream.contrast import check_mirrored, contrast_samples
 from palate.downstream.quality.protocol import Quality
 from palate.downstream.rating import SampleQuality, rate_samples
 from palate.downstream.samples import Samples
@@ -108,6 +109,7 @@ def best_of_n(
     qualities: Sequence[Quality] = (),
     *,
     ks: Sequence[int] | None = None,
+    contrast: bool = False,
     root: Path | None = Path("runs"),
     options: Options | None = None,
     start: Start | None = None,
@@ -117,10 +119,11 @@ def best_of_n(
     The estimator takes all k-subsets of the N samples, ties split (`docs/statistics.md`). All
     scorers of a measure are held to the samples that all of them scored and the measure rated.
     Cells without a meaning, such as similarity under `none`, are left out. By default k is 1, 2, 4,
-    … N; over half of N only where no question is lost by it.
+    … N; over half of N only where no question is lost by it. With `contrast` each measure comes a
+    second time, less what it is for the mirrored user.
 
     Raises:
-        UsageError: without a scorer or measure, or for a k above N.
+        UsageError: without a scorer or measure, for a k above N, or for a contrast without mirrors.
         DataError: where all samples are empty, or all of every row alike.
         BenchmarkError: where rows lack what a measure needs.
     """
@@ -131,6 +134,8 @@ def best_of_n(
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
+    if contrast:
+        check_mirrored(pairs)
     for quality in qualities:
         quality.check(pairs.pairs)
     cells = plan_cells(scorers, contexts, pairs, options)
@@ -141,6 +146,14 @@ def best_of_n(
         )
         for one in qualities
     ]  # fmt: skip
+    if contrast:
+        gold += [
+            contrast_samples(
+                one, own, samples, pairs, begin(f"{one.spec} for the mirrored user"),
+                retry_unscored=options.retry_unscored,
+            )
+            for one, own in zip(qualities, gold, strict=True)
+        ]  # fmt: skip
     scored = [
         score_samples(
             scorer, samples, pairs, context, root=root, options=options,

@@ -1,0 +1,59 @@
+"""What of an answer's quality is this user's own: quality for them less quality for their mirror.
+
+On mirrored couples two users ask the same and want the opposite. With v_u the quality of an answer
+for user u and v_m that for the mirrored user, its contrast is
+
+    (1 + v_u − v_m) / 2
+
+from 0 to 1. What is good for anybody drops out. A scorer that is blind to the user hands both users
+of a couple the same pick, one's contrast is 1 minus the other's, and their mean exactly ½: the law
+of mirrored couples, one step further down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from palate.benchmarks import PairSet
+from palate.downstream.quality.protocol import Quality
+from palate.downstream.rating import SampleQuality, rate_samples
+from palate.downstream.samples import Samples
+from palate.errors import UsageError
+from palate.evaluation import Progress
+
+
+def check_mirrored(pairs: PairSet) -> None:
+    """Raise `UsageError` where not every row stands in a mirrored couple."""
+    if not pairs.mirrored:
+        raise UsageError(
+            f"{pairs.name}: a contrast needs mirrored couples, two users who ask the same and want "
+            "the opposite; --mirrors only takes those there are"
+        )
+
+
+def contrast_samples(
+    quality: Quality,
+    own: SampleQuality,
+    samples: Samples,
+    pairs: PairSet,
+    progress: Progress | None = None,
+    *,
+    retry_unscored: bool = False,
+) -> SampleQuality:
+    """Return the contrast of every sample, given its quality for the row's own user.
+
+    Ratings for the mirrored user are kept as all others are; where both users of a couple share
+    their samples, nothing is rated anew.
+
+    Raises as `check_mirrored` and `rate_samples`.
+    """
+    check_mirrored(pairs)
+    by_id = {pair.id: pair for pair in pairs.pairs}
+    mirrored = replace(pairs, pairs=tuple(by_id[str(pair.mirror_of)] for pair in pairs.pairs))
+    theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
+    reasons = dict(own.reasons)
+    for reason, n in theirs.reasons.items():
+        reasons[f"{reason} (for the mirrored user)"] = n
+    return SampleQuality(
+        f"contrast of {own.quality}", own.surrogate, (1 + own.values - theirs.values) / 2, reasons
+    )

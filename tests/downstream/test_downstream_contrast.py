@@ -1,0 +1,117 @@
+"""What is good for anybody drops out: a scorer blind to the user is at exactly one half."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from palate.benchmarks import load_benchmark
+from palate.downstream import best_of_n, contrast_samples
+from palate.downstream.policies import Sample
+from palate.downstream.quality import Rated
+from palate.downstream.rating import rate_samples
+from palate.downstream.samples import Samples
+from palate.errors import UsageError
+from palate.records import Scores, Traits
+from palate.scorers import build_scorer
+
+
+class Alike:
+    """Quality: the share of the chosen response's words that an answer has; long ones gain."""
+
+    spec, fingerprint, needs, surrogate, details = "alike", "alike", (), False, {}
+
+    def __init__(self) -> None:
+        self.rated = 0
+
+    def check(self, pairs):
+        pass
+
+    def rate(self, items):
+        self.rated += len(items)
+        for k, item in enumerate(items):
+            wanted = set(item.pair.chosen.lower().split())
+            yield k, Rated(value=len(wanted & set(item.response.lower().split())) / len(wanted))
+
+
+class Knowing:
+    """Scores by the words that an answer shares with what is shown of the user."""
+
+    traits = Traits(fingerprint="knowing", exact=True)
+
+    def score(self, slates):
+        for k, slate in enumerate(slates):
+            shown = set(" ".join(part.text for part in slate.shown).lower().split())
+            yield k, Scores(values=tuple(
+                float(len(shown & set(text.lower().split()))) for text in slate.candidates
+            ))  # fmt: skip
+
+
+@pytest.fixture
+def tasting(tmp_path, monkeypatch):
+    """Return couples, and samples with the words of one wanted answer or the other, for both."""
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path))
+    pairs = load_benchmark("tasting")
+    stream = np.random.default_rng(0)
+    of_question = {}
+    for pair in pairs.pairs:
+        if pair.question not in of_question:
+            of_question[pair.question] = tuple(
+                Sample(" ".join(stream.choice(words.split(), int(stream.integers(3, 60)))))
+                for words in (pair.chosen, pair.rejected) * 4
+            )
+    own = tuple(of_question[pair.question] for pair in pairs.pairs)
+    return pairs, Samples("mixed", tuple(pair.id for pair in pairs.pairs), own)
+
+
+def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
+    pairs, samples = tasting
+    # Gold that a rating is kept by: the row's reference.
+    pairs = replace(
+        pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
+    )
+    measure = Alike()
+    own = rate_samples(measure, samples, pairs)
+    once = measure.rated
+    found = contrast_samples(measure, own, samples, pairs)
+    assert measure.rated == once, "both users share their samples, so nothing is rated anew"
+    assert found.quality == "contrast of alike"
+    place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
+    mirror = [place[pair.mirror_of] for pair in pairs.pairs]
+    assert found.values == pytest.approx((1 + own.values - own.values[mirror]) / 2)
+    assert found.values + found.values[mirror] == pytest.approx(1)
+    assert found.values.std() > 0.04
+
+
+def test_a_blind_scorer_is_at_one_half_however_good_its_picks_are(tasting, monkeypatch):
+    pairs, samples = tasting
+    pairs = replace(
+        pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
+    )
+    monkeypatch.setattr(
+        "palate.downstream.scoring.build_scorer",
+        lambda text, how: Knowing() if text == "knowing" else build_scorer(text, how),
+    )
+    found = best_of_n(
+        pairs, samples, ["longest", "random", "shortest", "knowing"], ["rubric"], [Alike()],
+        contrast=True, root=None,
+    )  # fmt: skip
+    curves = {(one.scorer, one.quality): one.curve for one in found.picked}
+    blind = ("longest", "random", "shortest")
+    for name in blind:
+        for point in curves[name, "contrast of alike"].points:
+            assert point.best.value == pytest.approx(0.5, abs=1e-12)
+    plain = curves["longest", "alike"]
+    assert plain.points[-1].best.value > plain.random.value + 0.05
+    (knowing,) = {one.scorer for one in found.picked} - set(blind)
+    last = curves[knowing, "contrast of alike"].points[-1]
+    assert 0.5 < last.best.value < last.oracle.value
+
+
+def test_without_mirrors_there_is_no_contrast(tasting):
+    pairs, samples = tasting
+    alone = replace(pairs, pairs=pairs.pairs[:1], mirrored=False)
+    with pytest.raises(UsageError, match="tasting: a contrast needs mirrored couples"):
+        best_of_n(alone, samples, ["longest"], ["none"], [Alike()], contrast=True, root=None)
