@@ -8,14 +8,14 @@ NONE = "–"
 
 
 def plain(value: float | None, *, signed: bool = False) -> str:
-    """Return a figure.
+    """Return a figure; what rounds to zero has no minus.
 
-    >>> plain(0.5), plain(-0.25, signed=True), plain(None)
-    ('0.500', '−0.250', '–')
+    >>> plain(0.5), plain(-0.25, signed=True), plain(-1e-9, signed=True), plain(None)
+    ('0.500', '−0.250', '+0.000', '–')
     """
     if value is None:
         return NONE
-    text = f"{value + 0.0:{'+' if signed else ''}.3f}"
+    text = f"{value:{'+' if signed else ''}z.3f}"
     return text.replace("-", "−")
 
 
