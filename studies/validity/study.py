@@ -128,8 +128,11 @@ def palate(work: Path, *said: str, to: str | None = None) -> None:
     """Run one command in the folder of the work; its output goes to a file where one is named."""
     sys.stderr.write(f"$ palate {' '.join(said)}{f' > {to}' if to else ''}\n")
     begun = time.monotonic()
-    with (work / to if to else Path(os.devnull)).open("w") as file:
+    part = work / f"{to}.part" if to else Path(os.devnull)
+    with part.open("w") as file:
         subprocess.run([sys.executable, "-m", "palate", *said], cwd=work, stdout=file, check=True)
+    if to:
+        part.replace(work / to)
     with (work / "times.tsv").open("a") as times:
         times.write(f"{time.monotonic() - begun:.0f}\t{' '.join(said[:4])}\n")
 

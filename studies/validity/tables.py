@@ -102,9 +102,11 @@ def contestants(study: str, said: Entry) -> Table:
 def draw(found: dict[str, list[Entry]], file: Path) -> None:
     """Draw each figure against what was chosen beforehand, a row per measure."""
     rows = [(study, quality) for study in found for quality in MAIN[study]]
-    figure, axes = panels(len(rows), len(METRICS), (3.1, 2.9))
+    known = {one["metric"] for entries in found.values() for one in entries}
+    shown = [metric for metric in METRICS if metric in known]
+    figure, axes = panels(len(rows), len(shown), (3.1, 2.9))
     for row, (study, quality) in zip(axes, rows, strict=True):
-        for ax, metric in zip(row, METRICS, strict=True):
+        for ax, metric in zip(row, shown, strict=True):
             own = [one for one in found[study] if one["quality"] == quality]
             _scatter(ax, study, metric, [one for one in own if one["metric"] == metric])
     save(figure, file)
@@ -126,9 +128,8 @@ def _scatter(ax: Any, study: str, metric: str, some: Sequence[Entry]) -> None:
     over = tau["over_scorers"]
     ax.set_title(f"τ {with_interval(tau['value'], over['low'], over['high'])}, n {tau['n']}",
                  fontsize=8, loc="left")  # fmt: skip
-    if metric in (METRICS[0], METRICS[1]):
-        ax.set_ylabel(f"best of {one['k']}: {_short(one['quality'])}", fontsize=8)
-        ax.legend(fontsize=6, frameon=False)
+    ax.set_ylabel(f"best of {one['k']}: {_short(one['quality'])}", fontsize=8)
+    ax.legend(fontsize=6, frameon=False)
 
 
 def _names(scorers: Sequence[str]) -> dict[str, str]:
