@@ -10,8 +10,10 @@ from planted_scorers import Hazy, world
 
 from palate.errors import ComparisonError
 from palate.evaluation import evaluate
+from palate.metrics import user_mean
 from palate.metrics.ranks import Replicates, statistics
 from palate.metrics.ranks.over_items import range_over_items
+from palate.metrics.two_way import two_way_mean
 from palate.records import Scores
 from palate.reports.validity import validity_tables
 from palate.runs import Run
@@ -81,6 +83,27 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
     assert one.figures[0] == pytest.approx(float(runs[0].verdicts.values[kept].mean()))
     assert any("that every contestant scored (hazy2 under none the fewest)" in note
                for note in validity_tables(found)[0].notes)  # fmt: skip
+
+
+def test_downstream_noise_is_widened_as_the_curves_intervals_are():
+    # The same variance as metrics.two_way of what sets each contestant apart; a user has several
+    # rows of one question.
+    stream = np.random.default_rng(2)
+    users, questions = stream.integers(6, size=60), stream.integers(9, size=60)
+    values = {(f"s{k}", "none"): own for k, own in enumerate(
+        stream.random((3, 60)) / 2 + stream.random((3, 9))[:, questions] / 2
+    )}  # fmt: skip
+    below = Downstream(
+        benchmark="b", policy="p", samples="s", quality="q", surrogate=False, k=4, n=8,
+        values=values, rows={}, users=users.astype(str), questions=questions.astype(str),
+    )  # fmt: skip
+    apart = np.array(list(values.values()))
+    apart = apart - apart.mean(axis=0)
+    for widened, own in zip(below.spread(list(values)), apart, strict=True):
+        both = two_way_mean(own, users, questions, null=0.0, bounds=(-1.0, 1.0))
+        alone = user_mean(own, users, null=0.0, bounds=(-1.0, 1.0))
+        assert widened == pytest.approx(both.se / alone.se)
+        assert widened > 1.1
 
 
 @pytest.mark.slow

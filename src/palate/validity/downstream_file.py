@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from palate.errors import ComparisonError, DataError, UsageError
+from palate.seeding import canonical_json
 from palate.validity.figures import Contestant, Doubles, Figures, Units, figure_of
 
 
@@ -48,15 +49,17 @@ class Downstream:
         """Return by how much the noise is larger than that of users alone, by contestant.
 
         Rows of one question share their answers, so questions are drawn too. With the jackknife
-        variances over users, questions and rows, each of the contestants' deviations from their
-        common mean: ``√(max(V_user, V_user + V_question − V_row) / V_user)`` (Cameron, Gelbach and
-        Miller 2011).
+        variances over users, questions and cells (a user's rows of one question), each of the
+        contestants' deviations from their common mean:
+        ``√(max(V_user, V_user + V_question − V_cell) / V_user)`` (Cameron, Gelbach and Miller
+        2011; `palate.metrics.two_way` for one figure).
         """
-        rows = np.arange(len(self.users)).astype(str)
-        user, question, row = (
-            self._variance(contestants, labels) for labels in (self.users, self.questions, rows)
+        asked = zip(self.users.tolist(), self.questions.tolist(), strict=True)
+        cells = np.array([canonical_json(both) for both in asked])
+        user, question, cell = (
+            self._variance(contestants, labels) for labels in (self.users, self.questions, cells)
         )
-        both = np.maximum(user, user + question - row)
+        both = np.maximum(user, user + question - cell)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(user > 0, np.sqrt(both / user), 1.0)
 
