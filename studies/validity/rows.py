@@ -1,9 +1,9 @@
 """The study's files of pairs, made from the public data in $PALATE_DATA.
 
-`author-couples`: opposite pairs of two people's answers to one question, one couple a question, the
-benchmark that answers are drawn for. `author`: everything the same people wrote there, for figures
-that need more than couples. What heads and classifiers learn from has neither of those questions
-nor any of those answers in it.
+40 questions are held out, with two people's answers to each: one's is opposite to the other's, a
+mirrored couple. Of these, `author-couples` has the short ones, the benchmark that answers are drawn
+for, and `author` all short pairs of those questions, for figures that need more than couples. What
+heads and classifiers learn from has none of the held-out questions and none of their answers in it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from pathlib import Path
 
 from palate.benchmarks import load_benchmark
 from palate.benchmarks.mirrors import mirrors
+from palate.contexts.profile import count_words
 from palate.records import PreferencePair
 from palate.seeding import rng
 
 COUPLES = 40
 MOST_PER_USER = 7
 FEW = 300
+QUESTION_WORDS, ANSWER_WORDS, POST_WORDS = 250, 400, 300
+"""What is longer is no part of the benchmarks: 22 scorers read all of it, on a small machine."""
 
 Rows = Iterable[PreferencePair]
 
@@ -39,9 +42,10 @@ def write_rows(data: Path, folder: Path) -> None:
     accepted = load_benchmark(str(data / "stackexchange_accepted.jsonl.gz")).pairs
     votes = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), split="adapt").pairs
     few = rng("few votes", 0).permutation(len(votes))[:FEW]
+    short = {pair.id for pair in author.pairs if _is_short(pair)}
     sets = {
-        "author-couples": couples,
-        "author": [pair for pair in author.pairs if pair.question in asked],
+        "author-couples": [_shortened(p) for p in couples if {p.id, p.mirror_of} <= short],
+        "author": [_shortened(p) for p in author.pairs if p.question in asked and p.id in short],
         "train-author": list(filter(apart, author.pairs)),
         "train-accepted": list(filter(apart, accepted)),
         "train-arguments": votes,
@@ -70,6 +74,19 @@ def _draw(pairs: Rows) -> list[PreferencePair]:
         if len(found) == 2 * COUPLES:
             return found
     raise SystemExit(f"only {len(found) // 2} couples of different questions; {COUPLES} are needed")
+
+
+def _is_short(pair: PreferencePair) -> bool:
+    texts = {pair.question: QUESTION_WORDS, **dict.fromkeys(_answers(pair), ANSWER_WORDS)}
+    return all(count_words(text) <= most for text, most in texts.items()) and bool(
+        _shortened(pair).profile
+    )
+
+
+def _shortened(pair: PreferencePair) -> PreferencePair:
+    """Leave long posts out of the profile."""
+    posts = tuple(post for post in pair.profile if count_words(post.text) <= POST_WORDS)
+    return pair.model_copy(update={"profile": posts})
 
 
 def _answers(pair: PreferencePair) -> tuple[str, str]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palate.metrics import user_mean
+from palate.metrics import couple_mean, user_mean
 from palate.metrics.two_way import two_way_mean, two_way_variance
 
 
@@ -69,4 +69,60 @@ def test_rows_without_a_value_are_left_out_of_both() -> None:
 
 def test_a_variance_that_is_missing_is_not_made_up() -> None:
     users, items = np.array([0, 1, 2]), np.array([0, 0, 0])
-    assert two_way_variance(lambda c: None if c.max() == 0 else 1.0, users, items) is None
+    assert two_way_mean([0.1, 0.4, 0.2], users, items).se is None
+
+    def moves(owners):
+        return None if owners[0].max() == 0 else np.ones(3)
+
+    assert two_way_variance(moves, (users,), items) is None
+
+
+def dyadic_by_hand(x: np.ndarray, a: list, b: list) -> float:
+    """Leave out each user's couples, then each pair's."""
+    sides = [{one, other} for one, other in zip(a, b, strict=True)]
+    mean = x.mean()
+
+    def squares(left_out: list) -> float:
+        kept = [np.array([not gone(side) for side in sides]) for gone in left_out]
+        return float(sum((x[k].mean() - mean) ** 2 for k in kept))
+
+    everyone, pairs = sorted(set(a) | set(b)), {frozenset(side) for side in sides}
+    by_user = squares([lambda side, u=u: u in side for u in everyone])
+    by_pair = squares([lambda side, p=p: side == p for p in pairs])
+    return max(by_user - by_pair, by_pair)
+
+
+def couples(seed: int, users: int, items: int, rows: int) -> tuple:
+    rng = np.random.default_rng(seed)
+    both = np.array([rng.choice(users, 2, replace=False) for _ in range(rows)])
+    i = rng.integers(0, items, rows)
+    taste, hard = rng.normal(0, 0.5, users), rng.normal(0, 2, items)
+    x = taste[both].sum(axis=1) + hard[i] + rng.normal(size=rows)
+    return 1 / (1 + np.exp(-x / 2)), both[:, 0].tolist(), both[:, 1].tolist(), i.tolist()
+
+
+def test_variance_of_couples_by_leaving_out_users_pairs_and_items() -> None:
+    x, a, b, i = couples(3, 8, 6, 60)
+    found = two_way_mean(x, a, i, mirrored=b)
+    by_user = dyadic_by_hand(x, a, b)
+    within = [
+        list(zip(side, i, strict=True)) for side in (a, b)
+    ]  # a user of one item is not the same user of another
+    cells = dyadic_by_hand(x, *within)
+    expected = by_user + by_leaving_out(x, np.array(i)) - cells
+    assert expected > by_user
+    assert found.se == pytest.approx(np.sqrt(expected))
+    assert found.n_units == len(set(a) | set(b))
+    counts = np.bincount(i)
+    assert found.df == pytest.approx(counts.sum() ** 2 / (counts**2).sum() - 1)
+
+
+def test_couples_without_shared_items_are_as_in_mirrored_accuracy() -> None:
+    x, a, b, _ = couples(4, 8, 6, 40)
+    alone = couple_mean(x, a, b)
+    assert two_way_mean(x, a, mirrored=b) == alone
+    assert two_way_mean(x, a, np.arange(40), mirrored=b) == alone
+    of_the_pair = [f"{sorted(pair)}" for pair in zip(a, b, strict=True)]
+    assert two_way_mean(x, a, of_the_pair, mirrored=b) == alone
+    with pytest.raises(ValueError, match="two different users"):
+        two_way_mean(x, a, mirrored=a)

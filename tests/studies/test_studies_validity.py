@@ -21,6 +21,10 @@ def _importable(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
+def words(text: str) -> int:
+    return len(text.split())
+
+
 def test_what_is_learnt_from_holds_no_question_and_no_answer_of_the_study(real_data, tmp_path):
     import rows
 
@@ -28,8 +32,13 @@ def test_what_is_learnt_from_holds_no_question_and_no_answer_of_the_study(real_d
     couples = load_benchmark(str(tmp_path / "author-couples.jsonl"))
     whole = load_benchmark(str(tmp_path / "author.jsonl"))
     assert couples.mirrored
-    assert len(couples.pairs) == 2 * rows.COUPLES
-    assert len({pair.question for pair in couples.pairs}) == rows.COUPLES
+    questions = {pair.question for pair in couples.pairs}
+    assert 25 <= len(questions) <= rows.COUPLES
+    assert len(couples.pairs) == 2 * len(questions)
+    for pair in whole.pairs:
+        assert max(map(words, (pair.chosen, pair.rejected))) <= rows.ANSWER_WORDS
+        assert words(pair.question) <= rows.QUESTION_WORDS
+        assert 0 < max(words(post.text) for post in pair.profile) <= rows.POST_WORDS
     assert {pair.id for pair in couples.pairs} < {pair.id for pair in whole.pairs}
     asked = {pair.question for pair in whole.pairs}
     answers = {text for pair in whole.pairs for text in (pair.chosen, pair.rejected)}

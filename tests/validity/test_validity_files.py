@@ -57,6 +57,7 @@ def test_the_best_of_one_ranks_nobody(planted):
         (lambda d: d["downstream"][0]["by_row"][0].__setitem__(0, float("inf")), "finite number"),
         (lambda d: d["downstream"][0]["by_row"][0].__setitem__(2, None), "of different rows"),
         (lambda d: d["downstream"].append(d["downstream"][0]), "hazy0 under none is there twice"),
+        (lambda d: d["downstream"][0].update(contrast=True), "mirrors: not every row names a row"),
         (lambda d: d.update(schema=2), "schema: input should be 1"),
     ],
 )

@@ -10,7 +10,7 @@ from planted_scorers import Hazy, world
 
 from palate.errors import ComparisonError
 from palate.evaluation import evaluate
-from palate.metrics import user_mean
+from palate.metrics import couple_mean, user_mean
 from palate.metrics.ranks import Replicates, statistics
 from palate.metrics.ranks.over_items import range_over_items
 from palate.metrics.two_way import two_way_mean
@@ -104,6 +104,47 @@ def test_downstream_noise_is_widened_as_the_curves_intervals_are():
         alone = user_mean(own, users, null=0.0, bounds=(-1.0, 1.0))
         assert widened == pytest.approx(both.se / alone.se)
         assert widened > 1.1
+
+
+def test_contrasts_are_over_couples_and_a_blind_scorer_does_not_move():
+    # Rows 2c and 2c + 1 mirror each other. Of blind scorers nothing is noise; of others the noise
+    # is that of couples, as in the curves' intervals.
+    stream = np.random.default_rng(3)
+    users = np.concatenate([stream.choice(9, 2, replace=False) for _ in range(20)]).astype(str)
+    questions = np.repeat(np.arange(20), 2)
+    blind = stream.random(20)
+    values = {
+        ("blind", "none"): np.stack([blind, 1 - blind], axis=1).ravel(),
+        ("one", "none"): stream.random(40),
+        ("other", "none"): stream.random(40),
+    }
+    below = Downstream(
+        benchmark="b", policy="p", samples="s", quality="contrast of q", surrogate=False, k=4, n=8,
+        values=values, rows={}, users=users, questions=questions.astype(str),
+        mirrors=np.arange(40) ^ 1,
+    )  # fmt: skip
+    figures = below.figures
+    assert figures["blind", "none"].value == pytest.approx(0.5)
+    assert list(figures["blind", "none"].without.values()) == pytest.approx([0.5] * 9)
+    couples = {one: own.reshape(-1, 2).mean(axis=1) for one, own in values.items()}
+    out = couples["one", "none"][[users[2 * c] != "4" != users[2 * c + 1] for c in range(20)]]
+    assert figures["one", "none"].without["4"] == pytest.approx(out.mean())
+    # Each one's deviations from the common mean, replicates and all, have the dyadic variance.
+    apart = np.array(list(couples.values()))
+    apart = apart - apart.mean(axis=0)
+    names = sorted(set(users.tolist()))
+    for k, one in enumerate(values):
+        moved = np.array([
+            figures[one].without[u] - np.mean([figures[c].without[u] for c in values])
+            for u in names
+        ])  # fmt: skip
+        moved -= figures[one].value - np.mean([figures[c].value for c in values])
+        widened = moved * below.spread(list(values))[k]
+        dyadic = couple_mean(apart[k], users[::2], users[1::2], null=0.0, bounds=(-1.0, 1.0))
+        plain = len(names) - 1
+        assert np.sqrt(plain / len(names) * (widened @ widened)) == pytest.approx(
+            dyadic.se, rel=0.1
+        )
 
 
 @pytest.mark.slow

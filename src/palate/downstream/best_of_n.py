@@ -42,6 +42,8 @@ class Picked:
     oracle: bool
     quality: str
     surrogate: bool
+    mirrors: tuple[int, ...] | None
+    """Of a contrast, the number of each row's mirrored row: its figures are over couples."""
     curve: BestOfCurve
     bend: OverOptimisation | None
     """Where picking stops helping; None with too few sizes to fit."""
@@ -182,14 +184,15 @@ def _common(scored: Sequence[SampleScores], rated: SampleQuality) -> NDArray[np.
     """Return which samples every scorer scored and the measure rated (rows × N).
 
     All scorers of a table are held to the same samples, so that none gains by what it left
-    unscored. One that scored nothing at all takes nothing from the others.
+    unscored. One that scored nothing at all takes nothing from the others. Of a contrast the two
+    rows of a couple are held together too, so that what is blind stays at exactly ½.
     """
     found = ~np.isnan(rated.values)
     for one in scored:
         there = ~np.isnan(one.values)
         if there.any():
             found &= there
-    return found
+    return found if rated.mirrors is None else found & found[list(rated.mirrors)]
 
 
 def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
@@ -214,18 +217,22 @@ def _picked(
 ) -> Picked:
     values = np.where(common, scored.values, np.nan)
     gold = np.where(common, rated.values, np.nan)
-    curve = best_of_curve(values, gold, users, ks, questions=questions, seed=seed)
+    curve = best_of_curve(
+        values, gold, users, ks, questions=questions, mirrors=rated.mirrors, seed=seed
+    )
     fits = [k for k in ks if k > 1 and 2 * k <= gold.shape[1]]
     bend = None
     if len(fits) >= FIRST_FIT and curve.n_questions:
-        bend = over_optimisation(values, gold, users, fits, questions=questions)
+        bend = over_optimisation(
+            values, gold, users, fits, questions=questions, mirrors=rated.mirrors
+        )
     kept = usable(values, gold) >= max(ks)
     by_row = np.full((len(values), len(ks)), np.nan)
     by_row[kept] = best_of(values[kept], gold[kept], ks)
     return Picked(
         scorer=scored.scorer, context=scored.context, oracle=scored.oracle, quality=rated.quality,
-        surrogate=rated.surrogate, curve=curve, bend=bend, p_holm=(), by_row=by_row,
-        reasons=scored.reasons, notes=scored.notes,
+        surrogate=rated.surrogate, mirrors=rated.mirrors, curve=curve, bend=bend, p_holm=(),
+        by_row=by_row, reasons=scored.reasons, notes=scored.notes,
     )  # fmt: skip
 
 

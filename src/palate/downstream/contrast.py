@@ -7,7 +7,8 @@ for user u and v_m that for the mirrored user, its contrast is
 
 from 0 to 1. What is good for anybody drops out. A scorer that is blind to the user hands both users
 of a couple the same pick, one's contrast is 1 minus the other's, and their mean exactly ½: the law
-of mirrored couples, one step further down.
+of mirrored couples, one step further down. So figures of contrasts are over couples, with the
+interval that mirrored accuracy has.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ def contrast_samples(
     Raises as `check_mirrored` and `rate_samples`.
     """
     check_mirrored(pairs)
-    by_id = {pair.id: pair for pair in pairs.pairs}
-    mirrored = replace(pairs, pairs=tuple(by_id[str(pair.mirror_of)] for pair in pairs.pairs))
+    number = {pair.id: k for k, pair in enumerate(pairs.pairs)}
+    mirrors = tuple(number[str(pair.mirror_of)] for pair in pairs.pairs)
+    mirrored = replace(pairs, pairs=tuple(pairs.pairs[k] for k in mirrors))
     theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
     reasons = dict(own.reasons)
     for reason, n in theirs.reasons.items():
         reasons[f"{reason} (for the mirrored user)"] = n
     return SampleQuality(
-        f"contrast of {own.quality}", own.surrogate, (1 + own.values - theirs.values) / 2, reasons
-    )
+        f"contrast of {own.quality}", own.surrogate, (1 + own.values - theirs.values) / 2, reasons,
+        mirrors,
+    )  # fmt: skip

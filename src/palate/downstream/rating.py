@@ -30,6 +30,8 @@ class SampleQuality:
     """rows × N in [0, 1]; NaN where unscored."""
     reasons: dict[str, int]
     """Why samples have no value."""
+    mirrors: tuple[int, ...] | None = None
+    """Of a contrast, the number of each row's mirrored row."""
 
 
 def rate_samples(

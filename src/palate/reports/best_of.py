@@ -54,9 +54,9 @@ def best_of_tables(found: BestOf) -> list[Table]:
         points, rest = picked[0].curve.points, [NONE] * 3
         rows.append([ORACLE, NONE, *(_level(p.oracle, solid=p.solid) for p in points), *rest])
         rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in points), *rest])
-        by = "user and question, which users share" if found.shared_questions else "user"
+        by = _clustering(found, picked[0])
         notes = [NOTE.format(by), f"gain and headroom at k = {found.ks[at]}. {HEADROOM} {BOUND}"]
-        if not found.shared_questions:
+        if by == "user":
             notes += _least_p(picked, at)
         notes += [*_peaks(picked, names), *_counts(found, picked, names)]
         notes += [*([stands] if (stands := legend(names)) else [])]
@@ -78,6 +78,7 @@ def best_of_json(found: BestOf) -> dict[str, Any]:
         "users": list(found.users),
         "questions": list(found.questions),
         "contents": list(found.contents),
+        "mirrors": _mirrors(found),
         "unrated": found.unrated,
         "downstream": [_entry(one) for one in found.picked],
     }  # fmt: skip
@@ -146,6 +147,14 @@ def _told(found: BestOf, picked: list[Picked]) -> int:
     return solid[-1] if solid else (above or [0])[0]
 
 
+def _clustering(found: BestOf, one: Picked) -> str:
+    """Say over what the intervals of a measure are."""
+    if one.mirrors is None:
+        return "user and question, which users share" if found.shared_questions else "user"
+    shared = len(set(found.questions)) < len(one.mirrors) // 2
+    return f"user over couples{' and by question, which couples share' if shared else ''}"
+
+
 def _least_p(picked: list[Picked], at: int) -> list[str]:
     """Say which p so few users can reach, where that is none below 0.05."""
     users = max(one.curve.points[at].gain.n_units for one in picked)
@@ -207,13 +216,20 @@ def _counts(found: BestOf, picked: list[Picked], names: dict[str, str]) -> list[
     return list(dict.fromkeys(notes))
 
 
+def _mirrors(found: BestOf) -> list[str] | None:
+    """Return the id of each row's mirrored row, where there are contrasts."""
+    mirrors = next((one.mirrors for one in found.picked if one.mirrors is not None), None)
+    return None if mirrors is None else [found.rows[k] for k in mirrors]
+
+
 def _entry(one: Picked) -> dict[str, Any]:
     curve = asdict(one.curve)
     for at, point in enumerate(curve["points"]):
         point["gain"]["p_holm"] = one.p_holm[at]
     return {
         "scorer": one.scorer, "context": one.context, "oracle": one.oracle,
-        "quality": one.quality, "surrogate": one.surrogate, "curve": curve,
+        "quality": one.quality, "surrogate": one.surrogate, "contrast": one.mirrors is not None,
+        "curve": curve,
         "over_optimisation": None if one.bend is None else asdict(one.bend),
         "by_row": [[None if np.isnan(v) else float(v) for v in row] for row in one.by_row],
         "unscored": one.reasons, "notes": list(one.notes),

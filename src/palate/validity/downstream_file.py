@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from palate.errors import ComparisonError, DataError, UsageError
-from palate.seeding import canonical_json
-from palate.validity.figures import Contestant, Doubles, Figures, Units, figure_of
+from palate.metrics.selection.clusters import Clusters
+from palate.metrics.two_way import moves_of_mean
+from palate.validity.figures import Contestant, Doubles, Figures, Units, left_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,46 +38,46 @@ class Downstream:
     """Whose row it is."""
     questions: NDArray[np.str_]
     """Hash of each row's question: rows of one question share answers."""
+    mirrors: NDArray[np.int64] | None = None
+    """Of a contrast, the number of each row's mirrored row: its units are couples."""
     complete: bool = True
     """No answer was left without score or quality."""
 
     @property
     def figures(self) -> dict[Contestant, Figures]:
-        """Each contestant's mean, and the same without each user."""
-        return {one: self._figure(own, self.users) for one, own in self.values.items()}
+        """Each contestant's mean over rows, or couples, and the same without each user."""
+        if not self.values:
+            return {}
+        clusters = self._clusters()
+        labels = tuple(self.users[side] for side in clusters.rows)
+        return {
+            one: left_out(Units(clusters.of_units(own), labels)) for one, own in self.values.items()
+        }
 
     def spread(self, contestants: Sequence[Contestant]) -> Doubles:
-        """Return by how much the noise is larger than that of users alone, by contestant.
+        """Return how much noisier each contestant is than `figures` without each user say.
 
-        Rows of one question share their answers, so questions are drawn too. With the jackknife
-        variances over users, questions and cells (a user's rows of one question), each of the
-        contestants' deviations from their common mean:
-        ``√(max(V_user, V_user + V_question − V_cell) / V_user)`` (Cameron, Gelbach and Miller
-        2011; `palate.metrics.two_way` for one figure).
+        By the variance of `palate.metrics.two_way` of what sets each contestant apart from their
+        common mean, which knows that rows of one question share answers, and couples users:
+        ``√(V / ((U − 1)/U Σ_u m_u²))``, m_u what leaving out user u moves.
         """
-        asked = zip(self.users.tolist(), self.questions.tolist(), strict=True)
-        cells = np.array([canonical_json(both) for both in asked])
-        user, question, cell = (
-            self._variance(contestants, labels) for labels in (self.users, self.questions, cells)
-        )
-        both = np.maximum(user, user + question - cell)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(user > 0, np.sqrt(both / user), 1.0)
+        clusters = self._clusters()
+        values = np.array([clusters.of_units(self.values[one]) for one in contestants])
+        values -= values.mean(axis=0)
+        found = np.ones(len(values))
+        for k, own in enumerate(values):
+            moves = moves_of_mean(own)
+            moved, both = moves(clusters.owners), clusters.variance(moves)
+            if moved is None or both is None:
+                continue
+            plain = (moved.size - 1) / moved.size * float(moved @ moved)
+            if plain > 0:
+                found[k] = np.sqrt(both / plain)
+        return found
 
-    def _variance(self, contestants: Sequence[Contestant], labels: NDArray[np.str_]) -> Doubles:
-        found = [self._figure(self.values[one], labels) for one in contestants]
-        names = sorted({name for one in found for name in one.without})
-        if len(names) < 2:
-            return np.zeros(len(found))
-        apart = np.array([[one.without.get(n, one.value) - one.value for one in found]
-                          for n in names])  # fmt: skip
-        apart -= apart.mean(axis=1, keepdims=True)
-        variance: Doubles = (len(names) - 1) / len(names) * (apart * apart).sum(axis=0)
-        return variance
-
-    def _figure(self, values: Doubles, labels: NDArray[np.str_]) -> Figures:
-        there = ~np.isnan(values)
-        return figure_of(Units(values[there], (labels[there],)))
+    def _clusters(self) -> Clusters:
+        kept = ~np.isnan(next(iter(self.values.values())))
+        return Clusters.of(self.users, self.questions, kept, self.mirrors)
 
 
 class _Read(BaseModel):
@@ -94,6 +95,7 @@ class _Entry(_Read):
     oracle: bool
     quality: str
     surrogate: bool
+    contrast: bool
     by_row: list[list[FiniteFloat | None]]
     unscored: dict[str, int]
 
@@ -111,6 +113,7 @@ class _Document(_Read):
     users: list[str]
     questions: list[str]
     contents: list[str]
+    mirrors: list[str] | None
     unrated: dict[str, dict[str, int]]
     downstream: Annotated[list[_Entry], Field(min_length=1)]
 
@@ -183,8 +186,19 @@ def _measure(said: _Document, quality: str, k: int, path: Path) -> Downstream:
         quality=quality, surrogate=any(one.surrogate for one in entries), k=k, n=said.samples.n,
         values=values, rows=dict(zip(said.rows, said.contents, strict=True)),
         users=np.array(said.users), questions=np.array(said.questions),
+        mirrors=_mirrors(said, path) if any(one.contrast for one in entries) else None,
         complete=not said.unrated.get(quality) and not any(one.unscored for one in entries),
     )  # fmt: skip
+
+
+def _mirrors(said: _Document, path: Path) -> NDArray[np.int64]:
+    number = {row: k for k, row in enumerate(said.rows)}
+    found = [number.get(row, -1) for row in said.mirrors or ()]
+    if len(found) != len(number) or any(k < 0 or found[k] != j for j, k in enumerate(found)):
+        raise DataError(
+            f"{path}: mirrors: not every row names a row that names it; run best-of-n anew"
+        )
+    return np.array(found, dtype=np.int64)
 
 
 def _qualities(said: _Document) -> list[str]:

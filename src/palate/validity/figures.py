@@ -181,7 +181,20 @@ def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> Units:
 
 
 def figure_of(units: Units) -> Figures:
-    """Return the mean of units that all count, and the same without each user."""
+    """Return the mean of units that all count, and the same without each user.
+
+    Replicates of couples vary as the dyadic jackknife says.
+    """
+    found = left_out(units)
+    if len(units.users) == 2:
+        return found._replace(
+            without=_dyadic(found.value, found.without, units.values, units.users)
+        )
+    return found
+
+
+def left_out(units: Units) -> Figures:
+    """Return the mean of units that all count, and plainly the same without each user."""
     values = units.values
     total, n = float(values.sum()), len(values)
     sums: dict[str, tuple[float, int]] = {}
@@ -195,8 +208,6 @@ def figure_of(units: Units) -> Figures:
     without = {
         name: (total - own) / (n - count) for name, (own, count) in sums.items() if count < n
     }
-    if len(units.users) == 2:
-        without = _dyadic(total / n, without, values, units.users)
     return Figures(total / n, without)
 
 

@@ -3,7 +3,7 @@
 All points of a curve rest on the same questions: those with at least max(ks) usable samples.
 Otherwise the curve could rise or fall by losing questions. Those left out are counted; ask for
 smaller ks to keep more of them. Intervals and tests are by user, over rows; where users share
-questions, by user and question.
+questions, by user and question; where gold sets a user against their mirror, over couples.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length, sums
+from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
 from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval, nothing
 from palate.metrics.paired import sign_flip_test
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound, win_rate_bound
 from palate.metrics.selection.clusters import Clusters
+from palate.metrics.two_way import Owners, added
 
 Bounds = tuple[float, float]
 UNBOUNDED_BY = 1e3
@@ -38,8 +39,8 @@ class BestOfPoint:
     oracle: Estimate
     """Gold value of the best of k by gold itself; no p."""
     gain: Estimate
-    """``best`` minus the mean sample, paired; p by sign flips of the users' sums, or where users
-    share questions by the t of the interval."""
+    """``best`` minus the mean sample, paired; p by sign flips of the users' sums, or where rows of
+    two users depend on each other by the t of the interval."""
     headroom: Estimate
     """Share of the oracle's gain that the scorer's is, ``Σ_q (E_k - E_1) / Σ_q (O_k - E_1)``;
     None where the oracle gains nothing, as at k = 1."""
@@ -74,6 +75,7 @@ def best_of_curve(
     ks: Sequence[int],
     *,
     questions: Ids | None = None,
+    mirrors: Sequence[int] | IntArray | None = None,
     bounds: Bounds | None = UNIT,
     seed: int = 0,
 ) -> BestOfCurve:
@@ -86,13 +88,16 @@ def best_of_curve(
         ks: sizes, each in 1 … N.
         questions: what each row asks: rows of one question, and so maybe of one set of samples,
             are not independent even where their users differ. None where no two users share one.
+        mirrors: where gold is a contrast, the number of each row's mirrored row; figures are then
+            over couples, each the mean of its two rows, and ``n`` of an estimate counts couples.
         bounds: range of the gold values, to which intervals are clipped; None for a scale
             without ends, as a reward model's.
         seed: of the sign flips.
 
     Raises:
         UsageError: for a k that is not in 1 … N.
-        ValueError: for unequal shapes, an infinite value or one out of bounds.
+        ValueError: for unequal shapes, an infinite value or one out of bounds, or mirrors that are
+            not each other's.
 
     Example:
         >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
@@ -106,13 +111,13 @@ def best_of_curve(
     wanted = sorted(set(sizes(ks, s.shape[1])))
     lo, hi = gold_range(g, bounds)
     counts = usable(s, g)
-    kept = counts >= wanted[-1]
     own = np.where(np.isnan(s), np.nan, g)
-    of_kept = Clusters.of(users, questions, kept)
+    of_kept = Clusters.of(users, questions, counts >= wanted[-1], mirrors)
     best, oracle, worst, one = (
-        best_of(by[kept], own[kept], wanted_or_one)
+        of_kept.of_units(best_of(by, own, wanted_or_one))
         for by, wanted_or_one in ((s, wanted), (own, wanted), (-own, wanted), (s, [1]))
     )
+    kept = of_kept.kept
     least = int(counts[kept].min()) if kept.any() else 0
     points = []
     for i, k in enumerate(wanted):
@@ -163,8 +168,11 @@ def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
     if not values.size:
         return nothing()
     lo, hi = bounds
-    # No value is a hypothesis here: one that the mean does not have gives no point interval.
+    # No value is a hypothesis here: one that the mean does not have gives no point interval. But
+    # of couples the middle is one, that of a scorer which is blind to the user.
     null = lo if float(values.mean()) > lo + ROUNDING * (hi - lo) else hi
+    if clusters.couples:
+        null = (lo + hi) / 2
     estimate = clusters.mean(np.clip(values, lo, hi), null, bounds)
     return replace(estimate, p=None)
 
@@ -172,38 +180,39 @@ def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
 def moved_by(values: FloatArray, clusters: Clusters, width: float, seed: int) -> Estimate:
     """Mean of differences in [-width, width]; p by sign flips of the users' sums.
 
-    Where users share questions their sums are not independent, and p is that of the interval's t.
+    Where users share questions, or units are couples, these sums are not independent, and p is that
+    of the interval's t.
     """
     # What rounding leaves of equal values is no difference, and must not be tested as one.
     values = np.where(np.abs(values) <= ROUNDING * width, 0.0, np.clip(values, -width, width))
     estimate = clusters.mean(values, 0.0, (-width, width))
-    if clusters.questions is not None:
+    if not clusters.by_user_alone:
         return estimate
-    return replace(estimate, p=sign_flip_test(values, clusters.users, seed=seed))
+    return replace(estimate, p=sign_flip_test(values, clusters.owners[0], seed=seed))
 
 
 def _headroom(
     gained: FloatArray, room: FloatArray, depth: FloatArray, clusters: Clusters
 ) -> Estimate:
-    """Ratio of sums by the jackknife; a cluster's weight is its share of the room.
+    """Ratio of sums by the jackknife; an owner's weight is its share of the room.
 
     It cannot be over 1, nor under what picking the worst would get.
     """
-    n, units = gained.size, np.unique(clusters.users).size
+    n, units = gained.size, clusters.n_users
     total = float(room.sum())
     if not total > ROUNDING * max(1.0, float(np.abs(room).max(initial=0.0))):
         return Estimate(None, None, None, n, units)
     value = float(gained.sum()) / total
 
-    def variance(codes: IntArray) -> float | None:
-        tops, left = sums(codes, gained, 0), total - sums(codes, room, 0)
+    def moves(owners: Owners) -> FloatArray | None:
+        tops, left = added(owners, gained), total - added(owners, room)
         if left.size < 2 or not bool(np.all(left > ROUNDING * total)):
             return None
-        moved = (gained.sum() - tops) / left - value
-        return (left.size - 1) / left.size * float(moved @ moved)
+        moved: FloatArray = (gained.sum() - tops) / left - value
+        return moved
 
     constant = bool(np.abs(gained - value * room).max() <= ROUNDING * total)
-    spread = clusters.spread(room, variance, constant=constant)
+    spread = clusters.spread(room, moves, constant=constant)
     lowest = min(0.0, float(depth.sum()) / total)
     value = min(1.0, max(lowest, value))
     return interval(value, spread, n=n, n_units=units, null=0.0, bounds=(lowest, 1.0))

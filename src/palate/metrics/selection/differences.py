@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palate.metrics.arrays import Ids, same_length
+from palate.metrics.arrays import Ids, IntArray, same_length
 from palate.metrics.estimates import UNIT, Estimate
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.clusters import Clusters
@@ -33,6 +33,7 @@ def best_of_differences(
     ks: Sequence[int],
     *,
     questions: Ids | None = None,
+    mirrors: Sequence[int] | IntArray | None = None,
     bounds: Bounds | None = UNIT,
     seed: int = 0,
 ) -> tuple[BestOfDifference, ...]:
@@ -48,6 +49,7 @@ def best_of_differences(
         users: the user of each question.
         ks: sizes, each in 1 … N.
         questions: what each row asks, as in `best_of_curve`.
+        mirrors: of each row, where gold is a contrast, as there.
         bounds: range of the gold values, or None.
         seed: of the sign flips.
 
@@ -68,10 +70,9 @@ def best_of_differences(
     lo, hi = gold_range(g, bounds)
     g = np.where(np.isnan(a + b), np.nan, g)
     counts = usable(a, g)
-    kept = counts >= wanted[-1]
-    least = int(counts[kept].min()) if kept.any() else 0
-    moved = best_of(a[kept], g[kept], wanted) - best_of(b[kept], g[kept], wanted)
-    of_kept = Clusters.of(users, questions, kept)
+    of_kept = Clusters.of(users, questions, counts >= wanted[-1], mirrors)
+    least = int(counts[of_kept.kept].min()) if of_kept.kept.any() else 0
+    moved = of_kept.of_units(best_of(a, g, wanted) - best_of(b, g, wanted))
     return tuple(
         BestOfDifference(k, 2 * k <= least, moved_by(moved[:, i], of_kept, hi - lo, seed))
         for i, k in enumerate(wanted)

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from palate.errors import UsageError
-from palate.metrics.arrays import FloatArray, Ids, same_length
+from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
 from palate.metrics.estimates import Estimate
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound
@@ -65,6 +65,7 @@ def over_optimisation(
     ks: Sequence[int] | None = None,
     *,
     questions: Ids | None = None,
+    mirrors: Sequence[int] | IntArray | None = None,
 ) -> OverOptimisation:
     """Fit R(d) = d(α - βd) to the gains of best-of-k over one sample.
 
@@ -75,11 +76,12 @@ def over_optimisation(
         ks: sizes to fit on, weighted equally; k = 1 says nothing and is passed over. By default
             up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part of the curve.
         questions: what each row asks, as in `best_of_curve`.
+        mirrors: of each row, where gold is a contrast, as there.
 
     Raises:
         UsageError: for a k that is not in 1 … N, fewer than two ks above 1, or no question with
             max(ks) usable samples.
-        ValueError: for unequal shapes or an infinite value.
+        ValueError: for unequal shapes, an infinite value, or mirrors that are not each other's.
 
     Example:
         >>> import numpy as np
@@ -93,15 +95,14 @@ def over_optimisation(
     wanted = _default_ks(s.shape[1]) if ks is None else sorted(set(sizes(ks, s.shape[1])) - {1})
     if len(wanted) < 2:
         raise UsageError("two parameters need at least two sizes above 1 (N of 6 or more)")
-    kept = usable(s, g) >= wanted[-1]
-    if not kept.any():
+    clusters = Clusters.of(users, questions, usable(s, g) >= wanted[-1], mirrors)
+    if not clusters.kept.any():
         raise UsageError(f"no question has {wanted[-1]} samples with a score and a gold value")
-    values = best_of(s[kept], g[kept], [1, *wanted])
+    values = clusters.of_units(best_of(s, g, [1, *wanted]))
     gains = values[:, 1:] - values[:, :1]
     d = np.sqrt([kl_bound(k) for k in wanted])
     design = np.stack([d, -(d**2)], axis=1)
     by_question = gains @ np.linalg.pinv(design).T
-    clusters = Clusters.of(users, questions, kept)
     alpha, beta = by_question.mean(axis=0).tolist()
     rest = gains.mean(axis=0) - design @ np.array([alpha, beta])
     bends = _estimate(by_question[:, 1], clusters)
@@ -116,7 +117,7 @@ def over_optimisation(
         peak_d=peak_d,
         peak_k=None if peak_d is None else k_of(peak_d),
         peak_gain=None if peak_d is None else peak_d * (alpha - beta * peak_d),
-        n_left_out=int((~kept).sum()),
+        n_left_out=int((~clusters.kept).sum()),
     )
 
 
