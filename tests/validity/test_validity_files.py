@@ -20,7 +20,7 @@ def test_files_on_the_same_answers_are_joined(planted, tmp_path):
         parts[-1].write_text(json.dumps({**said, "downstream": some}))
     whole = validity(runs, read_downstream(file))
     both = [one for part in parts for one in read_downstream(part)]
-    assert validity(runs, both).foretellings == whole.foretellings
+    assert validity(runs, both).coefficients == whole.coefficients
     with pytest.raises(ComparisonError, match="hazy0 under none has two downstream results"):
         validity(runs, [*both, *read_downstream(parts[0])])
     with pytest.raises(ComparisonError, match="rest on different answers"):

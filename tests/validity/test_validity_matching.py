@@ -36,7 +36,7 @@ def test_users_are_the_same_whatever_their_benchmark_is_called(planted):
         validity(runs, [replace(below, benchmark=name)], metrics=["accuracy"])
         for name in ("planted", "planted, a part of it")
     )
-    assert named.foretellings[0].agreements == elsewhere.foretellings[0].agreements
+    assert named.coefficients[0].agreements == elsewhere.coefficients[0].agreements
 
 
 def test_two_benchmarks_and_fewer_users_below_are_compared(planted):
@@ -44,11 +44,11 @@ def test_two_benchmarks_and_fewer_users_below_are_compared(planted):
     (below,) = read_downstream(file)
     other = [Run(r.summary.model_copy(update={"benchmark": "elsewhere"}), r.verdicts) for r in runs]
     fewer = without_rows(below, {"u0", "u1"})
-    (rival,) = validity([*runs, *other], [fewer], metrics=["accuracy"]).rivals
-    assert rival.between == 1
-    assert rival.differences[0].value == 0
-    assert rival.needed is None
-    assert rival.p_holm == 1
+    (difference,) = validity([*runs, *other], [fewer], metrics=["accuracy"]).differences
+    assert difference.between == 1
+    assert difference.differences[0].value == 0
+    assert difference.needed is None
+    assert difference.p_holm == 1
 
 
 def test_other_questions_under_the_same_ids_are_refused(planted):
@@ -76,7 +76,7 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
     pairs, _ = world(40)
     half = evaluate(Silent("hazy2", 0.0), pairs, name="hazy2", root=None)
     found = validity([*runs[:2], half], read_downstream(file), metrics=["accuracy"])
-    (one,) = found.foretellings
+    (one,) = found.coefficients
     kept = ~np.isnan(half.verdicts.values)
     assert (one.units, one.of) == (int(kept.sum()), 40)
     assert 0 < one.units < 40

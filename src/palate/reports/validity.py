@@ -13,8 +13,8 @@ from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
-from palate.validity import Foretelling, Rival, Validity
-from palate.validity.foretelling import FEW
+from palate.validity import Coefficients, Difference, Validity
+from palate.validity.coefficients import FEW
 
 NAMES = {"kendall": "Kendall τ-b", "spearman": "Spearman ρ", "weighted": "weighted τ",
          "rbo": "RBO", "ndcg": "NDCG"}  # fmt: skip
@@ -34,8 +34,8 @@ RIVAL_NOTE = (
 def validity_tables(found: Validity) -> list[Table]:
     """Return a table per measure of quality, one of differences, and what so few can show."""
     tables = []
-    for what in dict.fromkeys(_what(one) for one in found.foretellings):
-        some = [one for one in found.foretellings if _what(one) == what]
+    for what in dict.fromkeys(_what(one) for one in found.coefficients):
+        some = [one for one in found.coefficients if _what(one) == what]
         rows = [_row(one, at) for one in some for at in range(len(one.agreements))]
         ends = {5 * (at + 1) - 1 for at in range(len(some) - 1)}
         notes = [
@@ -56,17 +56,17 @@ def validity_tables(found: Validity) -> list[Table]:
                    "p (Holm)", "at random"]  # fmt: skip
         notes += _left_out(found)
         tables.append(Table(f"foretelling {what}", columns, rows, notes, 3, frozenset(ends)))
-        own = [rival for rival in found.rivals if _below(rival) == _below(some[0])]
+        own = [one for one in found.differences if _below(one) == _below(some[0])]
         if own:
-            tables.append(_rivals(what, own))
+            tables.append(_differences(what, own))
     return tables
 
 
-def _below(one: Foretelling | Rival) -> tuple[str, str, str, int]:
+def _below(one: Coefficients | Difference) -> tuple[str, str, str, int]:
     return one.policy, one.below, one.quality, one.k
 
 
-def _held(some: Sequence[Foretelling]) -> list[str]:
+def _held(some: Sequence[Coefficients]) -> list[str]:
     said = []
     for one in some:
         if one.units < one.of:
@@ -92,7 +92,7 @@ def _left_out(found: Validity) -> list[str]:
     return said
 
 
-def _what(one: Foretelling) -> str:
+def _what(one: Coefficients) -> str:
     named = f"{one.quality} (a surrogate)" if one.surrogate else one.quality
     return f"best of {one.k} of {one.n_samples} by {one.policy} on {one.below}, {named}"
 
@@ -114,11 +114,11 @@ def validity_json(found: Validity) -> dict[str, Any]:
                 "agreements": [asdict(agreement) for agreement in one.agreements],
                 "resolution": asdict(one.resolution),
             }
-            for one in found.foretellings
+            for one in found.coefficients
         ],
         "differences": [
             {**vars(one), "differences": [asdict(own) for own in one.differences]}
-            for one in found.rivals
+            for one in found.differences
         ],
         "too_few": list(found.too_few),
         "only_above": [list(one) for one in found.only_above],
@@ -135,7 +135,7 @@ def plot_validity(found: Validity, file: Path) -> None:
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    some = found.foretellings
+    some = found.coefficients
     several = len({(one.policy, one.below) for one in some}) > 1
     figure, axes = panels(2, len(some), (4.4, 4.2))
     for at, one in enumerate(some):
@@ -144,7 +144,7 @@ def plot_validity(found: Validity, file: Path) -> None:
     save(figure, file)
 
 
-def _scatter(ax: Any, one: Foretelling, *, several: bool) -> None:
+def _scatter(ax: Any, one: Coefficients, *, several: bool) -> None:
     tau = one.agreements[0]
     ax.scatter(one.figures, one.downstream, s=22, color="C0", zorder=3)
     for name, x, y in zip(_labels(one), one.figures, one.downstream, strict=True):
@@ -157,7 +157,7 @@ def _scatter(ax: Any, one: Foretelling, *, several: bool) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _slopes(ax: Any, one: Foretelling) -> None:
+def _slopes(ax: Any, one: Coefficients) -> None:
     left, right = rankdata(one.figures), rankdata(one.downstream)
     for name, a, b in zip(_labels(one), left, right, strict=True):
         ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
@@ -169,7 +169,7 @@ def _slopes(ax: Any, one: Foretelling) -> None:
     ax.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _labels(one: Foretelling) -> list[str]:
+def _labels(one: Coefficients) -> list[str]:
     names = short_names([scorer for scorer, _ in one.contestants])
     several = len({context for _, context in one.contestants}) > 1
     return [
@@ -178,7 +178,7 @@ def _labels(one: Foretelling) -> list[str]:
     ]
 
 
-def _row(one: Foretelling, at: int) -> list[str]:
+def _row(one: Coefficients, at: int) -> list[str]:
     agreement = one.agreements[at]
     over, items, luck = agreement.over_scorers, agreement.over_items, agreement.chance
     return [
@@ -193,7 +193,7 @@ def _range(low: float | None, high: float | None) -> str:
     return NONE if low is None or high is None else f"[{plain(low)}, {plain(high)}]"
 
 
-def _warnings(some: Sequence[Foretelling]) -> list[str]:
+def _warnings(some: Sequence[Coefficients]) -> list[str]:
     said = []
     for n in dict.fromkeys(len(one.contestants) for one in some if len(one.contestants) < FEW):
         shown = next(one.resolution for one in some if len(one.contestants) == n)
@@ -211,9 +211,9 @@ def _warnings(some: Sequence[Foretelling]) -> list[str]:
     return said
 
 
-def _rivals(what: str, rivals: Sequence[Rival]) -> Table:
+def _differences(what: str, differences: Sequence[Difference]) -> Table:
     rows = []
-    for one in rivals:
+    for one in differences:
         tau = one.differences[0]
         rows.append(
             [

@@ -16,15 +16,15 @@ from palate.records import Scores, Traits
 from palate.reports.validity import plot_validity, validity_json, validity_tables
 from palate.runs import Run
 from palate.validity import benchmark_figures, read_downstream, validity
+from palate.validity.coefficients import _needed
 from palate.validity.downstream_file import Downstream
 from palate.validity.figures import same_as_none
-from palate.validity.foretelling import _needed
 
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
     runs, file = planted(20)
     found = validity(runs, read_downstream(file), metrics=["accuracy"])
-    (one,) = found.foretellings
+    (one,) = found.coefficients
     tau, *_ = one.agreements
     assert one.k == 4
     assert tau.n == 20
@@ -156,7 +156,7 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
         questions=np.array([pair.question for pair in pairs.pairs]),
     )  # fmt: skip
     found = validity(runs, [below])
-    by = {one.metric: one for one in found.foretellings}
+    by = {one.metric: one for one in found.coefficients}
     assert found.blind == ("named0",)
     assert len(by["mirrored accuracy"].contestants) == 5
     for metric in ("gain", "identity gain"):
@@ -167,7 +167,7 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
     assert len(found.only_above) == 2
     # Where its picks under `none` are not known, it stays under the name that is.
     del values["named0", "none"]
-    (one,) = validity(runs, [below], metrics=["gain"]).foretellings
+    (one,) = validity(runs, [below], metrics=["gain"]).coefficients
     assert one.contestants[0] == ("named0", runs[1].summary.context)
 
 
@@ -178,8 +178,8 @@ def test_two_figures_are_compared_on_the_same_scorers(planted):
         for run, turned in zip(runs, runs[::-1], strict=True)
     ]
     found = validity([*runs, *other], read_downstream(file), metrics=["accuracy"])
-    (rival,) = found.rivals
-    tau = rival.differences[0]
+    (difference,) = found.differences
+    tau = difference.differences[0]
     assert tau.first > 0.8
     assert tau.second < -0.8
     assert tau.p < 0.05

@@ -1,4 +1,4 @@
-"""validity(runs, downstream) → how well each benchmark figure ranks what users get."""
+"""validity(runs, downstream) → validity coefficients: how a benchmark ranks what users get."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ USUAL = Statistics()
 
 
 @dataclass(frozen=True)
-class Foretelling:
-    """One figure of a benchmark against one measure of quality, over contestants with both."""
+class Coefficients:
+    """Validity coefficients: rank agreement of one benchmark figure with one measure of quality."""
 
     benchmark: str
     metric: str
@@ -65,6 +65,7 @@ class Foretelling:
     k: int
     n_samples: int
     contestants: tuple[Contestant, ...]
+    """Those with both."""
     figures: tuple[float, ...]
     downstream: tuple[float, ...]
     units: int
@@ -81,8 +82,8 @@ class Foretelling:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Two figures that should foretell the same quality, over the contestants that have both."""
+class Difference:
+    """Coefficients of two figures for the same quality, over the contestants that have both."""
 
     first: tuple[str, str]
     """Benchmark and metric."""
@@ -105,8 +106,8 @@ class Rival:
 class Validity(NamedTuple):
     """Everything `palate validity` prints."""
 
-    foretellings: tuple[Foretelling, ...]
-    rivals: tuple[Rival, ...]
+    coefficients: tuple[Coefficients, ...]
+    differences: tuple[Difference, ...]
     too_few: tuple[str, ...]
     """Figures that fewer than three contestants have, and how many do."""
     only_above: tuple[Contestant, ...]
@@ -145,8 +146,8 @@ def validity(
     for below in downstream:
         refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
     sides = sides_of(by_benchmark, metrics)
-    found: list[Foretelling] = []
-    rivals: list[Rival] = []
+    found: list[Coefficients] = []
+    differences: list[Difference] = []
     few: list[str] = []
     for below in downstream:
         matches = [one for side in sides if (one := match(side, below)) is not None]
@@ -156,8 +157,8 @@ def validity(
             for one in matches
             if len(one.contestants) < LEAST
         ]
-        found += _foretold(able, how)
-        rivals += _rivals(able, how)
+        found += _all_coefficients(able, how)
+        differences += _differences(able, how)
     if not found:
         raise UsageError(
             f"validity: no figure has {LEAST} contestants with downstream results"
@@ -168,14 +169,15 @@ def validity(
     known = {one for results in downstream for one in results.values}
     twins = {twin for side in sides for twin in side.same}
     return Validity(
-        foretellings=tuple(found), rivals=tuple(rivals), too_few=tuple(dict.fromkeys(few)),
+        coefficients=tuple(found), differences=tuple(differences),
+        too_few=tuple(dict.fromkeys(few)),
         only_above=tuple(sorted(above - known - twins)), only_below=tuple(sorted(known - above)),
         blind=tuple(sorted({scorer for scorer, _ in twins & known})),
     )  # fmt: skip
 
 
-def _foretold(matches: Sequence[Match], how: Statistics) -> list[Foretelling]:
-    found = [_foretelling(one, how) for one in matches]
+def _all_coefficients(matches: Sequence[Match], how: Statistics) -> list[Coefficients]:
+    found = [_coefficients(one, how) for one in matches]
     corrected = [
         holm([one.agreements[at].chance.p for one in found])
         for at in range(len(found[0].agreements) if found else 0)
@@ -183,10 +185,10 @@ def _foretold(matches: Sequence[Match], how: Statistics) -> list[Foretelling]:
     return [replace(one, p_holm=tuple(own[k] for own in corrected)) for k, one in enumerate(found)]
 
 
-def _foretelling(one: Match, how: Statistics) -> Foretelling:
+def _coefficients(one: Match, how: Statistics) -> Coefficients:
     x, y = _columns(one, one.contestants)
     below, (noise,) = one.below, replicates([one], one.contestants)
-    return Foretelling(
+    return Coefficients(
         benchmark=one.benchmark, metric=one.metric, policy=below.policy, below=below.benchmark,
         quality=below.quality, surrogate=below.surrogate, k=below.k, n_samples=below.n,
         contestants=tuple(one.contestants), figures=tuple(x), downstream=tuple(y),
@@ -198,17 +200,17 @@ def _foretelling(one: Match, how: Statistics) -> Foretelling:
     )  # fmt: skip
 
 
-def _rivals(matches: Sequence[Match], how: Statistics) -> list[Rival]:
+def _differences(matches: Sequence[Match], how: Statistics) -> list[Difference]:
     found = [
-        rival
+        difference
         for first, second in combinations(matches, 2)
-        if (rival := _rival(first, second, how)) is not None
+        if (difference := _difference(first, second, how)) is not None
     ]
     corrected = holm([one.differences[0].p for one in found])
     return [replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)]
 
 
-def _rival(first: Match, second: Match, how: Statistics) -> Rival | None:
+def _difference(first: Match, second: Match, how: Statistics) -> Difference | None:
     common = [one for one in first.contestants if one in second.held.figures]
     if len(common) < LEAST:
         return None
@@ -220,7 +222,7 @@ def _rival(first: Match, second: Match, how: Statistics) -> Rival | None:
     )  # fmt: skip
     between = float(statistics()[0](np.array([ours]), np.array([theirs]))[0])
     below = first.below
-    return Rival(
+    return Difference(
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
         policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
         n=len(common), differences=found, p_holm=None,
