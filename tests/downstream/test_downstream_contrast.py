@@ -9,10 +9,10 @@ import pytest
 
 from palate.benchmarks import load_benchmark
 from palate.downstream import best_of_n, contrast_samples
-from palate.downstream.policies import Sample
 from palate.downstream.quality import Rated
-from palate.downstream.rating import rate_samples
-from palate.downstream.samples import Samples
+from palate.downstream.quality.rating import rate_samples
+from palate.downstream.sampling.policies import Sample
+from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
 from palate.records import Scores, Traits
 from palate.scorers import build_scorer
@@ -91,7 +91,7 @@ def test_a_blind_scorer_is_at_one_half_however_good_its_picks_are(tasting, monke
         pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
     )
     monkeypatch.setattr(
-        "palate.downstream.scoring.build_scorer",
+        "palate.downstream.scores.scoring.build_scorer",
         lambda text, how: Knowing() if text == "knowing" else build_scorer(text, how),
     )
     found = best_of_n(

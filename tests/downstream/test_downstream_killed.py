@@ -13,10 +13,10 @@ import pytest
 
 from palate.benchmarks import PairSet
 from palate.downstream import policies
-from palate.downstream.drawing import draw_samples
-from palate.downstream.policies import Sample, build_policy
-from palate.downstream.samples import Samples
-from palate.downstream.scoring import score_samples
+from palate.downstream.sampling.drawing import draw_samples
+from palate.downstream.sampling.policies import Sample, build_policy
+from palate.downstream.sampling.samples import Samples
+from palate.downstream.scores.scoring import score_samples
 from palate.evaluation import Options
 from palate.execution.plan import WORKS_PER_BATCH
 from palate.records import PreferencePair, Settings

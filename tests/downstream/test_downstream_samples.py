@@ -10,9 +10,9 @@ import pytest
 from endpoints import Loopback
 from palate.benchmarks import PairSet, load_benchmark
 from palate.contexts import build_context
-from palate.downstream.drawing import draw_samples, shown_to_policy
-from palate.downstream.policies import Sample, Wanted, build_policy
-from palate.downstream.samples import Samples, load_samples
+from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
+from palate.downstream.sampling.policies import Sample, Wanted, build_policy
+from palate.downstream.sampling.samples import Samples, load_samples
 from palate.errors import DataError, EndpointError, ModelError, SpecError, UsageError
 from palate.records import Message, PreferencePair, Settings
 

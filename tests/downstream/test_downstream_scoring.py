@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
-from palate.downstream.policies import Sample
-from palate.downstream.samples import Samples
-from palate.downstream.scoring import score_samples
-from palate.downstream.slates import SampledRows
+from palate.downstream.sampling.policies import Sample
+from palate.downstream.sampling.samples import Samples
+from palate.downstream.scores.scoring import score_samples
+from palate.downstream.scores.slates import SampledRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import Options
 from palate.records import (
@@ -70,7 +70,9 @@ class Longer:
 def made(monkeypatch):
     scorer, judge = Lengths(), Longer()
     kinds = {"lengths": scorer, "longer": judge}
-    monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: kinds[text])
+    monkeypatch.setattr(
+        "palate.downstream.scores.scoring.build_scorer", lambda text, _: kinds[text]
+    )
     return scorer, judge
 
 
@@ -138,7 +140,7 @@ class Unread:
 )
 def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, unread, kept):
     judge = Unread(*unread)
-    monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: judge)
+    monkeypatch.setattr("palate.downstream.scores.scoring.build_scorer", lambda text, _: judge)
     texts = ("a", "bb", "cccc", "dddddd", "e" * 12)
     found = score_samples("unread", of((*texts, "")), rows(1), root=None)
     there = [text[0] in kept for text in texts]
@@ -172,7 +174,7 @@ class Down(Lengths):
 
 
 def test_an_outage_is_an_error_and_no_thinner_table(monkeypatch):
-    monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: Down())
+    monkeypatch.setattr("palate.downstream.scores.scoring.build_scorer", lambda text, _: Down())
     with pytest.raises(EndpointError, match=r"answers were not scored .* run the same command"):
         score_samples("down", of(("a", "b"), ("c", "d")), rows(), root=None)
 

@@ -19,7 +19,9 @@ def planted(tmp_path, monkeypatch):
 
     def make(n: int, n_rows: int = 240, seed: int = 0):
         kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
-        monkeypatch.setattr("palate.downstream.scoring.build_scorer", lambda text, _: kinds[text])
+        monkeypatch.setattr(
+            "palate.downstream.scores.scoring.build_scorer", lambda text, _: kinds[text]
+        )
         pairs, samples = world(n_rows, seed)
         runs = [evaluate(one, pairs, name=name, root=None) for name, one in kinds.items()]
         found = best_of_n(pairs, samples, list(kinds), qualities=[True_()], root=None)

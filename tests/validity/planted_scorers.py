@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from palate.benchmarks import PairSet
-from palate.downstream.policies import Sample
 from palate.downstream.quality import Rated
-from palate.downstream.samples import Samples
+from palate.downstream.sampling.policies import Sample
+from palate.downstream.sampling.samples import Samples
 from palate.records import PreferencePair, Scores, Traits
 from palate.seeding import rng
 

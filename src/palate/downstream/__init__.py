@@ -1,12 +1,25 @@
 """What benchmarks are to foretell: answers picked among many, and how good they are."""
 
 from palate.downstream.best_of_n import BestOf, Picked, best_of_n, check_sizes, sizes_up_to
-from palate.downstream.contrast import check_mirrored, contrast_samples
-from palate.downstream.drawing import draw_samples, shown_to_policy
-from palate.downstream.policies import Policy, Sample, build_policy
-from palate.downstream.quality import Answered, Quality, Rated, build_quality
-from palate.downstream.samples import Samples, check_number, load_samples
-from palate.downstream.scoring import SampleScores, plan_cells, score_samples
+from palate.downstream.quality import (
+    Answered,
+    Quality,
+    Rated,
+    build_quality,
+    check_mirrored,
+    contrast_samples,
+)
+from palate.downstream.sampling import (
+    Policy,
+    Sample,
+    Samples,
+    build_policy,
+    check_number,
+    draw_samples,
+    load_samples,
+    shown_to_policy,
+)
+from palate.downstream.scores import SampleScores, plan_cells, score_samples
 
 __all__ = [
     "Answered",

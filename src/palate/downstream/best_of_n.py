@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import PairSet
-from palate.downstream.contrast import check_mirrored, contrast_samples
-from palate.downstream.quality.protocol import Quality
-from palate.downstream.rating import SampleQuality, rate_samples
-from palate.downstream.samples import Samples
-from palate.downstream.scoring import SampleScores, plan_cells, score_samples
+from palate.downstream.quality import (
+    Quality,
+    SampleQuality,
+    check_mirrored,
+    contrast_samples,
+    rate_samples,
+)
+from palate.downstream.sampling import Samples
+from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
 from palate.evaluation import Options, Progress
 from palate.metrics.selection import (

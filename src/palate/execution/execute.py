@@ -59,6 +59,7 @@ class Pass:
             unit = self._pending[came.unit]
             work = unit.works[came.position]
             lines = list(lines_of(self.plan, self.source, work, came.result))
+            self.advance(len(lines))  # though a unit may be kept only when it is whole
             unit.missing -= 1
             if not unit.missing:
                 del self._pending[came.unit]
@@ -125,7 +126,6 @@ class Pass:
         for row, line in lines:
             self._put(row, line)
         self._write([line for _, line in lines])
-        self.advance(len(lines))
 
     def _put(self, row: int, line: Line) -> None:
         self.results.put(

@@ -19,6 +19,8 @@ from palate.specs import Reference, Spec
 EXAMPLE = "personal:./models/lore"
 AT_ONCE = 2048
 """Slates whose vectors are in memory together."""
+READ_AT_ONCE = 128
+"""Responses that a language model reads before their scores are told."""
 
 
 class Personal:
@@ -94,8 +96,11 @@ class Personal:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield scores; a user without a state of their own has the prior's."""
-        for first in range(0, len(slates), AT_ONCE):
-            some = list(enumerate(slates[first : first + AT_ONCE], first))
+        step = AT_ONCE
+        if not self.features.exact and slates:
+            step = max(1, READ_AT_ONCE // max(len(slate.candidates) for slate in slates))
+        for first in range(0, len(slates), step):
+            some = list(enumerate(slates[first : first + step], first))
             sizes = {len(slate.candidates) for _, slate in some}
             for size in sorted(sizes):
                 yield from self._of_size([it for it in some if len(it[1].candidates) == size], size)

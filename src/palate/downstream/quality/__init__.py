@@ -1,6 +1,18 @@
 """How good a response is to the one who asked: measures that read the row's gold."""
 
 from palate.downstream.quality.build import build_quality
+from palate.downstream.quality.contrast import check_mirrored, contrast_samples
 from palate.downstream.quality.protocol import Answered, Need, Quality, Rated
+from palate.downstream.quality.rating import SampleQuality, rate_samples
 
-__all__ = ["Answered", "Need", "Quality", "Rated", "build_quality"]
+__all__ = [
+    "Answered",
+    "Need",
+    "Quality",
+    "Rated",
+    "SampleQuality",
+    "build_quality",
+    "check_mirrored",
+    "contrast_samples",
+    "rate_samples",
+]

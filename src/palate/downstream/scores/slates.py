@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from palate.downstream.samples import Samples
+from palate.downstream.sampling.samples import Samples
 from palate.evaluation.rows import Rows
 from palate.records import Slate, Term, read_by
 

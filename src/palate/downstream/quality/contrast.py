@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from palate.benchmarks import PairSet
 from palate.downstream.quality.protocol import Quality
-from palate.downstream.rating import SampleQuality, rate_samples
-from palate.downstream.samples import Samples
+from palate.downstream.quality.rating import SampleQuality, rate_samples
+from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
 from palate.evaluation import Progress
 

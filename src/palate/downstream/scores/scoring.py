@@ -12,9 +12,9 @@ from pathlib import Path
 
 from palate.benchmarks import PairSet
 from palate.contexts import build_context
-from palate.downstream.gathering import Doubles, gather
-from palate.downstream.samples import Samples
-from palate.downstream.slates import SampledRows
+from palate.downstream.sampling.samples import Samples
+from palate.downstream.scores.gathering import Doubles, gather
+from palate.downstream.scores.slates import SampledRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
     Computation,

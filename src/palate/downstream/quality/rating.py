@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import PairSet
 from palate.downstream.quality.protocol import Answered, Quality, Rated
-from palate.downstream.samples import Samples
+from palate.downstream.sampling.samples import Samples
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError
 from palate.evaluation import Progress

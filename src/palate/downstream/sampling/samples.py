@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import PairSet
-from palate.downstream.policies import Sample
+from palate.downstream.sampling.policies import Sample
 from palate.errors import DataError, ResourceError, UsageError
 from palate.seeding import canonical_json, digest
 

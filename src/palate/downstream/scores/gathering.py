@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream.samples import Samples
-from palate.downstream.slates import SampledRows
+from palate.downstream.sampling.samples import Samples
+from palate.downstream.scores.slates import SampledRows
 from palate.evaluation import Computation
 from palate.execution import Results
 from palate.records import Judge, Scores

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from palate.benchmarks import PairSet
-from palate.downstream.policies import Failed, Policy, Sample, Wanted
-from palate.downstream.samples import Samples, check_number
+from palate.downstream.sampling.policies import Failed, Policy, Sample, Wanted
+from palate.downstream.sampling.samples import Samples, check_number
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, make_rows
