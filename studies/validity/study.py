@@ -53,7 +53,7 @@ CONTEXTS = {
 }
 """By benchmark; answers are picked under the first two, a stranger's profile is for gains."""
 QUALITIES = {
-    "tasting": (f"coverage:{MINILM}", f"rubric-judge:{SMOLLM}?verdict=logits"),
+    "tasting": (f"coverage:{MINILM}",),
     "author": ("overlap:rouge-1", "overlap:chrf", f"overlap:bertscore?model={MINILM}"),
 }
 MAIN = {study: (first, f"contrast of {first}") for study, (first, *_) in QUALITIES.items()}

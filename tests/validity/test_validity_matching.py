@@ -65,6 +65,24 @@ def test_runs_of_other_rows_are_refused(planted):
         validity([*runs[:3], fewer[3]], read_downstream(file))
 
 
+def test_a_model_that_changed_between_the_commands_is_refused(planted):
+    runs, file = planted(4, n_rows=40)
+    (below,) = read_downstream(file)
+    name = ("hazy1", "none")
+    assert below.models[name] == runs[1].summary.models == ()
+
+    def with_model(run: Run, content: str) -> Run:
+        return Run(run.summary.model_copy(update={"models": (content,)}), run.verdicts)
+
+    known = replace(below, models={name: ("first",)})
+    again = [runs[0], with_model(runs[1], "first"), *runs[2:]]
+    assert validity(again, [known]).coefficients
+    assert validity(runs, [known]).coefficients, "an older run does not say what it was"
+    other = [runs[0], with_model(runs[1], "second"), *runs[2:]]
+    with pytest.raises(ComparisonError, match="hazy1 was another model when it ran on planted"):
+        validity(other, [known])
+
+
 def test_all_are_held_to_the_rows_that_all_scored(planted):
     runs, file = planted(3, n_rows=40)
 

@@ -44,6 +44,8 @@ class Picked:
     scorer: str
     context: str
     oracle: bool
+    models: tuple[str, ...]
+    """What the scores come from: content hashes of model folders, names of served models."""
     quality: str
     surrogate: bool
     mirrors: tuple[int, ...] | None
@@ -234,9 +236,9 @@ def _picked(
     by_row = np.full((len(values), len(ks)), np.nan)
     by_row[kept] = best_of(values[kept], gold[kept], ks)
     return Picked(
-        scorer=scored.scorer, context=scored.context, oracle=scored.oracle, quality=rated.quality,
-        surrogate=rated.surrogate, mirrors=rated.mirrors, curve=curve, bend=bend, p_holm=(),
-        by_row=by_row, reasons=scored.reasons, notes=scored.notes,
+        scorer=scored.scorer, context=scored.context, oracle=scored.oracle, models=scored.models,
+        quality=rated.quality, surrogate=rated.surrogate, mirrors=rated.mirrors, curve=curve,
+        bend=bend, p_holm=(), by_row=by_row, reasons=scored.reasons, notes=scored.notes,
     )  # fmt: skip
 
 

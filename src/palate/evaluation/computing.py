@@ -101,6 +101,12 @@ class Computation:
         """Of each term: what a manifest says of it."""
         return tuple(self.traits_of(term).details for term in self.terms)
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the numbers come from: content hashes of folders, names of served models."""
+        told = (details.get(key) for details in self.details for key in ("content", "model"))
+        return tuple(sorted({str(one) for one in told if one is not None}))
+
     def traits_of(self, term: Term) -> Traits:
         """Return what a term declares."""
         return traits_of(term.contestant, self.spec)

@@ -186,6 +186,7 @@ class _Job:
             user_scale=scale,
             oracle=self.context.oracle,
             protocol=self.traits.protocol,
+            models=self.work.models,
             undecided_rows=self.pairs.ties,
             bad_rows=len(self.pairs.bad_rows),
             parts_dropped=dropped,

@@ -228,6 +228,7 @@ def _entry(one: Picked) -> dict[str, Any]:
         point["gain"]["p_holm"] = one.p_holm[at]
     return {
         "scorer": one.scorer, "context": one.context, "oracle": one.oracle,
+        "models": list(one.models),
         "quality": one.quality, "surrogate": one.surrogate, "contrast": one.mirrors is not None,
         "curve": curve,
         "over_optimisation": None if one.bend is None else asdict(one.bend),

@@ -34,6 +34,8 @@ class Summary(Record):
     oracle: bool = False
     """True under a context that shows gold: an upper bound, not a contestant."""
     protocol: str = "palate"
+    models: tuple[str, ...] = ()
+    """What the numbers come from: content hashes of model folders, names of served models."""
     n_pairs: int
     n_users: int
     accuracy: Figure

@@ -28,6 +28,7 @@ from palate.validity.figures import METRICS, Contestant
 from palate.validity.matching import (
     Match,
     match,
+    refuse_other_models,
     refuse_other_questions,
     replicates,
     sides_of,
@@ -133,8 +134,8 @@ def validity(
 
     Raises:
         UsageError: for a metric that is not known, or where no figure has three contestants.
-        ComparisonError: for runs of other rows, one contestant twice, or downstream results that
-            bear a benchmark's name and are of other questions.
+        ComparisonError: for runs of other rows, one contestant twice, downstream results that bear
+            a benchmark's name and are of other questions, or that another model's picks gave.
     """
     unknown = [one for one in metrics if one not in METRICS]
     if unknown:
@@ -145,6 +146,7 @@ def validity(
     downstream = joined(downstream)
     for below in downstream:
         refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
+        refuse_other_models(runs, below)
     sides = sides_of(by_benchmark, metrics)
     found: list[Coefficients] = []
     differences: list[Difference] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,6 +40,8 @@ class Downstream:
     """Hash of each row's question: rows of one question share answers."""
     mirrors: NDArray[np.int64] | None = None
     """Of a contrast, the number of each row's mirrored row: its units are couples."""
+    models: Mapping[Contestant, tuple[str, ...]] = field(default_factory=dict)
+    """What each contestant's scores come from, where it is known."""
     complete: bool = True
     """No answer was left without score or quality."""
 
@@ -93,6 +95,7 @@ class _Entry(_Read):
     scorer: str
     context: str
     oracle: bool
+    models: list[str]
     quality: str
     surrogate: bool
     contrast: bool
@@ -164,7 +167,11 @@ def joined(found: Sequence[Downstream]) -> list[Downstream]:
                 f"validity: two files of {one.quality} on {one.benchmark} rest on different "
                 "answers, since some have no score; run best-of-n once with all scorers"
             )
-        by[key] = replace(first, values={**first.values, **one.values})
+        by[key] = replace(
+            first,
+            values={**first.values, **one.values},
+            models={**first.models, **one.models},
+        )
     return list(by.values())
 
 
@@ -184,7 +191,8 @@ def _measure(said: _Document, quality: str, k: int, path: Path) -> Downstream:
     return Downstream(
         benchmark=said.benchmark, policy=said.policy, samples=said.samples.content,
         quality=quality, surrogate=any(one.surrogate for one in entries), k=k, n=said.samples.n,
-        values=values, rows=dict(zip(said.rows, said.contents, strict=True)),
+        values=values, models={(one.scorer, one.context): tuple(one.models) for one in entries},
+        rows=dict(zip(said.rows, said.contents, strict=True)),
         users=np.array(said.users), questions=np.array(said.questions),
         mirrors=_mirrors(said, path) if any(one.contrast for one in entries) else None,
         complete=not said.unrated.get(quality) and not any(one.unscored for one in entries),

@@ -87,6 +87,19 @@ def refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
             )
 
 
+def refuse_other_models(runs: Sequence[Run], below: Downstream) -> None:
+    """Raise `ComparisonError` where a name stands for one model above and for another below."""
+    for run in runs:
+        contestant = run.summary.scorer, run.summary.context
+        picked = below.models.get(contestant, ())
+        if picked and run.summary.models and set(picked) != set(run.summary.models):
+            raise ComparisonError(
+                f"validity: {run.summary.scorer} was another model when it ran on "
+                f"{run.summary.benchmark} than when it picked (its folder has changed since); run "
+                "both again"
+            )
+
+
 def replicates(matches: Sequence[Match], common: Sequence[Contestant]) -> list[Replicates]:
     """Return, for each match, both figures of these contestants without one user at a time.
 

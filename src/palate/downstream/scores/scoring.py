@@ -44,6 +44,8 @@ class SampleScores:
     scorer: str
     context: str
     oracle: bool
+    models: tuple[str, ...]
+    """What the numbers come from: content hashes of model folders, names of served models."""
     values: Doubles
     """rows × N; NaN where unscored. An empty answer is below all others of its row that have a
     score: nobody would hand it out."""
@@ -140,6 +142,7 @@ def score_samples(
     values, reasons = gather(work, sampled, samples, passes)
     notes = [note for one in (contestant, shown) for note in getattr(one, "notes", tuple)()]
     return SampleScores(
-        scorer=spec, context=shown.spec, oracle=shown.oracle, values=values, reasons=reasons,
+        scorer=spec, context=shown.spec, oracle=shown.oracle, models=work.models, values=values,
+        reasons=reasons,
         notes=(*traits.notes, *notes), folder=folder,
     )  # fmt: skip
