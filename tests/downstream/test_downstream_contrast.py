@@ -14,7 +14,7 @@ from palate.downstream.quality.rating import rate_samples
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
-from palate.records import Scores, Traits
+from palate.records import Scores, Traits, user_key
 from palate.scorers import build_scorer
 
 
@@ -115,3 +115,41 @@ def test_without_mirrors_there_is_no_contrast(tasting):
     alone = replace(pairs, pairs=pairs.pairs[:1], mirrored=False)
     with pytest.raises(UsageError, match="tasting: a contrast needs mirrored couples"):
         best_of_n(alone, samples, ["longest"], ["none"], [Alike()], contrast=True, root=None)
+
+
+def test_what_one_row_of_a_couple_lacks_is_taken_from_both(tasting, monkeypatch):
+    pairs, samples = tasting
+    pairs = replace(
+        pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
+    )
+
+    class Deaf:
+        """Leaves the first answer of every row of one user unscored."""
+
+        traits = Traits(fingerprint="deaf", exact=True, needs_user=True)
+
+        def score(self, slates):
+            for k, slate in enumerate(slates):
+                said = [float(len(text)) for text in slate.candidates]
+                deaf = slate.user == user_key(pairs.pairs[0].user_id)
+                yield (
+                    k,
+                    Scores(
+                        values=(None, *said[1:]) if deaf else tuple(said),
+                        reasons=("deaf", *(None for _ in said[1:])) if deaf else (),
+                    ),
+                )
+
+    monkeypatch.setattr(
+        "palate.downstream.scores.scoring.build_scorer",
+        lambda text, how: Deaf() if text == "deaf" else build_scorer(text, how),
+    )
+    scorers = ["longest", "deaf"]
+    place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
+    mirror = place[pairs.pairs[0].mirror_of]
+    found = best_of_n(pairs, samples, scorers, ["none"], [Alike()], contrast=True, root=None)
+    assert any(one.reasons for one in found.picked)
+    for one in found.picked:
+        if one.mirrors is not None:
+            assert one.curve.points[-1].best.value == pytest.approx(0.5, abs=1e-12)
+            assert (np.isnan(one.by_row[0]) == np.isnan(one.by_row[mirror])).all()

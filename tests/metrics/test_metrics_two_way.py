@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from palate.metrics import couple_mean, user_mean
-from palate.metrics.two_way import two_way_mean, two_way_variance
+from palate.metrics.two_way import moves_of_mean, owner_variance, two_way_mean, two_way_variance
 
 
 def by_leaving_out(x: np.ndarray, labels: np.ndarray) -> float:
@@ -74,22 +74,26 @@ def test_a_variance_that_is_missing_is_not_made_up() -> None:
     def moves(owners):
         return None if owners[0].max() == 0 else np.ones(3)
 
-    assert two_way_variance(moves, (users,), items) is None
+    assert two_way_variance(moves, (users,), items, np.ones(3)) is None
 
 
-def dyadic_by_hand(x: np.ndarray, a: list, b: list) -> float:
+def dyadic_by_hand(x: np.ndarray, a: list, b: list, *, floor: bool = True) -> float:
     """Leave out each user's couples, then each pair's."""
     sides = [{one, other} for one, other in zip(a, b, strict=True)]
     mean = x.mean()
 
-    def squares(left_out: list) -> float:
+    def squares(left_out: list, *, share: bool = False) -> float:
         kept = [np.array([not gone(side) for side in sides]) for gone in left_out]
-        return float(sum((x[k].mean() - mean) ** 2 for k in kept))
+        return float(sum(
+            ((x[k].mean() - mean) * (k.mean() if share else 1)) ** 2 for k in kept
+        ))  # fmt: skip
 
     everyone, pairs = sorted(set(a) | set(b)), {frozenset(side) for side in sides}
     by_user = squares([lambda side, u=u: u in side for u in everyone])
     by_pair = squares([lambda side, p=p: side == p for p in pairs])
-    return max(by_user - by_pair, by_pair)
+    if not floor:
+        return by_user - by_pair
+    return max(by_user - by_pair, squares([lambda side, p=p: side == p for p in pairs], share=True))
 
 
 def couples(seed: int, users: int, items: int, rows: int) -> tuple:
@@ -108,13 +112,22 @@ def test_variance_of_couples_by_leaving_out_users_pairs_and_items() -> None:
     within = [
         list(zip(side, i, strict=True)) for side in (a, b)
     ]  # a user of one item is not the same user of another
-    cells = dyadic_by_hand(x, *within)
+    cells = dyadic_by_hand(x, *within, floor=False)
     expected = by_user + by_leaving_out(x, np.array(i)) - cells
     assert expected > by_user
     assert found.se == pytest.approx(np.sqrt(expected))
     assert found.n_units == len(set(a) | set(b))
     counts = np.bincount(i)
     assert found.df == pytest.approx(counts.sum() ** 2 / (counts**2).sum() - 1)
+
+
+def test_a_mean_of_couples_has_couple_means_variance_whatever_its_sums() -> None:
+    # A ring: what users gain with one they lose with the other, so their sums cancel.
+    x, a, b = np.array([0.9, 0.1, 0.9, 0.1]), list("abcd"), list("bcda")
+    codes = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0])
+    found = owner_variance(moves_of_mean(x), codes, np.ones(4))
+    assert np.sqrt(found) == pytest.approx(couple_mean(x, a, b).se) == pytest.approx(0.2)
+    assert np.sqrt(found) == pytest.approx(np.sqrt(dyadic_by_hand(x, a, b)))
 
 
 def test_couples_without_shared_items_are_as_in_mirrored_accuracy() -> None:

@@ -45,6 +45,16 @@ def test_the_best_of_one_ranks_nobody(planted):
         read_downstream(file)
 
 
+def contrasted(document, mirror, gone=None):
+    """Say of a document's measure that it is a contrast, with these mirrors."""
+    document["mirrors"] = [document["rows"][mirror(k)] for k in range(len(document["rows"]))]
+    document["users"] = [f"u{k % 7}" for k in range(len(document["rows"]))]
+    for one in document["downstream"]:
+        one["contrast"] = True
+        if gone is not None:
+            one["by_row"][gone] = [None for _ in one["by_row"][gone]]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -58,6 +68,8 @@ def test_the_best_of_one_ranks_nobody(planted):
         (lambda d: d["downstream"][0]["by_row"][0].__setitem__(2, None), "of different rows"),
         (lambda d: d["downstream"].append(d["downstream"][0]), "hazy0 under none is there twice"),
         (lambda d: d["downstream"][0].update(contrast=True), "mirrors: not every row names a row"),
+        (lambda d: contrasted(d, lambda k: k), "names a row of another user that names it"),
+        (lambda d: contrasted(d, lambda k: k ^ 1, gone=0), "couples of which one row is left out"),
         (lambda d: d.update(schema=2), "schema: input should be 1"),
     ],
 )

@@ -79,6 +79,8 @@ def test_a_model_that_changed_between_the_commands_is_refused(planted):
     assert validity(again, [known]).coefficients
     assert validity(runs, [known]).coefficients, "an older run does not say what it was"
     other = [runs[0], with_model(runs[1], "second"), *runs[2:]]
+    both = validity([other[1], *again], [known])
+    assert both.coefficients == validity(again, [known]).coefficients, "the one that picked counts"
     with pytest.raises(ComparisonError, match="hazy1 was another model when it ran on planted"):
         validity(other, [known])
 
@@ -163,6 +165,28 @@ def test_contrasts_are_over_couples_and_a_blind_scorer_does_not_move():
         assert np.sqrt(plain / len(names) * (widened @ widened)) == pytest.approx(
             dyadic.se, rel=0.1
         )
+
+
+def test_users_whose_couples_cancel_leave_the_noise_unknown():
+    # A ring of four users: nobody's leaving moves the mean, though couples differ.
+    users = np.array(list("abbccdda"))
+    x = np.repeat([0.9, 0.1, 0.9, 0.1], 2)
+    names = [(name, "none") for name in ("up", "down", "flat")]
+    below = Downstream(
+        benchmark="b", policy="p", samples="s", quality="contrast of q", surrogate=False, k=4, n=8,
+        values=dict(zip(names, (x, 1 - x, np.full(8, 0.5)), strict=True)), rows={}, users=users,
+        questions=np.repeat(list("wxyz"), 2), mirrors=np.arange(8) ^ 1,
+    )  # fmt: skip
+    assert np.isnan(below.spread(names)).tolist() == [True, True, False]
+    units = {one: Units(own, (users,)) for one, own in below.values.items()}
+    matched = match(Side("above", "accuracy", units, {}), below)
+    (noise,) = replicates([matched], names)
+    assert noise.benchmark is noise.downstream is None
+    # One question holds all: its own noise is unknown, that of couples is not.
+    alone = replace(below, questions=np.repeat("w", 8), users=np.array(list("abcdefgh")))
+    apart = replace(alone, questions=below.questions)
+    assert alone.spread(names) == pytest.approx(apart.spread(names))
+    assert alone.spread(names)[0] < 1
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ def best_of_n(
     ]  # fmt: skip
     users = tuple(pair.user_id for pair in pairs.pairs)
     questions = tuple(digest("question", pair.question)[:16] for pair in pairs.pairs)
-    common = [_common(scored, rated) for rated in gold]
+    common = [_common(scored, rated, samples) for rated in gold]
     ks = wanted or _sizes(samples.n, common)
     found = [
         _picked(one, rated, shared, users, questions, ks, options.settings.seed)
@@ -186,19 +186,26 @@ def best_of_n(
     )  # fmt: skip
 
 
-def _common(scored: Sequence[SampleScores], rated: SampleQuality) -> NDArray[np.bool_]:
+def _common(
+    scored: Sequence[SampleScores], rated: SampleQuality, samples: Samples
+) -> NDArray[np.bool_]:
     """Return which samples every scorer scored and the measure rated (rows × N).
 
     All scorers of a table are held to the same samples, so that none gains by what it left
     unscored. One that scored nothing at all takes nothing from the others. Of a contrast the two
-    rows of a couple are held together too, so that what is blind stays at exactly ½.
+    rows of a couple that share their samples are held together too, so that what is blind stays at
+    exactly ½.
     """
     found = ~np.isnan(rated.values)
     for one in scored:
         there = ~np.isnan(one.values)
         if there.any():
             found &= there
-    return found if rated.mirrors is None else found & found[list(rated.mirrors)]
+    if rated.mirrors is None:
+        return found
+    ours = list(samples.of_row)
+    alike = np.array([own == ours[k] for own, k in zip(ours, rated.mirrors, strict=True)])
+    return np.where(alike[:, None], found & found[list(rated.mirrors)], found)
 
 
 def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
@@ -233,6 +240,8 @@ def _picked(
             values, gold, users, fits, questions=questions, mirrors=rated.mirrors
         )
     kept = usable(values, gold) >= max(ks)
+    if rated.mirrors is not None:
+        kept &= kept[list(rated.mirrors)]
     by_row = np.full((len(values), len(ks)), np.nan)
     by_row[kept] = best_of(values[kept], gold[kept], ks)
     return Picked(

@@ -59,13 +59,14 @@ class Pass:
             unit = self._pending[came.unit]
             work = unit.works[came.position]
             lines = list(lines_of(self.plan, self.source, work, came.result))
-            self.advance(len(lines))  # though a unit may be kept only when it is whole
             unit.missing -= 1
             if not unit.missing:
                 del self._pending[came.unit]
             if self.plan.exact:  # each result is final by itself
                 self._take(lines)
+                self.advance(len(lines))
                 continue
+            self.advance(len(lines))  # though the unit is kept only when it is whole
             unit.lines[came.position] = lines
             if not unit.missing:
                 self._take([line for several in unit.lines for line in several])

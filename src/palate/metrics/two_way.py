@@ -13,11 +13,12 @@ item belongs to one user V_item = V_cell, and all is as by user. A mirrored coup
 V_owner and V_cell are then dyadic,
 
 ```
-V = max(Σ_u m_u² - Σ_d m_d², Σ_d m_d²)
+V_J = Σ_u m_u² - Σ_d m_d²,   V_D = Σ_d ((1 - w_d) m_d)²,   V_owner = max(V_J, V_D)
 ```
 
-with m_u what the figure moves when all couples of user u are left out, and m_d those of the
-unordered pair d of users; V_cell has the users and pairs within each item.
+with m_u what the figure moves when all couples of user u are left out, m_d those of the unordered
+pair d of users, w_d the pair's share of the weights; for a mean this is ``couple_mean``'s. V_cell
+is V_J with the users and pairs within each item: what is subtracted has no floor.
 """
 
 from __future__ import annotations
@@ -91,51 +92,72 @@ def two_way_mean(
         return alone
     mean, one = float(x.mean()), np.ones_like(x)
     spread = Spread(
-        variance=two_way_variance(moves_of_mean(x), owners, by_item),
+        variance=two_way_variance(moves_of_mean(x), owners, by_item, one),
         u_eff=min(effective(owners, one), effective((by_item,), one)),
         constant=bool(np.abs(x - mean).max() <= ROUNDING * (bounds[1] - bounds[0])),
     )
     return interval(mean, spread, n=x.size, n_units=alone.n_units, null=null, bounds=bounds)
 
 
-def two_way_variance(moves: Moves, owners: Owners, items: IntArray) -> float | None:
+def two_way_variance(
+    moves: Moves, owners: Owners, items: IntArray, weights: FloatArray
+) -> float | None:
     """``max(V_owner, V_owner + V_item - V_cell)``; None where one owner or item holds every row.
+
+    Args:
+        moves: of the figure.
+        owners: of each row.
+        items: number of each row's item.
+        weights: how much of the figure rests on each row.
 
     Example:
         Two users agree on each of three items: only the items vary.
 
         >>> moves, users = moves_of_mean(np.array([1.0, 1, 0, 0, 1, 1])), np.arange(6)
-        >>> round(two_way_variance(moves, (users,), users // 2), 3)
+        >>> round(two_way_variance(moves, (users,), users // 2, np.ones(6)), 3)
         0.111
-        >>> round(owner_variance(moves, (users,)), 3)
+        >>> round(owner_variance(moves, (users,), np.ones(6)), 3)
         0.044
     """
-    by_owner = owner_variance(moves, owners)
-    by_item = owner_variance(moves, (items,))
-    by_cell = owner_variance(moves, _cells(owners, items))
-    if by_owner is None or by_item is None or by_cell is None:
+    by_owner = owner_variance(moves, owners, weights)
+    by_item = owner_variance(moves, (items,), weights)
+    cells = _squares(moves, _cells(owners, items), weights)
+    if by_owner is None or by_item is None or cells is None:
         return None
+    by_cell = cells[0]
     # The difference may be negative, as where two users of an item want opposite things.
     return max(by_owner, by_owner + by_item - by_cell)
 
 
-def owner_variance(moves: Moves, owners: Owners) -> float | None:
+def owner_variance(moves: Moves, owners: Owners, weights: FloatArray) -> float | None:
     """Jackknife variance over owners: of users ``(U - 1)/U Σ_u m_u²``, of couples the dyadic one.
 
+    Args:
+        moves: of the figure.
+        owners: of each row.
+        weights: how much of the figure rests on each row.
+
     Example:
-        >>> owner_variance(lambda owners: np.array([0.5, -0.5]), (np.array([0, 1]),))
+        >>> owner_variance(lambda owners: np.array([0.5, -0.5]), (np.array([0, 1]),), np.ones(2))
         0.25
     """
+    squares = _squares(moves, owners, weights)
+    return None if squares is None else max(squares)
+
+
+def _squares(moves: Moves, owners: Owners, weights: FloatArray) -> tuple[float, float] | None:
+    """Return the jackknife variance, and the floor that it must not fall under."""
     moved = moves(owners)
     if moved is None:
         return None
     if len(owners) == 1:
-        return (moved.size - 1) / moved.size * float(moved @ moved)
-    by_dyad = moves((_dyads(*owners),))
+        return (moved.size - 1) / moved.size * float(moved @ moved), 0.0
+    dyads = (_dyads(*owners),)
+    by_dyad = moves(dyads)
     if by_dyad is None:
         return None
-    floor = float(by_dyad @ by_dyad)
-    return max(float(moved @ moved) - floor, floor)
+    left = by_dyad * (1 - added(dyads, weights) / weights.sum())
+    return float(moved @ moved) - float(by_dyad @ by_dyad), float(left @ left)
 
 
 def moves_of_mean(values: FloatArray) -> Moves:

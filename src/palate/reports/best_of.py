@@ -151,7 +151,11 @@ def _clustering(found: BestOf, one: Picked) -> str:
     """Say over what the intervals of a measure are."""
     if one.mirrors is None:
         return "user and question, which users share" if found.shared_questions else "user"
-    shared = len(set(found.questions)) < len(one.mirrors) // 2
+    couples = {
+        (question, *sorted((user, found.users[mirror])))
+        for question, user, mirror in zip(found.questions, found.users, one.mirrors, strict=True)
+    }
+    shared = len(couples) > len(set(found.questions))
     return f"user over couples{' and by question, which couples share' if shared else ''}"
 
 

@@ -27,8 +27,8 @@ from palate.validity.downstream_file import Downstream, joined
 from palate.validity.figures import METRICS, Contestant
 from palate.validity.matching import (
     Match,
+    by_the_models_that_picked,
     match,
-    refuse_other_models,
     refuse_other_questions,
     replicates,
     sides_of,
@@ -140,13 +140,13 @@ def validity(
     unknown = [one for one in metrics if one not in METRICS]
     if unknown:
         raise UsageError(f"validity: {unknown[0]}: expected one of {', '.join(METRICS)}")
+    downstream = joined(downstream)
+    runs = by_the_models_that_picked(runs, downstream)
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
-    downstream = joined(downstream)
     for below in downstream:
         refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
-        refuse_other_models(runs, below)
     sides = sides_of(by_benchmark, metrics)
     found: list[Coefficients] = []
     differences: list[Difference] = []

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from palate.errors import ComparisonError, DataError, UsageError
+from palate.metrics.estimates import ROUNDING
 from palate.metrics.selection.clusters import Clusters
-from palate.metrics.two_way import moves_of_mean
+from palate.metrics.two_way import moves_of_mean, owner_variance
 from palate.validity.figures import Contestant, Doubles, Figures, Units, left_out
 
 
@@ -61,20 +62,22 @@ class Downstream:
 
         By the variance of `palate.metrics.two_way` of what sets each contestant apart from their
         common mean, which knows that rows of one question share answers, and couples users:
-        ``√(V / ((U − 1)/U Σ_u m_u²))``, m_u what leaving out user u moves.
+        ``√(V / ((U − 1)/U Σ_u m_u²))``, m_u what leaving out user u moves; NaN where no user
+        moves it though couples differ.
         """
         clusters = self._clusters()
         values = np.array([clusters.of_units(self.values[one]) for one in contestants])
         values -= values.mean(axis=0)
         found = np.ones(len(values))
         for k, own in enumerate(values):
-            moves = moves_of_mean(own)
-            moved, both = moves(clusters.owners), clusters.variance(moves)
-            if moved is None or both is None:
+            moves, one = moves_of_mean(own), np.ones_like(own)
+            moved, both = moves(clusters.owners), clusters.variance(moves, one)
+            if both is None:  # one question holds everything
+                both = owner_variance(moves, clusters.owners, one)
+            if moved is None or both is None or both <= ROUNDING**2:
                 continue
             plain = (moved.size - 1) / moved.size * float(moved @ moved)
-            if plain > 0:
-                found[k] = np.sqrt(both / plain)
+            found[k] = np.sqrt(both / plain) if plain > ROUNDING**2 else np.nan
         return found
 
     def _clusters(self) -> Clusters:
@@ -188,13 +191,21 @@ def _measure(said: _Document, quality: str, k: int, path: Path) -> Downstream:
     left_out = [np.isnan(own) for own in values.values()]
     if any(bool((one != left_out[0]).any()) for one in left_out):
         raise DataError(f"{path}: {quality}: the scorers are of different rows; run best-of-n anew")
+    mirrors = _mirrors(said, path) if any(one.contrast for one in entries) else None
+    if mirrors is not None and any(bool((one != one[mirrors]).any()) for one in left_out):
+        raise DataError(f"{path}: {quality}: couples of which one row is left out")
     return Downstream(
         benchmark=said.benchmark, policy=said.policy, samples=said.samples.content,
         quality=quality, surrogate=any(one.surrogate for one in entries), k=k, n=said.samples.n,
-        values=values, models={(one.scorer, one.context): tuple(one.models) for one in entries},
+        values=values,
+        models={
+            (one.scorer, one.context): tuple(one.models)
+            for one in entries
+            if (one.scorer, one.context) in values
+        },
         rows=dict(zip(said.rows, said.contents, strict=True)),
         users=np.array(said.users), questions=np.array(said.questions),
-        mirrors=_mirrors(said, path) if any(one.contrast for one in entries) else None,
+        mirrors=mirrors,
         complete=not said.unrated.get(quality) and not any(one.unscored for one in entries),
     )  # fmt: skip
 
@@ -202,9 +213,13 @@ def _measure(said: _Document, quality: str, k: int, path: Path) -> Downstream:
 def _mirrors(said: _Document, path: Path) -> NDArray[np.int64]:
     number = {row: k for k, row in enumerate(said.rows)}
     found = [number.get(row, -1) for row in said.mirrors or ()]
-    if len(found) != len(number) or any(k < 0 or found[k] != j for j, k in enumerate(found)):
+    fit = len(found) == len(number) and all(
+        k >= 0 and found[k] == j and said.users[k] != said.users[j] for j, k in enumerate(found)
+    )
+    if not fit:
         raise DataError(
-            f"{path}: mirrors: not every row names a row that names it; run best-of-n anew"
+            f"{path}: mirrors: not every row names a row of another user that names it; run "
+            "best-of-n anew"
         )
     return np.array(found, dtype=np.int64)
 

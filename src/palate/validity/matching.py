@@ -87,17 +87,28 @@ def refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
             )
 
 
-def refuse_other_models(runs: Sequence[Run], below: Downstream) -> None:
-    """Raise `ComparisonError` where a name stands for one model above and for another below."""
-    for run in runs:
-        contestant = run.summary.scorer, run.summary.context
-        picked = below.models.get(contestant, ())
-        if picked and run.summary.models and set(picked) != set(run.summary.models):
+def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstream]) -> list[Run]:
+    """Return the runs without those that another model made under a contestant's name.
+
+    Raises `ComparisonError` where a contestant has no other run: its folder changed between the two
+    commands. Who does not say what the model was passes.
+    """
+    picked = {one: set(models) for below in downstream for one, models in below.models.items()}
+
+    def another(run: Run) -> bool:
+        models = picked.get((run.summary.scorer, run.summary.context))
+        return bool(models and run.summary.models) and models != set(run.summary.models)
+
+    found = [run for run in runs if not another(run)]
+    there = {(r.summary.benchmark, r.summary.scorer, r.summary.context) for r in found}
+    for run in filter(another, runs):
+        told = run.summary
+        if (told.benchmark, told.scorer, told.context) not in there:
             raise ComparisonError(
-                f"validity: {run.summary.scorer} was another model when it ran on "
-                f"{run.summary.benchmark} than when it picked (its folder has changed since); run "
-                "both again"
+                f"validity: {told.scorer} was another model when it ran on {told.benchmark} than "
+                "when it picked; run the older of the two again"
             )
+    return found
 
 
 def replicates(matches: Sequence[Match], common: Sequence[Contestant]) -> list[Replicates]:
@@ -117,7 +128,10 @@ def replicates(matches: Sequence[Match], common: Sequence[Contestant]) -> list[R
     level = np.array([quality[one].value for one in common])
     moved = _without(quality, common, users) - level
     shared = moved.mean(axis=1, keepdims=True)
-    widened = level + shared + (moved - shared) * below.spread(common)
+    spread = below.spread(common)
+    if np.isnan(spread).any():
+        return [Replicates(None, None) for _ in matches]
+    widened = level + shared + (moved - shared) * spread
     return [
         Replicates(_without(m.held.figures, common, users), widened, same_users=True)
         for m in matches

@@ -104,18 +104,18 @@ class Clusters:
             values, self.owners[0], self.questions, mirrored=mirrored, null=null, bounds=bounds
         )
 
-    def variance(self, moves: Moves) -> float | None:
-        """Variance of any figure, given what it moves without each owner."""
+    def variance(self, moves: Moves, weights: FloatArray) -> float | None:
+        """Variance of a weighted figure, given what it moves without each owner."""
         if self.questions is None:
-            return owner_variance(moves, self.owners)
-        return two_way_variance(moves, self.owners, self.questions)
+            return owner_variance(moves, self.owners, weights)
+        return two_way_variance(moves, self.owners, self.questions, weights)
 
     def spread(self, weights: FloatArray, moves: Moves, *, constant: bool) -> Spread:
         """Spread of a weighted figure, given what it moves without each owner."""
         u_eff = effective(self.owners, weights)
         if self.questions is not None:
             u_eff = min(u_eff, effective((self.questions,), weights))
-        return Spread(self.variance(moves), u_eff, constant)
+        return Spread(self.variance(moves, weights), u_eff, constant)
 
     @property
     def n_users(self) -> int:
