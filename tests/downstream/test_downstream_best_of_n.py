@@ -9,11 +9,12 @@ import pytest
 from scipy import stats
 
 from palate.benchmarks import PairSet
-from palate.downstream import best_of_n, scoring, sizes_up_to
+from palate.downstream import best_of_n, sizes_up_to
 from palate.downstream.quality import Rated
 from palate.downstream.quality.rating import rate_samples
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
+from palate.downstream.scores import scoring
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.records import PreferencePair, Scores, Traits
 from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
-from palate.downstream import policies
+from palate.downstream.sampling import policies
 from palate.downstream.sampling.drawing import draw_samples
 from palate.downstream.sampling.policies import Sample, build_policy
 from palate.downstream.sampling.samples import Samples
@@ -82,7 +82,7 @@ def cache(tmp_path, monkeypatch):
 def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monkeypatch):
     model = tiny.model()
     whole = scored(model, tmp_path / "whole")
-    kill("scored", model, tmp_path / "killed", after=1)
+    kill("scored", model, tmp_path / "killed", after=WORKS_PER_BATCH + 1)
     (journal,) = (tmp_path / "killed").rglob("journal.jsonl")
     before, there = journal.read_bytes(), [line.id for line in read_journal(journal)]
     assert len(there) == WORKS_PER_BATCH < ROWS
