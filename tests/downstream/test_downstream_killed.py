@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
+from palate.downstream.quality import build_quality, rate_samples
+from palate.downstream.quality.chrf import Chrf
 from palate.downstream.sampling import policies
 from palate.downstream.sampling.drawing import draw_samples
 from palate.downstream.sampling.policies import Sample, build_policy
@@ -43,7 +45,7 @@ here.{what}({model!r}, here.Path({root!r}), progress)
 def rows(n: int) -> PairSet:
     return PairSet("teas", tuple(
         PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Which tea at {k} ?", chosen="yes",
-                       rejected="no")
+                       rejected="no", reference=f"Hot green tea at {k}.")
         for k in range(n)
     ))  # fmt: skip
 
@@ -63,6 +65,14 @@ def drawn(model, root, progress=None):
     os.environ["PALATE_CACHE"] = str(root)
     policy = build_policy(f"{model}?max_tokens={TOKENS}", SETTINGS)
     return draw_samples(policy, rows(QUESTIONS), N, progress=progress)
+
+
+def rated(_, root, progress=None):
+    """Overlaps of two answers to each question, kept below `root`."""
+    os.environ["PALATE_CACHE"] = str(root)
+    texts = tuple((Sample(f"hot tea {k}"), Sample(f"cold tea {k}")) for k in range(QUESTIONS))
+    samples = Samples("file", tuple(pair.id for pair in rows(QUESTIONS).pairs), texts)
+    return rate_samples(build_quality("overlap:chrf"), samples, rows(QUESTIONS), progress)
 
 
 def kill(what: str, model: str, root: Path, after: int) -> None:
@@ -103,6 +113,26 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
     np.testing.assert_array_equal(again.values, whole.values)
     (whole_journal,) = (tmp_path / "whole").rglob("journal.jsonl")
     assert journal.read_bytes() == whole_journal.read_bytes()
+
+
+def test_killed_in_mid_rating_rates_only_what_is_missing(tmp_path, monkeypatch):
+    whole = rated(None, tmp_path / "whole")
+    kill("rated", "", tmp_path / "killed", after=5)
+    kept = {path.name for path in (tmp_path / "killed" / "quality").glob("??/*")}
+    assert len(kept) == 5 < 2 * QUESTIONS
+
+    read: list[tuple[str, str]] = []
+    value = Chrf.value
+
+    def counted(self, response, reference):
+        read.append((response, reference))
+        return value(self, response, reference)
+
+    monkeypatch.setattr(Chrf, "value", counted)
+    again = rated(None, tmp_path / "killed")
+    assert len(read) == len(set(read)) == 2 * QUESTIONS - 5
+    np.testing.assert_array_equal(again.values, whole.values)
+    assert np.isfinite(again.values).all()
 
 
 def test_killed_in_mid_sampling_draws_only_what_is_missing(tiny, tmp_path, monkeypatch):
