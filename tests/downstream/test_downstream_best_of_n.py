@@ -16,7 +16,7 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores import scoring
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
-from palate.records import PreferencePair, Scores, Traits
+from palate.records import Post, PreferencePair, Scores, Traits
 from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
 
 
@@ -75,6 +75,23 @@ def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_wo
     assert longest.curve.points[2].headroom.value == pytest.approx(1.0)
     assert longest.p_holm[2] < 0.01 < random.p_holm[2]
     np.testing.assert_allclose(longest.by_row[:, -1], lengths.max(axis=1))
+
+
+def test_a_scorer_that_heeds_no_context_is_tested_once():
+    pairs, samples = world()
+    post = Post(id="p", text="I like long answers.")
+    pairs = replace(pairs, pairs=tuple(
+        pair.model_copy(update={"profile": (post,)}) for pair in pairs.pairs
+    ))  # fmt: skip
+    scorers = ["longest", "random"]
+    once = best_of_n(pairs, samples, scorers, qualities=[Longness()], root=None)
+    twice = best_of_n(
+        pairs, samples, scorers, ["none", "profile:1"], [Longness()], root=None
+    )  # fmt: skip
+    assert [one.context for one in twice.picked] == ["none", "profile:1"] * 2
+    alone = {one.scorer: one.p_holm for one in once.picked}
+    assert {one.scorer: one.p_holm for one in twice.picked} == alone
+    assert all(one.p_holm == alone[one.scorer] for one in twice.picked)
 
 
 def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():

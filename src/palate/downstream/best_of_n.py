@@ -252,12 +252,18 @@ def _picked(
 
 
 def _corrected(found: Sequence[Picked]) -> list[Picked]:
+    """Put Holm's p to each; a scorer that picks alike under several contexts is one test."""
+    tests: dict[str, dict[tuple[str, bytes], list[int]]] = {}
+    for k, one in enumerate(found):
+        if not one.oracle:
+            same = tests.setdefault(one.quality, {})
+            same.setdefault((one.scorer, one.by_row.tobytes()), []).append(k)
     corrected: dict[tuple[int, int], float | None] = {}
-    for quality in {one.quality for one in found}:
-        family = [k for k, one in enumerate(found) if one.quality == quality and not one.oracle]
+    for family in tests.values():
         for at in range(len(found[0].curve.points)):
-            adjusted = metrics.holm([found[k].curve.points[at].gain.p for k in family])
-            corrected.update({(k, at): p for k, p in zip(family, adjusted, strict=True)})
+            raw = [found[own[0]].curve.points[at].gain.p for own in family.values()]
+            for own, p in zip(family.values(), metrics.holm(raw), strict=True):
+                corrected.update({(k, at): p for k in own})
     return [
         replace(one, p_holm=tuple(corrected.get((k, at)) for at in range(len(one.curve.points))))
         for k, one in enumerate(found)

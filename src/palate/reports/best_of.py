@@ -162,7 +162,7 @@ def _clustering(found: BestOf, one: Picked) -> str:
 def _least_p(picked: list[Picked], at: int) -> list[str]:
     """Say which p so few users can reach, where that is none below 0.05."""
     users = max(one.curve.points[at].gain.n_units for one in picked)
-    tested = [one for one in picked if one.p_holm[at] is not None]
+    tested = {(one.scorer, one.by_row.tobytes()) for one in picked if one.p_holm[at] is not None}
     if not users or not tested:
         return []
     least = smallest_sign_flip_p(users)

@@ -42,6 +42,8 @@ def test_a_blind_scorer_is_at_exactly_a_half_with_a_point_interval() -> None:
     assert curve.points[1].headroom.value == pytest.approx(0)
     assert curve.points[1].oracle.value > 0.6
     assert curve.n_questions == 40
+    fit = over_optimisation(scores, gold, users, [2, 3, 4], questions=questions, mirrors=mirrors)
+    assert (fit.alpha.value, fit.beta.value, fit.peak) == (0, 0, "none")
 
 
 def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
-from palate.metrics.estimates import Estimate
+from palate.metrics.estimates import ROUNDING, Estimate
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound
 from palate.metrics.selection.clusters import Clusters
@@ -100,6 +100,8 @@ def over_optimisation(
         raise UsageError(f"no question has {wanted[-1]} samples with a score and a gold value")
     values = clusters.of_units(best_of(s, g, [1, *wanted]))
     gains = values[:, 1:] - values[:, :1]
+    # What rounding leaves of equal values must not be fitted.
+    gains[np.abs(gains) <= ROUNDING * max(1.0, float(np.abs(values).max()))] = 0.0
     d = np.sqrt([kl_bound(k) for k in wanted])
     design = np.stack([d, -(d**2)], axis=1)
     by_question = gains @ np.linalg.pinv(design).T
