@@ -110,9 +110,8 @@ def draw_and_pick(work: Path, study: str) -> None:
 def foretell(work: Path, study: str) -> None:
     """Say how far each figure of the benchmark ranks the scorers as their picks do."""
     runs = [f"runs/{name}" for name in BENCHMARKS[study]]
-    for form, ending in (("json", "json"), ("markdown", "md")):
-        palate(work, "validity", *runs, "-d", f"{study}-downstream.json", "--format", form,
-               to=f"{study}-validity.{ending}")  # fmt: skip
+    palate(work, "validity", *runs, "-d", f"{study}-downstream.json", "--format", "json",
+           to=f"{study}-validity.json")  # fmt: skip
 
 
 def _rows(name: str) -> str:

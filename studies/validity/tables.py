@@ -1,6 +1,6 @@
-"""The tables and the picture of README.md, from what study.py left in WORK.
+"""All tables of the study and its picture, from what study.py left in WORK.
 
-python studies/validity/tables.py WORK PICTURE.png > tables.md
+python studies/validity/tables.py WORK studies/validity/foretelling.png > studies/validity/tables.md
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ def main() -> None:
         raise SystemExit(f"{work}: no study has ended there yet; run study.py")
     tables = []
     for study, said in found.items():
-        tables += [foretelling(study, said), differences(study, said), contestants(study, said)]
+        tables += [foretelling(study, said), every_measure(study, said)]
+        tables += [differences(study, said), contestants(study, said)]
     sys.stdout.write(render(tables, Form.MARKDOWN))
     draw({study: said["validity"] for study, said in found.items()}, Path(sys.argv[2]))
 
 
 def foretelling(study: str, said: Entry) -> Table:
-    """Return τ of each figure with each measure of what the scorers picked."""
+    """Return τ of each figure with what was chosen beforehand, and how sure it is."""
     rows = []
     for one in said["validity"]:
+        if one["quality"] not in MAIN[study]:
+            continue
         tau = one["agreements"][0]
         over, items = tau["over_scorers"], tau["over_items"]
         rows.append([
@@ -54,6 +57,23 @@ def foretelling(study: str, said: Entry) -> Table:
     one = said["validity"][0]
     title = f"{study}: what foretells the best of {one['k']} of {one['n_samples']}"
     return Table(title, columns, rows, [], 3)
+
+
+def every_measure(study: str, said: Entry) -> Table:
+    """Return τ of each figure with every measure of what the scorers picked, and its p."""
+    measures = list(dict.fromkeys(one["quality"] for one in said["validity"]))
+    by: dict[tuple[str, str], dict[str, Entry]] = {}
+    for one in said["validity"]:
+        figure = one["metric"], one["benchmark"]
+        by.setdefault(figure, {})[one["quality"]] = one["agreements"][0]
+    rows = [
+        [*figure, str(next(iter(own.values()))["n"]),
+         *(f"{plain(own[one]['value'])} ({p_value(own[one]['chance']['p'])})" for one in measures)]
+        for figure, own in by.items()
+    ]  # fmt: skip
+    columns = ["figure", "of", "scorers", *map(_short, measures)]
+    notes = ["τ, and its p against random rankings as it is, without a correction."]
+    return Table(f"{study}: with every measure", columns, rows, notes, 2)
 
 
 def differences(study: str, said: Entry) -> Table:

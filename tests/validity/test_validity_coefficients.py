@@ -120,6 +120,15 @@ def test_a_couple_counts_once_in_the_noise():
     assert variance == pytest.approx(estimate.se**2)
 
 
+def test_progress_is_told_to_the_end(planted):
+    runs, file = planted(4, n_rows=40)
+    other = [Run(r.summary.model_copy(update={"benchmark": "elsewhere"}), r.verdicts) for r in runs]
+    told: list[tuple[int, int]] = []
+    validity([*runs, *other], read_downstream(file), metrics=["accuracy"],
+             progress=lambda done, total: told.append((done, total)))  # fmt: skip
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
 def test_who_has_no_partner_is_named(planted):
     runs, file = planted(4, n_rows=40)
     found = validity(runs[1:], read_downstream(file), metrics=["accuracy"])
@@ -143,6 +152,12 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
     assert same_as_none(runs) == {
         ("named0", one.summary.context): ("named0", "none") for one in runs[1:3]
     }
+    # What is scored in other batches is rounded otherwise; what is shown moves more than that.
+    close, apart = (evaluate(Named(tilt), pairs, contexts[1], name="named0", root=None)
+                    for tilt in (1e-12, 1e-6))  # fmt: skip
+    assert not np.array_equal(close.verdicts.margins, runs[0].verdicts.margins)
+    assert len(same_as_none([runs[0], close])) == 1
+    assert same_as_none([runs[0], apart]) == {}
     stream = np.random.default_rng(0)
     values = {
         (run.summary.scorer, run.summary.context): stream.random(len(pairs.pairs))

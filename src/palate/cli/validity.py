@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from palate.cli import options as flags
-from palate.cli.console import show
+from palate.cli.console import bars, show
 from palate.reports import Form
 from palate.runs import load_runs
 
@@ -47,9 +47,10 @@ def validity(
     if picture is not None:
         check_picture(picture)
     below = [one for path in downstream for one in read_downstream(path, k)]
-    found = measure(
-        load_runs(runs), below, metrics=metric or METRICS, how=Statistics(rbo_p, gain, seed)
-    )
+    how = Statistics(rbo_p, gain, seed)
+    with bars() as shown:
+        bar = shown.start("rankings and their differences")
+        found = measure(load_runs(runs), below, metrics=metric or METRICS, how=how, progress=bar)
     show(validity_tables(found), form, validity_json(found))
     if picture is not None:
         plot_validity(found, picture)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from palate.validity.matching import (
     sides_of,
 )
 
+Progress = Callable[[int, int], None]
 LEAST = 3
 FEW = 10
 
@@ -125,6 +127,7 @@ def validity(
     *,
     metrics: Sequence[str] = METRICS,
     how: Statistics = USUAL,
+    progress: Progress = lambda done, total: None,
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
@@ -148,19 +151,24 @@ def validity(
     for below in downstream:
         refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
     sides = sides_of(by_benchmark, metrics)
-    found: list[Coefficients] = []
-    differences: list[Difference] = []
-    few: list[str] = []
-    for below in downstream:
-        matches = [one for side in sides if (one := match(side, below)) is not None]
-        able = [one for one in matches if len(one.contestants) >= LEAST]
-        few += [
-            f"{one.metric} on {one.benchmark}: {len(one.contestants)} contestants"
-            for one in matches
-            if len(one.contestants) < LEAST
-        ]
-        found += _all_coefficients(able, how)
-        differences += _differences(able, how)
+    by_measure = [
+        [one for side in sides if (one := match(side, below)) is not None] for below in downstream
+    ]
+    few = [
+        f"{one.metric} on {one.benchmark}: {len(one.contestants)} contestants"
+        for matches in by_measure
+        for one in matches
+        if len(one.contestants) < LEAST
+    ]
+    able = [[one for one in some if len(one.contestants) >= LEAST] for some in by_measure]
+    total = sum(len(some) + comb(len(some), 2) for some in able)
+    steps = count(1)
+
+    def step() -> None:
+        progress(next(steps), total)
+
+    found = [one for some in able for one in _all_coefficients(some, how, step)]
+    differences = [one for some in able for one in _differences(some, how, step)]
     if not found:
         raise UsageError(
             f"validity: no figure has {LEAST} contestants with downstream results"
@@ -178,8 +186,13 @@ def validity(
     )  # fmt: skip
 
 
-def _all_coefficients(matches: Sequence[Match], how: Statistics) -> list[Coefficients]:
-    found = [_coefficients(one, how) for one in matches]
+def _all_coefficients(
+    matches: Sequence[Match], how: Statistics, step: Callable[[], None]
+) -> list[Coefficients]:
+    found = []
+    for one in matches:
+        found.append(_coefficients(one, how))
+        step()
     corrected = [
         holm([one.agreements[at].chance.p for one in found])
         for at in range(len(found[0].agreements) if found else 0)
@@ -202,12 +215,15 @@ def _coefficients(one: Match, how: Statistics) -> Coefficients:
     )  # fmt: skip
 
 
-def _differences(matches: Sequence[Match], how: Statistics) -> list[Difference]:
-    found = [
-        difference
-        for first, second in combinations(matches, 2)
-        if (difference := _difference(first, second, how)) is not None
-    ]
+def _differences(
+    matches: Sequence[Match], how: Statistics, step: Callable[[], None]
+) -> list[Difference]:
+    found = []
+    for first, second in combinations(matches, 2):
+        difference = _difference(first, second, how)
+        step()
+        if difference is not None:
+            found.append(difference)
     corrected = holm([one.differences[0].p for one in found])
     return [replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)]
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from palate.errors import ComparisonError, DataError, UsageError
 from palate.metrics.estimates import ROUNDING
+from palate.metrics.ranks.over_items import shared_part
 from palate.metrics.selection.clusters import Clusters
 from palate.metrics.two_way import moves_of_mean, owner_variance
 from palate.validity.figures import Contestant, Doubles, Figures, Units, left_out
@@ -60,16 +61,17 @@ class Downstream:
     def spread(self, contestants: Sequence[Contestant]) -> Doubles:
         """Return how much noisier each contestant is than `figures` without each user say.
 
-        By the variance of `palate.metrics.two_way` of what sets each contestant apart from their
-        common mean, which knows that rows of one question share answers, and couples users:
-        ``√(V / ((U − 1)/U Σ_u m_u²))``, m_u what leaving out user u moves; NaN where no user
-        moves it though couples differ.
+        By the variance of `palate.metrics.two_way` of what sets each contestant apart from what
+        all do alike (`shared_part`); it knows that rows of one question share answers, and couples
+        users: ``√(V / ((U − 1)/U Σ_u m_u²))``, m_u what leaving out user u moves; NaN where no
+        user moves it though couples differ.
         """
         clusters = self._clusters()
-        values = np.array([clusters.of_units(self.values[one]) for one in contestants])
+        values = np.array([clusters.of_units(self.values[one]) for one in contestants]).T
         values -= values.mean(axis=0)
-        found = np.ones(len(values))
-        for k, own in enumerate(values):
+        values -= shared_part(values)
+        found = np.ones(len(contestants))
+        for k, own in enumerate(values.T):
             moves, one = moves_of_mean(own), np.ones_like(own)
             moved, both = moves(clusters.owners), clusters.variance(moves, one)
             if both is None:  # one question holds everything

@@ -9,6 +9,7 @@ import numpy as np
 
 from palate.errors import ComparisonError
 from palate.metrics.ranks import Replicates
+from palate.metrics.ranks.over_items import shared_part
 from palate.runs import Run
 from palate.validity.downstream_file import Downstream
 from palate.validity.figures import (
@@ -127,7 +128,7 @@ def replicates(matches: Sequence[Match], common: Sequence[Contestant]) -> list[R
         return [Replicates(None, None) for _ in matches]
     level = np.array([quality[one].value for one in common])
     moved = _without(quality, common, users) - level
-    shared = moved.mean(axis=1, keepdims=True)
+    shared = shared_part(moved)
     spread = below.spread(common)
     if np.isnan(spread).any():
         return [Replicates(None, None) for _ in matches]

@@ -6,7 +6,7 @@ import pytest
 
 from palate.errors import UsageError
 from palate.metrics.ranks import Range, Replicates, rank_agreement, statistics
-from palate.metrics.ranks.over_items import deviations, noise, range_over_items
+from palate.metrics.ranks.over_items import deviations, noise, range_over_items, true_figures
 from palate.metrics.ranks.over_scorers import Population, range_over_scorers
 from palate.metrics.selection import best_of
 
@@ -179,3 +179,38 @@ def test_planted_order_is_recovered_and_covered(foretells: bool) -> None:
         hits += covers(range_over_items(KENDALL, x, y, replicates), truth)
     assert bool(np.all(np.mean(orders, axis=0) >= 0.9)), np.mean(orders, axis=0)
     assert hits / worlds >= 0.93, hits / worlds
+
+
+@pytest.mark.parametrize("foretells", [True, False])
+def test_over_items_covers_where_half_of_the_scorers_are_blind(foretells: bool) -> None:
+    # As on mirrored couples: no user moves the blind, who are tied; users move both figures of the
+    # others alike.
+    rng = np.random.default_rng(8)
+    n, blind, users = 16, 8, 24
+    skill = np.where(np.arange(n) < blind, 0.0, np.linspace(-0.2, 0.6, n))
+    seen = skill.copy()
+    if not foretells:
+        seen[blind:] = rng.permutation(seen[blind:])
+    truth, reads = float(KENDALL(seen, skill)[0]), np.arange(n) >= blind
+    hits = []
+    for _ in range(80):
+        both = rng.normal(0, 0.5, (users, n)) * reads
+        x, y = (s + both + rng.normal(0, 0.5, (users, n)) * reads for s in (seen, skill))
+        found = range_over_items(
+            KENDALL, x.mean(axis=0), y.mean(axis=0),
+            Replicates(without_each(x), without_each(y), same_users=True),
+        )  # fmt: skip
+        hits.append(covers(found, truth))
+    assert np.mean(hits) >= 0.93, np.mean(hits)
+
+
+def test_who_is_moved_by_no_user_keeps_the_figures_they_have() -> None:
+    rng = np.random.default_rng(9)
+    rows = rng.normal(np.arange(8.0), 1.0, (20, 8))
+    rows[:, :4] = [2.0, 2.0, 5.0, 1.0]
+    x, without = rows.mean(axis=0), without_each(rows)
+    assert deviations(x, without, "benchmark")[:, :4] == pytest.approx(0)
+    a, b = true_figures(x, x, noise(x, x, Replicates(without, without)), seed=0, draws=50)
+    assert (a[:, :4] == x[:4]).all()
+    assert (b[:, :4] == x[:4]).all()
+    assert np.ptp(a[:, 4:], axis=0).min() > 0.1

@@ -3,8 +3,9 @@
 Noise in the figures can only blur a ranking, so measured agreement is lower than true agreement,
 and draws of users add their noise a second time: no percentile of them covers. So the noise is
 taken out instead. From figures without each user the jackknife gives every scorer i the 2 × 2
-covariance N_i of its two figures, what users do to all scorers alike taken out first. Each side is
-put on the smooth monotone scale on which its figures are about normal, N_i by its slope there:
+covariance N_i of its two figures, what users do to all scorers alike taken out first (nothing,
+where some scorer is moved by no user). Each side is put on the smooth monotone scale on which its
+figures are about normal, N_i by its slope there:
 
 ```
 z(x) = Φ⁻¹(mean_j Φ((x - x_j)/h)),   h = max(0.25 sd, √ mean noise variance)
@@ -20,7 +21,8 @@ beforehand every s_a, s_b in its range and every τ in [-1, 1] is equally likely
 ```
 
 and the interval is the 2.5 to 97.5 % range of the statistic of (a, b) given (x, y). The noise of
-two scorers counts as independent once the shared part is out.
+two scorers counts as independent once the shared part is out. Scorers that no user moves, as who is
+blind to the user on mirrored couples, are known and keep their figures.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ from scipy.special import ndtr, ndtri
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
-from palate.metrics.estimates import TAIL
+from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.ranks.over_scorers import DRAWS, NO_RANGE, Range
 from palate.metrics.ranks.statistics import Statistic
 
+LEAST_NOISY = 3
 TAUS = 41
 LARGEST_R = 0.99999
 SCALES = np.linspace(0.1, 1.3, 9)
@@ -85,7 +88,7 @@ def noise(
 
 
 def deviations(figures: FloatArray, replicates: ArrayLike | None, side: str) -> FloatArray:
-    """√((U - 1)/U) times what leaving each user out moves, less what it moves all scorers by.
+    """√((U - 1)/U) times what leaving each user out moves, less `shared_part`.
 
     Shape (users, n); (1, n) zeros without replicates.
 
@@ -103,9 +106,26 @@ def deviations(figures: FloatArray, replicates: ArrayLike | None, side: str) -> 
     if not bool(np.isfinite(rows).all()):
         raise UsageError(f"{side} replicates hold values that are not finite")
     moved: FloatArray = rows - figures
-    moved -= moved.mean(axis=1, keepdims=True)
+    moved -= shared_part(moved)
     moved *= np.sqrt((len(rows) - 1) / len(rows))
     return moved
+
+
+def shared_part(moved: FloatArray) -> FloatArray:
+    """What moves all scorers alike: the mean of each row of moves (users × scorers).
+
+    Shape (users, 1). Where a scorer is not moved at all, as who is blind to the user is not on
+    mirrored couples, nothing moves all alike, and it is 0.
+
+    Example:
+        >>> shared_part(np.array([[1.0, 3.0], [0.0, -2.0]])).ravel().tolist()
+        [2.0, -1.0]
+        >>> shared_part(np.array([[0.0, 3.0], [0.0, -2.0]])).ravel().tolist()
+        [0.0, 0.0]
+    """
+    still = np.abs(moved).max(axis=0) <= ROUNDING
+    mean: FloatArray = moved.mean(axis=1, keepdims=True)
+    return np.zeros_like(mean) if still.any() else mean
 
 
 def range_over_items(
@@ -154,7 +174,30 @@ def true_figures(
     seed: int,
     draws: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw the true figures of all scorers given the measured ones, each of shape (draws, n)."""
+    """Draw the true figures of all scorers given the measured ones, each of shape (draws, n).
+
+    Scorers that no user moves are known, and keep the figures they have: the spread of the others
+    is learnt from the others alone. With fewer than three of these all are drawn together.
+    """
+    noisy = np.maximum(variances[0], variances[1]) > ROUNDING**2
+    if noisy.all() or noisy.sum() < LEAST_NOISY or not (np.ptp(x[noisy]) and np.ptp(y[noisy])):
+        return _drawn(x, y, variances, seed=seed, draws=draws)
+    some = variances[0][noisy], variances[1][noisy], variances[2][noisy]
+    found = np.repeat(x[None], draws, axis=0), np.repeat(y[None], draws, axis=0)
+    found[0][:, noisy], found[1][:, noisy] = _drawn(
+        x[noisy], y[noisy], some, seed=seed, draws=draws
+    )
+    return found
+
+
+def _drawn(
+    x: FloatArray,
+    y: FloatArray,
+    variances: tuple[FloatArray, FloatArray, FloatArray],
+    *,
+    seed: int,
+    draws: int,
+) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(seed)
     scales = _Scale(x, variances[0]), _Scale(y, variances[1])
     placed = np.stack([scale.placed for scale in scales], axis=-1)
