@@ -116,6 +116,7 @@ def contestants(study: str, said: Entry) -> Table:
     ]  # fmt: skip
     columns = ["scorer", "context", *shown, *map(_short, measures)]
     note = "; ".join(f"{one} of {of[one]}" for one in shown)
+    note += "; –: has none, or is blind, and so at ½ in the contrast"
     return Table(f"{study}: the scorers, best picks first", columns, rows, [f"{note}."], 2)
 
 

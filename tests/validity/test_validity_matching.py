@@ -160,6 +160,38 @@ def test_contrasts_are_over_couples_and_a_blind_scorer_does_not_move():
         assert np.sqrt(plain / len(names) * (widened @ widened)) == pytest.approx(dyadic.se)
 
 
+def test_who_is_blind_in_both_figures_is_no_evidence():
+    # Four readers in any order, and ten blind ones at ½ in both: they would make p small.
+    stream = np.random.default_rng(4)
+    a = np.array([f"u{k % 7}" for k in range(20)])
+    b = np.array([f"u{(3 * k + 1) % 7 + 7}" for k in range(20)])
+    readers = [(f"reader{k}", "profile:2") for k in range(4)]
+    blind = [(f"blind{k}", "none") for k in range(10)]
+    above = {one: Units(stream.choice([0.5, 1.0], 20), (a, b)) for one in readers}
+    above |= {one: Units(np.full(20, 0.5), (a, b)) for one in blind}
+    values = {one: stream.random(40) for one in readers}
+    for one in blind:
+        own = stream.random(20)
+        values[one] = np.stack([own, 1 - own], axis=1).ravel()
+    below = Downstream(
+        benchmark="b", policy="p", samples="s", quality="contrast of q", surrogate=False, k=4, n=8,
+        values=values, rows={}, users=np.stack([a, b], axis=1).ravel(),
+        questions=np.repeat(np.arange(20), 2).astype(str), mirrors=np.arange(40) ^ 1,
+    )  # fmt: skip
+    found = match(Side("above", "mirrored accuracy", above, {}), below)
+    assert found.contestants == readers
+    assert set(found.unmoved) == set(blind)
+    assert found.held.units == 20
+    # What is noisy on one side is a measurement, and stays.
+    plain = replace(below, quality="q", mirrors=None)
+    stays = match(Side("above", "mirrored accuracy", above, {}), plain)
+    assert len(stays.contestants) == 14
+    assert stays.unmoved == ()
+    # With nobody else there is nothing to leave out.
+    only = match(Side("above", "shift", {one: above[one] for one in blind}, {}), below)
+    assert len(only.contestants) == 10
+
+
 def test_users_whose_couples_cancel_leave_the_noise_unknown():
     # A ring of four users: nobody's leaving moves the mean, though couples differ.
     users = np.array(list("abbccdda"))

@@ -15,6 +15,7 @@ from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Coefficients, Difference, Validity
 from palate.validity.coefficients import FEW
+from palate.validity.figures import Contestant
 
 NAMES = {"kendall": "Kendall τ-b", "spearman": "Spearman ρ", "weighted": "weighted τ",
          "rbo": "RBO", "ndcg": "NDCG"}  # fmt: skip
@@ -43,6 +44,7 @@ def validity_tables(found: Validity) -> list[Table]:
             CHANCE,
             *_warnings(some),
             *_held(some),
+            *_unmoved(some),
             *(f"{few}: too few." for few in found.too_few),
         ]
         settings = dict.fromkeys(
@@ -76,6 +78,18 @@ def _held(some: Sequence[Coefficients]) -> list[str]:
                 f"contestant scored ({scorer} under {context} the fewest)."
             )
     return said
+
+
+def _unmoved(some: Sequence[Coefficients]) -> list[str]:
+    by: dict[tuple[Contestant, ...], list[str]] = {}
+    for one in some:
+        if one.unmoved:
+            by.setdefault(one.unmoved, []).append(f"{one.metric} of {one.benchmark}")
+    return [
+        f"{', '.join(figures)}: {len(blind)} contestants that are blind to the user are left out: "
+        "over couples they are at ½ in both, whatever they pick."
+        for blind, figures in by.items()
+    ]
 
 
 def _left_out(found: Validity) -> list[str]:

@@ -71,6 +71,8 @@ class Coefficients:
     """Those with both."""
     figures: tuple[float, ...]
     downstream: tuple[float, ...]
+    unmoved: tuple[Contestant, ...]
+    """Left out: blind to the user, they are at ½ in both figures by the law of couples."""
     units: int
     """Rows (or couples) that the figures rest on: those that count for every contestant."""
     of: int
@@ -207,7 +209,7 @@ def _coefficients(one: Match, how: Statistics) -> Coefficients:
         benchmark=one.benchmark, metric=one.metric, policy=below.policy, below=below.benchmark,
         quality=below.quality, surrogate=below.surrogate, k=below.k, n_samples=below.n,
         contestants=tuple(one.contestants), figures=tuple(x), downstream=tuple(y),
-        units=one.held.units, of=one.held.of, fewest=one.held.fewest,
+        unmoved=one.unmoved, units=one.held.units, of=one.held.of, fewest=one.held.fewest,
         agreements=rank_agreement(
             x, y, replicates=noise, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed
         ),

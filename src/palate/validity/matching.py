@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palate.errors import ComparisonError
+from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks import Replicates
 from palate.metrics.ranks.over_items import shared_part
 from palate.runs import Run
@@ -43,6 +44,8 @@ class Match(NamedTuple):
     metric: str
     below: Downstream
     held: Held
+    unmoved: tuple[Contestant, ...] = ()
+    """Left out: no user moves either of their figures."""
 
     @property
     def contestants(self) -> list[Contestant]:
@@ -62,7 +65,9 @@ def sides_of(runs: Mapping[str, Sequence[Run]], metrics: Sequence[str]) -> list[
 def match(side: Side, below: Downstream) -> Match | None:
     """Hold the contestants with downstream results to common rows; None where there are none.
 
-    Every contestant counts once, under a name that both sides know. Raises as `held_together`.
+    Every contestant counts once, under a name that both sides know. Whom no user moves in either
+    figure is left out: who is blind to the user is at ½ on mirrored couples and at ½ in a contrast
+    by their law, which is no agreement of two measurements. Raises as `held_together`.
     """
     known = dict(side.units)
     for twin, first in side.same.items():
@@ -72,7 +77,18 @@ def match(side: Side, below: Downstream) -> Match | None:
     both = {one: own for one, own in known.items() if one in below.values}
     if not both:
         return None
-    return Match(side.benchmark, side.metric, below, held_together(both, side.metric))
+    held, quality = held_together(both, side.metric), below.figures
+    unmoved = tuple(
+        one for one, own in held.figures.items() if _still(own) and _still(quality[one])
+    )
+    if len(unmoved) < len(both):
+        kept = {one: own for one, own in both.items() if one not in unmoved}
+        return Match(side.benchmark, side.metric, below, held_together(kept, side.metric), unmoved)
+    return Match(side.benchmark, side.metric, below, held)
+
+
+def _still(figures: Figures) -> bool:
+    return all(abs(value - figures.value) <= ROUNDING for value in figures.without.values())
 
 
 def refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
