@@ -143,6 +143,8 @@ def _scatter(ax: Any, study: str, metric: str, some: Sequence[Entry]) -> None:
     one = some[-1]
     for reads, color in ((False, "0.6"), (True, "C0")):
         own = [own for own in one["contestants"] if (own["context"] != "none") == reads]
+        if not own:
+            continue
         ax.scatter([a["figure"] for a in own], [a["downstream"] for a in own], s=14, color=color,
                    label="shown the user" if reads else "shown nothing")  # fmt: skip
     tau = one["agreements"][0]
@@ -150,6 +152,7 @@ def _scatter(ax: Any, study: str, metric: str, some: Sequence[Entry]) -> None:
     ax.set_title(f"τ {with_interval(tau['value'], over['low'], over['high'])}, n {tau['n']}",
                  fontsize=8, loc="left")  # fmt: skip
     ax.set_ylabel(f"best of {one['k']}: {_short(one['quality'])}", fontsize=8)
+    ax.locator_params(axis="x", nbins=5)
     ax.legend(fontsize=6, frameon=False)
 
 
