@@ -182,6 +182,14 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
     assert found.contestants == readers
     assert set(found.unmoved) == set(blind)
     assert found.held.units == 20
+    # Whose users cancel is no blind scorer: couples differ, though no user moves the mean.
+    ring = replace(
+        below, users=np.array(list("abbccdda")), questions=np.repeat(list("wxyz"), 2),
+        mirrors=np.arange(8) ^ 1,
+        values={("ring", "none"): np.repeat([0.9, 0.1, 0.9, 0.1], 2),
+                ("blind", "none"): np.full(8, 0.5)},
+    )  # fmt: skip
+    assert ring.still == {("blind", "none")}
     # What is noisy on one side is a measurement, and stays.
     plain = replace(below, quality="q", mirrors=None)
     stays = match(Side("above", "mirrored accuracy", above, {}), plain)
@@ -203,7 +211,7 @@ def test_users_whose_couples_cancel_leave_the_noise_unknown():
         questions=np.repeat(list("wxyz"), 2), mirrors=np.arange(8) ^ 1,
     )  # fmt: skip
     assert np.isnan(below.spread(names)).tolist() == [True, True, False]
-    units = {one: Units(own, (users,)) for one, own in below.values.items()}
+    units = {one: Units(np.linspace(0, 1, 8), (users,)) for one in below.values}
     matched = match(Side("above", "accuracy", units, {}), below)
     (noise,) = replicates([matched], names)
     assert noise.benchmark is noise.downstream is None

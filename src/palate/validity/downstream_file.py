@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -47,7 +48,15 @@ class Downstream:
     complete: bool = True
     """No answer was left without score or quality."""
 
-    @property
+    @cached_property
+    def still(self) -> frozenset[Contestant]:
+        """Who has the same value in every row, or couple, as the blind have in a contrast."""
+        clusters = self._clusters()
+        return frozenset(
+            one for one, own in self.values.items() if np.ptp(clusters.of_units(own)) <= ROUNDING
+        )
+
+    @cached_property
     def figures(self) -> dict[Contestant, Figures]:
         """Each contestant's mean over rows, or couples, and the same without each user."""
         if not self.values:

@@ -45,7 +45,7 @@ class Match(NamedTuple):
     below: Downstream
     held: Held
     unmoved: tuple[Contestant, ...] = ()
-    """Left out: no user moves either of their figures."""
+    """Left out: both of their figures are the same in every unit."""
 
     @property
     def contestants(self) -> list[Contestant]:
@@ -77,18 +77,15 @@ def match(side: Side, below: Downstream) -> Match | None:
     both = {one: own for one, own in known.items() if one in below.values}
     if not both:
         return None
-    held, quality = held_together(both, side.metric), below.figures
-    unmoved = tuple(
-        one for one, own in held.figures.items() if _still(own) and _still(quality[one])
-    )
-    if len(unmoved) < len(both):
-        kept = {one: own for one, own in both.items() if one not in unmoved}
-        return Match(side.benchmark, side.metric, below, held_together(kept, side.metric), unmoved)
-    return Match(side.benchmark, side.metric, below, held)
+    unmoved = tuple(one for one, own in both.items() if one in below.still and _still(own))
+    if len(unmoved) == len(both):
+        unmoved = ()
+    kept = {one: own for one, own in both.items() if one not in unmoved}
+    return Match(side.benchmark, side.metric, below, held_together(kept, side.metric), unmoved)
 
 
-def _still(figures: Figures) -> bool:
-    return all(abs(value - figures.value) <= ROUNDING for value in figures.without.values())
+def _still(units: Units) -> bool:
+    return bool(np.nanmax(units.values) - np.nanmin(units.values) <= ROUNDING)
 
 
 def refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
