@@ -16,7 +16,6 @@ from palate.records import Scores, Traits
 from palate.reports.validity import plot_validity, validity_json, validity_tables
 from palate.runs import Run
 from palate.validity import benchmark_figures, read_downstream, validity
-from palate.validity.coefficients import _needed
 from palate.validity.downstream_file import Downstream
 from palate.validity.figures import same_as_none
 
@@ -217,16 +216,6 @@ def test_the_picture_tells_two_policies_apart(planted, tmp_path):
     drawn = (tmp_path / "v.svg").read_text()
     assert "by another on planted" in drawn
     assert "by p on planted" in drawn
-
-
-def test_figures_that_differ_by_next_to_nothing_are_no_error():
-    assert _needed(0.58822, 0.58710, float("nan")) is None, "over a million"
-    assert _needed(0.58822, 0.58710, 0.97) == 6908
-    assert _needed(0.5, 0.5, 0.9) is None
-    assert _needed(None, 0.5, float("nan")) is None
-    assert _needed(0.7, 0.4, float("nan")) == 34
-    assert _needed(0.7, 0.4, 0.6) == 20
-    assert _needed(0.7, 0.4, -0.9) == 34, "no population has these three"
 
 
 def test_bad_input_is_one_clear_line(planted, tmp_path):

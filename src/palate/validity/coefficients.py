@@ -19,7 +19,7 @@ from palate.metrics.ranks import (
     agreement_differences,
     rank_agreement,
     resolution,
-    scorers_needed,
+    scorers_needed_like,
     statistics,
 )
 from palate.metrics.ranks.statistics import RBO_P, Gain
@@ -104,8 +104,8 @@ class Difference:
     between: float | None
     """Kendall's τ of the two figures with each other."""
     needed: int | None
-    """Scorers that would tell two such τ apart; None where they are equal, extreme, or so alike
-    that over a million would be needed."""
+    """Scorers like these that would tell two such τ apart; None where they are equal, undefined, or
+    so alike that over a million would be needed."""
 
 
 class Validity(NamedTuple):
@@ -241,28 +241,19 @@ def _difference(first: Match, second: Match, how: Statistics) -> Difference | No
         rbo_p=how.rbo_p, gain=how.gain, seed=how.seed,
     )  # fmt: skip
     between = float(statistics()[0](np.array([ours]), np.array([theirs]))[0])
-    below = first.below
+    kendall, below = found[0], first.below
+    needed = None
+    if kendall.value is not None and kendall.sd is not None:
+        needed = scorers_needed_like(kendall.value, kendall.sd, len(common))
     return Difference(
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
         policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
         n=len(common), differences=found, p_holm=None,
         between=None if np.isnan(between) else between,
-        needed=_needed(found[0].first, found[0].second, between),
+        needed=needed,
     )  # fmt: skip
 
 
 def _columns(one: Match, common: Sequence[Contestant]) -> tuple[list[float], list[float]]:
     quality = one.below.figures
     return [one.held.figures[c].value for c in common], [quality[c].value for c in common]
-
-
-def _needed(first: float | None, second: float | None, between: float) -> int | None:
-    if first is None or second is None:
-        return None
-    # Three observed τ's need not belong to any population: then what they share below is taken.
-    for known in (None if np.isnan(between) else between, None):
-        try:
-            return scorers_needed(first, second, tau_between=known)
-        except UsageError:
-            continue
-    return None

@@ -5,7 +5,12 @@ from palate.metrics.ranks.chance import Chance
 from palate.metrics.ranks.difference import AgreementDifference, agreement_differences
 from palate.metrics.ranks.over_items import Replicates
 from palate.metrics.ranks.over_scorers import Range
-from palate.metrics.ranks.planning import scorers_needed, tau_covariance, tau_variance
+from palate.metrics.ranks.planning import (
+    scorers_needed,
+    scorers_needed_like,
+    tau_covariance,
+    tau_variance,
+)
 from palate.metrics.ranks.resolution import Resolution, critical_tau, resolution
 from palate.metrics.ranks.statistics import Statistic, statistics
 
@@ -22,6 +27,7 @@ __all__ = [
     "rank_agreement",
     "resolution",
     "scorers_needed",
+    "scorers_needed_like",
     "statistics",
     "tau_covariance",
     "tau_variance",

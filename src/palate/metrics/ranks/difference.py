@@ -18,14 +18,13 @@ from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.ranks.agreement import figures_of
+from palate.metrics.ranks.alike import Three, drawn_alike, level_in_both
 from palate.metrics.ranks.over_items import Replicates, deviations, range_over_items
 from palate.metrics.ranks.over_scorers import DRAWS, NO_RANGE, Range, range_over_scorers
 from palate.metrics.ranks.statistics import RBO_P, Gain, Statistic, statistics
 
 SWAP_EXACT_UP_TO = 12
 JOIN_DRAWS = 20_000
-
-Three = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +42,8 @@ class AgreementDifference:
     """Two-sided, by exchanging the two benchmarks' ranks scorer by scorer."""
     exact: bool
     """True where every exchange was tried."""
+    sd: float | None
+    """Standard deviation of the value over sets of n scorers drawn like these."""
     over_scorers: Range
     over_items: Range
 
@@ -63,13 +64,18 @@ def agreement_differences(
 
     The test: where the two are equally good, a scorer's ranks in them may be exchanged. p is the
     share of exchanges with ``|Δ*| ≥ |Δ|``, all 2ⁿ up to 12 scorers, else
-    ``(1 + hits) / (1 + draws)`` over seeded ones. It needs at least six scorers to reach 0.05.
+    ``(1 + hits) / (1 + draws)`` over seeded ones. It needs six scorers or more to reach 0.05.
+
+    Where a quarter of the scorers or more, three at least, are level with each other in both
+    benchmarks (the blind on couples), ranks are counted from the largest such set, so that to
+    exchange one of it changes nothing; and they stay level in the populations that the interval
+    over scorers draws.
 
     The intervals join those of the two agreements. With ends l and u around s, an agreement is
     taken as ``s + g (u - s)/1.96`` for g ≥ 0 and ``s + g (s - l)/1.96`` below, g standard normal;
     the interval is the 2.5 to 97.5 % range of the first minus the second, where the two g have the
-    correlation of the two agreements: over scorers that of sets of n scorers drawn from a Gaussian
-    copula with the three observed τ's, over items that under draws of users.
+    correlation of the two agreements: over scorers that of sets of n scorers `drawn_alike`, over
+    items that under draws of users.
 
     Args:
         first: figures of the one benchmark, shape (n,), higher is better.
@@ -98,9 +104,9 @@ def agreement_differences(
     if replicates is not None:
         by_user = _user_draws((x1, x2, y), replicates, same_users=same_users, seed=seed)
     swapped, exact = _exchanges(x1, x2, y, seed=seed, draws=draws)
-    copula = _copula(x1, x2, y, chosen[0], seed=seed)
+    drawn = drawn_alike(x1, x2, y, chosen[0], seed=seed)
     return tuple(
-        _one(statistic, (x1, x2, y), swapped, exact, copula, replicates, by_user, seed)
+        _one(statistic, (x1, x2, y), swapped, exact, drawn, replicates, by_user, seed)
         for statistic in chosen
     )
 
@@ -110,7 +116,7 @@ def _one(
     figures: Three,
     swapped: Three,
     exact: bool,
-    copula: Three | None,
+    drawn: Three | None,
     replicates: tuple[Replicates, Replicates] | None,
     by_user: Three | None,
     seed: int,
@@ -121,13 +127,14 @@ def _one(
         known1, known2 = (None if math.isnan(s) else s for s in (s1, s2))
         return AgreementDifference(
             statistic.name, statistic.setting, known1, known2, None, y.size, None, exact,
-            NO_RANGE, NO_RANGE,
+            None, NO_RANGE, NO_RANGE,
         )  # fmt: skip
-    over_scorers = over_items = NO_RANGE
-    if copula is not None:
+    sd, over_scorers, over_items = None, NO_RANGE, NO_RANGE
+    if drawn is not None:
         ends = [range_over_scorers(statistic, x, y, seed=seed) for x in (x1, x2)]
-        c = _correlation(statistic(copula[0], copula[2]), statistic(copula[1], copula[2]))
-        over_scorers = _joined((s1, s2), ends, c)
+        s1_drawn, s2_drawn = (statistic(x, drawn[2]) for x in drawn[:2])
+        sd = float(np.nanstd(s1_drawn - s2_drawn))
+        over_scorers = _joined((s1, s2), ends, _correlation(s1_drawn, s2_drawn))
     if replicates is not None and by_user is not None:
         ends = [
             range_over_items(statistic, x, y, own, seed=seed)
@@ -144,6 +151,7 @@ def _one(
         n=y.size,
         p=_swap_p(statistic, swapped, exact=exact),
         exact=exact,
+        sd=sd,
         over_scorers=over_scorers,
         over_items=over_items,
     )
@@ -155,6 +163,9 @@ def _exchanges(
     # Ranks, since the two benchmarks may have different units; the first row is as observed.
     # Sorted by what neither the listing of scorers nor the names of the benchmarks can change.
     a, b = rankdata(x1), rankdata(x2)
+    level = level_in_both(a, b)
+    if level.any():
+        a, b = a - a[level][0], b - b[level][0]
     order = np.lexsort((np.maximum(a, b), np.minimum(a, b), y))
     a, b, y = a[order], b[order], y[order]
     exact = y.size <= SWAP_EXACT_UP_TO
@@ -174,21 +185,6 @@ def _swap_p(statistic: Statistic, swapped: Three, *, exact: bool) -> float:
     hits = int(np.count_nonzero(moved >= moved[0] - ROUNDING))
     # Beyond enumeration the observed row is the 1 of (1 + hits) / (1 + draws).
     return hits / moved.size
-
-
-def _copula(
-    x1: FloatArray, x2: FloatArray, y: FloatArray, kendall: Statistic, *, seed: int
-) -> Three | None:
-    taus = [float(kendall(a, b)[0]) for a, b in ((x1, x2), (x1, y), (x2, y))]
-    if any(math.isnan(tau) for tau in taus):
-        return None
-    r12, r1, r2 = (math.sin(math.pi * tau / 2) for tau in taus)
-    matrix = np.array([[1, r12, r1], [r12, 1, r2], [r1, r2, 1]])
-    # Three sample τ's need not belong to any joint distribution: the nearest one is taken.
-    values, vectors = np.linalg.eigh(matrix)
-    root = vectors * np.sqrt(np.clip(values, 1e-6, None))
-    drawn = np.random.default_rng(seed).standard_normal((DRAWS, y.size, 3)) @ root.T
-    return drawn[..., 0], drawn[..., 1], drawn[..., 2]
 
 
 def _user_draws(

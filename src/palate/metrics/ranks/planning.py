@@ -25,6 +25,7 @@ from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
 
 NODES = 40
+POWER, ALPHA = 0.8, 0.05
 MOST_SCORERS = 1_000_000
 
 
@@ -33,8 +34,8 @@ def scorers_needed(
     tau_second: float,
     *,
     tau_between: float | None = None,
-    power: float = 0.8,
-    alpha: float = 0.05,
+    power: float = POWER,
+    alpha: float = ALPHA,
 ) -> int:
     """Scorers needed to tell two benchmarks' true τ with one downstream ranking apart.
 
@@ -78,6 +79,25 @@ def scorers_needed(
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return max(high, 3)
+
+
+def scorers_needed_like(
+    difference: float, sd: float, n: int, *, power: float = POWER, alpha: float = ALPHA
+) -> int | None:
+    """Scorers needed to find a difference of agreements that n scorers show with this sd.
+
+    ``n (sd (z_{1 - alpha/2} + z_power) / difference)²``, since the variance falls with 1/n where
+    further scorers are like these. None for no difference, and for over a million scorers.
+
+    Example:
+        >>> scorers_needed_like(0.3, 0.15, 15), scorers_needed_like(0.0, 0.15, 15)
+        (30, None)
+    """
+    if not difference:
+        return None
+    ratio = sd * float(ndtri(1 - alpha / 2) + ndtri(power)) / difference
+    needed = math.ceil(n * ratio * ratio)
+    return max(3, needed) if needed <= MOST_SCORERS else None
 
 
 def tau_variance(tau: float, n: int) -> float:
