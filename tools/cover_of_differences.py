@@ -19,7 +19,7 @@ import numpy as np
 
 from palate.metrics.arrays import FloatArray
 from palate.metrics.ranks import statistics
-from palate.metrics.ranks.alike import drawn_alike
+from palate.metrics.ranks.alike import alike
 from palate.metrics.ranks.difference import _exchanges, _one
 from palate.reports import Form, Table, render
 
@@ -44,7 +44,8 @@ class World(NamedTuple):
         first, second, picks = np.moveaxis(rng.standard_normal((sets, self.n, 3)) @ root.T, -1, 0)
         first, second = first + 0.3, second + 0.3
         if self.together:
-            second = np.abs(second) * np.sign(first)
+            side = np.sign(first + second)
+            first, second = side * np.abs(first), side * np.abs(second)
         first[:, : self.blind] = second[:, : self.blind] = 0
         return np.stack([first, second, picks])
 
@@ -75,7 +76,8 @@ def row(world: World, worlds: int) -> list[str]:
     for at, columns in enumerate(np.moveaxis(world.draw(rng, worlds), 1, 0)):
         figures = (columns[0], columns[1], columns[2])
         exchanged, exact = _exchanges(*figures, seed=at, draws=999)
-        drawn = drawn_alike(*figures, kendall, seed=at)
+        population = alike(*figures, kendall, seed=at)
+        drawn = None if population is None else population.draw(world.n, seed=at)
         one = _one(kendall, figures, exchanged, exact, drawn, None, None, at)
         low, high = one.over_scorers.low, one.over_scorers.high
         assert low is not None

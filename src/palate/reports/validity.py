@@ -26,9 +26,9 @@ NOTE = (
 )
 CHANCE = "at random: mean and 95 % range that a random ranking gets."
 RIVAL_NOTE = (
-    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers; after the "
-    "stroke Holm, over this table. needed: scorers like these that would tell two such τ apart "
-    "with 80 % power; – where equal, or over a million."
+    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers whose ranks "
+    "differ; after the stroke Holm, over this table. needed: scorers like these that would tell "
+    "two such τ apart with 80 % power; – where equal, or over a million."
 )
 
 

@@ -241,16 +241,13 @@ def _difference(first: Match, second: Match, how: Statistics) -> Difference | No
         rbo_p=how.rbo_p, gain=how.gain, seed=how.seed,
     )  # fmt: skip
     between = float(statistics()[0](np.array([ours]), np.array([theirs]))[0])
-    kendall, below = found[0], first.below
-    needed = None
-    if kendall.value is not None and kendall.sd is not None:
-        needed = scorers_needed_like(kendall.value, kendall.sd, len(common))
+    below = first.below
     return Difference(
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
         policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
         n=len(common), differences=found, p_holm=None,
         between=None if np.isnan(between) else between,
-        needed=needed,
+        needed=scorers_needed_like(ours, theirs, y, seed=how.seed),
     )  # fmt: skip
 
 

@@ -4,13 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from palate.errors import UsageError
 from palate.metrics.ranks import Replicates, agreement_differences, statistics
-from palate.metrics.ranks.alike import drawn_alike
+from palate.metrics.ranks.alike import alike
 from palate.metrics.ranks.difference import _exchanges, _one, _swap_p
 
 ALL = {s.name: s for s in statistics()}
@@ -35,6 +35,7 @@ def by_enumeration(name: str, first, second, y) -> float:
 
 @settings(max_examples=15)
 @given(THREE)
+@example(([0, 0, 0, 1, 2, -1], [0, 0, 0, 1, 2, 3], [2, 1, 3, 0, 5, 4]))
 def test_exact_p_tries_every_exchange(columns) -> None:
     exchanged, exact = _exchanges(*np.array(columns, dtype=float), seed=0, draws=9)
     assert exact
@@ -79,34 +80,58 @@ def test_to_exchange_who_is_level_in_both_changes_nothing() -> None:
     first = [0.5, 0.5, 0.5, 0.5, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     second = [0.5, 0.5, 0.5, 0.5, 0.7, 0.9, 0.6, 0.8, 0.55, 0.4]
     y = np.array([3, 1, 4, 8, 2, 0, 5, 6, 7, 9.0])
-    found = {a.statistic: a.p for a in agreement_differences(first, second, y)}
+    found = {a.statistic: (a.p, a.exact) for a in agreement_differences(first, second, y)}
     first_from_them, second_from_them = (rankdata(x) - rankdata(x)[0] for x in (first, second))
-    hits = []
-    for some in itertools.product([False, True], repeat=6):
-        swap = np.array([False] * 4 + list(some))
-        one = np.where(swap, second_from_them, first_from_them)
-        other = np.where(swap, first_from_them, second_from_them)
-        hits.append(float(KENDALL(one[None], y)[0] - KENDALL(other[None], y)[0]))
-    sizes = np.abs(hits)
-    assert found["kendall"] == np.mean(sizes >= sizes[0] - 1e-9)
-    assert found["kendall"] >= 2 / 64
+    # One column per exchange of the six others.
+    swap = np.array(list(itertools.product([False, True], repeat=6)))
+    swap = np.concatenate([np.zeros((64, 4), dtype=bool), swap], axis=1)
+    one = np.where(swap, second_from_them, first_from_them)
+    other = np.where(swap, first_from_them, second_from_them)
+    for name, statistic in ALL.items():
+        sizes = np.abs(statistic(one, y) - statistic(other, y))
+        assert found[name] == (np.mean(sizes >= sizes[0] - 1e-9), True), name
+    # Ranks that are not counted from the blind would say otherwise.
+    plain = [rankdata(x) for x in (first, second)]
+    swap = np.array(list(itertools.product([False, True], repeat=10)))
+    moved = [ALL["rbo"](np.where(swap, x, z), y) for x, z in (plain, plain[::-1])]
+    sizes = np.abs(moved[0] - moved[1])
+    assert found["rbo"][0] != pytest.approx(np.mean(sizes >= sizes[0] - 1e-9), abs=0.01)
+
+
+def test_who_do_not_move_are_not_drawn_over() -> None:
+    # 19 scorers, of whom ten move: every exchange of these is tried.
+    rng = np.random.default_rng(3)
+    first, second, y = half_blind(rng, 19, 9, 0.5, 0.5, 0.6)
+    _, exact = _exchanges(first, second, y, seed=0, draws=9)
+    assert exact
+
+
+def test_the_listing_of_scorers_changes_no_drawn_p() -> None:
+    rng = np.random.default_rng(5)
+    first, second, y = (rng.integers(0, 4, 16).astype(float) for _ in range(3))
+    found = agreement_differences(first, second, y, draws=499)
+    assert not found[0].exact
+    for _ in range(5):
+        order = rng.permutation(16)
+        again = agreement_differences(first[order], second[order], y[order], draws=499)
+        assert [a.p for a in again] == [a.p for a in found]
 
 
 def test_drawn_exchanges_come_close_to_all() -> None:
-    rng = np.random.default_rng(0)
-    y = np.arange(13.0)
-    first, second = y + rng.normal(0, 2, 13), y + rng.normal(0, 8, 13)
+    rng = np.random.default_rng(3)  # every scorer's ranks differ
+    y = np.arange(14.0)
+    first, second = y + rng.normal(0, 2, 14), y + rng.normal(0, 8, 14)
 
     def p(a: np.ndarray, b: np.ndarray, c: np.ndarray, seed: int = 0) -> float:
         exchanged, exact = _exchanges(a, b, c, seed=seed, draws=8_000)
         assert not exact
         return _swap_p(KENDALL, exchanged, exact=exact)
 
-    found, order = p(first, second, y), rng.permutation(13)
+    found, order = p(first, second, y), rng.permutation(14)
     assert found == pytest.approx(by_enumeration("kendall", first, second, y), abs=0.01)
     assert p(first[order], second[order], y[order]) == found
     assert p(second, first, y) == found
-    assert p(first, second, y, seed=1) != found
+    assert p(first, second, y, seed=2) != found
 
 
 def test_a_benchmark_without_order_has_no_difference() -> None:
@@ -171,7 +196,7 @@ def test_interval_over_scorers_covers(r1: float, r2: float, between: float) -> N
         columns = scorers(rng, 10, r1, r2, between)
         # The public function gives all five statistics; one of them is enough here.
         exchanged, exact = _exchanges(*columns, seed=0, draws=9)
-        drawn = drawn_alike(*columns, KENDALL, seed=0)
+        drawn = alike(*columns, KENDALL, seed=0).draw(columns.shape[1], seed=0)
         found = _one(KENDALL, tuple(columns), exchanged, exact, drawn, None, None, 0).over_scorers
         assert found.low is not None
         assert found.high is not None
@@ -205,7 +230,7 @@ def test_interval_over_scorers_covers_where_half_are_blind() -> None:
     worlds, hits = 100, 0
     for columns in shown[:worlds]:
         exchanged, exact = _exchanges(*columns, seed=0, draws=9)
-        drawn = drawn_alike(*columns, KENDALL, seed=0)
+        drawn = alike(*columns, KENDALL, seed=0).draw(columns.shape[1], seed=0)
         found = _one(KENDALL, tuple(columns), exchanged, exact, drawn, None, None, 0).over_scorers
         assert found.low is not None
         assert found.high is not None

@@ -12,9 +12,7 @@ and the correlations of the others are those with which the τ's of all scorers 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +24,89 @@ from palate.metrics.ranks.statistics import Statistic
 LEAST_LEVEL, LEVEL_SHARE = 3, 0.25
 DRAWS = 2_000
 CALIBRATION = 500
-STEPS = 10
-R_END = 0.999
-PICKS = 2
+STEPS = 14
+FISHER_END = 7.0
+APART = 1e-6
 
 Three = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The population that scorers are drawn from."""
+
+    correlations: tuple[float, float, float]
+    """Of the two benchmarks, and of either with what both should foretell."""
+    level: float = 0.0
+    """Share of those who are level."""
+    at: tuple[float, float] = (0.0, 0.0)
+    """Where they stand in either benchmark, on the normal scale."""
+    picks: tuple[float, float] = (0.0, 1.0)
+    """Mean and standard deviation of what they pick, on that scale."""
+
+    def draw(self, n: int, *, seed: int, draws: int = DRAWS) -> Three:
+        """Draw sets of n scorers, each column of shape (draws, n), those who are level last."""
+        normal = np.random.default_rng(seed).standard_normal((draws, n, 3))
+        r12, r1, r2 = self.correlations
+        matrix = np.array([[1, r12, r1], [r12, 1, r2], [r1, r2, 1]])
+        # Three sample τ's need not belong to any joint distribution: the nearest one is taken.
+        values, vectors = np.linalg.eigh(matrix)
+        drawn = normal @ (vectors * np.sqrt(np.clip(values, 0, None))).T
+        last = slice(n - round(self.level * n), None)
+        drawn[:, last, :2] = self.at
+        drawn[:, last, 2] = self.picks[0] + self.picks[1] * normal[:, last, 2]
+        return drawn[..., 0], drawn[..., 1], drawn[..., 2]
+
+
+def alike(
+    x1: FloatArray, x2: FloatArray, y: FloatArray, kendall: Statistic, *, seed: int
+) -> Alike | None:
+    """Return the population that scorers like these are drawn from; None where a τ is undefined.
+
+    Args:
+        x1: figures of the one benchmark, shape (n,).
+        x2: figures of the other.
+        y: what both should foretell.
+        kendall: τ-b.
+        seed: of the draws by which correlations are found.
+    """
+    taus = [float(kendall(a, b)[0]) for a, b in ((x1, x2), (x1, y), (x2, y))]
+    if any(math.isnan(tau) for tau in taus):
+        return None
+    r12, r1, r2 = (math.sin(math.pi * tau / 2) for tau in taus)
+    level = level_in_both(x1, x2)
+    if not level.any():
+        return Alike((r12, r1, r2))
+    one, other, picks = (_standings(figures, level) for figures in (x1, x2, y))
+    # All in one gap between the others, they are still told apart.
+    spread = max(float(picks.std(ddof=1)), APART if np.ptp(y[level]) else 0.0)
+    blank = Alike(
+        (0.0, 0.0, 0.0), float(level.mean()), (float(one[0]), float(other[0])),
+        (float(picks.mean()), spread),
+    )  # fmt: skip
+    met = [
+        _where_met(tau, blank, column, kendall, n=y.size, seed=seed)
+        for column, tau in enumerate(taus)
+    ]
+    return replace(blank, correlations=(met[0], met[1], met[2]))
+
+
+def _where_met(
+    tau: float, blank: Alike, which: int, kendall: Statistic, *, n: int, seed: int
+) -> float:
+    """The correlation at which the mean τ of sets of n scorers, which rises with it, is `tau`."""
+    i, j = ((0, 1), (0, 2), (1, 2))[which]
+    low, high = -FISHER_END, FISHER_END
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        r = [0.0, 0.0, 0.0]
+        r[which] = math.tanh(middle)
+        columns = replace(blank, correlations=(r[0], r[1], r[2])).draw(
+            n, seed=seed, draws=CALIBRATION
+        )
+        below = float(np.nanmean(kendall(columns[i], columns[j]))) < tau
+        low, high = (middle, high) if below else (low, middle)
+    return math.tanh((low + high) / 2)
 
 
 def level_in_both(x1: FloatArray, x2: FloatArray) -> NDArray[np.bool_]:
@@ -51,57 +127,6 @@ def level_in_both(x1: FloatArray, x2: FloatArray) -> NDArray[np.bool_]:
     return largest
 
 
-def drawn_alike(
-    x1: FloatArray, x2: FloatArray, y: FloatArray, kendall: Statistic, *, seed: int
-) -> Three | None:
-    """Draw sets of n scorers, each column of shape (draws, n); None where a τ is not defined.
-
-    Args:
-        x1: figures of the one benchmark, shape (n,).
-        x2: figures of the other.
-        y: what both should foretell.
-        kendall: τ-b.
-        seed: of the draws.
-    """
-    taus = [float(kendall(a, b)[0]) for a, b in ((x1, x2), (x1, y), (x2, y))]
-    if any(math.isnan(tau) for tau in taus):
-        return None
-    normal = np.random.default_rng(seed).standard_normal((DRAWS, y.size, 3))
-    level = level_in_both(x1, x2)
-    if not level.any():
-        return _joint(normal, [math.sin(math.pi * tau / 2) for tau in taus])
-    picks = _standings(y, level)
-    normal[:, y.size - picks.size :, PICKS] *= picks.std(ddof=1)
-    normal[:, y.size - picks.size :, PICKS] += picks.mean()
-    known = _Level(normal, (_standings(x1, level), _standings(x2, level)))
-    correlations = [
-        _where_met(tau, partial(known.mean_tau, kendall, i, j))
-        for tau, (i, j) in zip(taus, ((0, 1), (0, 2), (1, 2)), strict=True)
-    ]
-    one, other, downstream = _joint(normal, correlations)
-    return known.put(one, 0), known.put(other, 1), known.put(downstream, PICKS)
-
-
-class _Level(NamedTuple):
-    """Normal draws, shape (draws, n, 3), of which the last scorers are those who are level."""
-
-    normal: FloatArray
-    at: tuple[FloatArray, FloatArray]
-    """Where they stand in either benchmark, on the normal scale."""
-
-    def put(self, drawn: FloatArray, column: int) -> FloatArray:
-        mixed = drawn.copy()
-        last = slice(drawn.shape[1] - self.at[0].size, None)
-        own = self.normal[: len(drawn), last, PICKS]
-        mixed[:, last] = own if column == PICKS else self.at[column]
-        return mixed
-
-    def mean_tau(self, kendall: Statistic, i: int, j: int, r: float) -> float:
-        first, own = self.normal[:CALIBRATION, :, i], self.normal[:CALIBRATION, :, j]
-        second = r * first + math.sqrt(1 - r * r) * own
-        return float(np.nanmean(kendall(self.put(first, i), self.put(second, j))))
-
-
 def _standings(figures: FloatArray, level: NDArray[np.bool_]) -> FloatArray:
     """Where those who are level stand among the others, on the normal scale."""
     own, others = figures[level], figures[~level]
@@ -109,21 +134,3 @@ def _standings(figures: FloatArray, level: NDArray[np.bool_]) -> FloatArray:
     edge = 0.5 / others.size
     standings: FloatArray = ndtri(np.clip(below, edge, 1 - edge))
     return standings
-
-
-def _where_met(tau: float, mean_tau: Callable[[float], float]) -> float:
-    """The correlation at which the mean τ, which rises with it, is the observed one."""
-    low, high = -R_END, R_END
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if mean_tau(middle) < tau else (low, middle)
-    return (low + high) / 2
-
-
-def _joint(normal: FloatArray, correlations: list[float]) -> Three:
-    r12, r1, r2 = correlations
-    matrix = np.array([[1, r12, r1], [r12, 1, r2], [r1, r2, 1]])
-    # Three sample τ's need not belong to any joint distribution: the nearest one is taken.
-    values, vectors = np.linalg.eigh(matrix)
-    drawn = normal @ (vectors * np.sqrt(np.clip(values, 1e-6, None))).T
-    return drawn[..., 0], drawn[..., 1], drawn[..., 2]

@@ -18,7 +18,7 @@ from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.ranks.agreement import figures_of
-from palate.metrics.ranks.alike import Three, drawn_alike, level_in_both
+from palate.metrics.ranks.alike import Three, alike, level_in_both
 from palate.metrics.ranks.over_items import Replicates, deviations, range_over_items
 from palate.metrics.ranks.over_scorers import DRAWS, NO_RANGE, Range, range_over_scorers
 from palate.metrics.ranks.statistics import RBO_P, Gain, Statistic, statistics
@@ -42,8 +42,6 @@ class AgreementDifference:
     """Two-sided, by exchanging the two benchmarks' ranks scorer by scorer."""
     exact: bool
     """True where every exchange was tried."""
-    sd: float | None
-    """Standard deviation of the value over sets of n scorers drawn like these."""
     over_scorers: Range
     over_items: Range
 
@@ -63,8 +61,8 @@ def agreement_differences(
     """Compare two benchmarks' agreement with the same downstream figures, by five statistics.
 
     The test: where the two are equally good, a scorer's ranks in them may be exchanged. p is the
-    share of exchanges with ``|Δ*| ≥ |Δ|``, all 2ⁿ up to 12 scorers, else
-    ``(1 + hits) / (1 + draws)`` over seeded ones. It needs six scorers or more to reach 0.05.
+    share of exchanges with ``|Δ*| ≥ |Δ|``, all 2ⁿ up to 12 scorers whose ranks differ, else
+    ``(1 + hits) / (1 + draws)`` over seeded ones. It needs six such scorers to reach 0.05.
 
     Where a quarter of the scorers or more, three at least, are level with each other in both
     benchmarks (the blind on couples), ranks are counted from the largest such set, so that to
@@ -74,7 +72,7 @@ def agreement_differences(
     The intervals join those of the two agreements. With ends l and u around s, an agreement is
     taken as ``s + g (u - s)/1.96`` for g ≥ 0 and ``s + g (s - l)/1.96`` below, g standard normal;
     the interval is the 2.5 to 97.5 % range of the first minus the second, where the two g have the
-    correlation of the two agreements: over scorers that of sets of n scorers `drawn_alike`, over
+    correlation of the two agreements: over scorers that of sets of n scorers drawn `alike`, over
     items that under draws of users.
 
     Args:
@@ -104,7 +102,8 @@ def agreement_differences(
     if replicates is not None:
         by_user = _user_draws((x1, x2, y), replicates, same_users=same_users, seed=seed)
     swapped, exact = _exchanges(x1, x2, y, seed=seed, draws=draws)
-    drawn = drawn_alike(x1, x2, y, chosen[0], seed=seed)
+    population = alike(x1, x2, y, chosen[0], seed=seed)
+    drawn = None if population is None else population.draw(y.size, seed=seed)
     return tuple(
         _one(statistic, (x1, x2, y), swapped, exact, drawn, replicates, by_user, seed)
         for statistic in chosen
@@ -127,13 +126,12 @@ def _one(
         known1, known2 = (None if math.isnan(s) else s for s in (s1, s2))
         return AgreementDifference(
             statistic.name, statistic.setting, known1, known2, None, y.size, None, exact,
-            None, NO_RANGE, NO_RANGE,
+            NO_RANGE, NO_RANGE,
         )  # fmt: skip
-    sd, over_scorers, over_items = None, NO_RANGE, NO_RANGE
+    over_scorers = over_items = NO_RANGE
     if drawn is not None:
         ends = [range_over_scorers(statistic, x, y, seed=seed) for x in (x1, x2)]
         s1_drawn, s2_drawn = (statistic(x, drawn[2]) for x in drawn[:2])
-        sd = float(np.nanstd(s1_drawn - s2_drawn))
         over_scorers = _joined((s1, s2), ends, _correlation(s1_drawn, s2_drawn))
     if replicates is not None and by_user is not None:
         ends = [
@@ -151,7 +149,6 @@ def _one(
         n=y.size,
         p=_swap_p(statistic, swapped, exact=exact),
         exact=exact,
-        sd=sd,
         over_scorers=over_scorers,
         over_items=over_items,
     )
@@ -161,20 +158,26 @@ def _exchanges(
     x1: FloatArray, x2: FloatArray, y: FloatArray, *, seed: int, draws: int
 ) -> tuple[Three, bool]:
     # Ranks, since the two benchmarks may have different units; the first row is as observed.
-    # Sorted by what neither the listing of scorers nor the names of the benchmarks can change.
     a, b = rankdata(x1), rankdata(x2)
     level = level_in_both(a, b)
     if level.any():
         a, b = a - a[level][0], b - b[level][0]
-    order = np.lexsort((np.maximum(a, b), np.minimum(a, b), y))
-    a, b, y = a[order], b[order], y[order]
-    exact = y.size <= SWAP_EXACT_UP_TO
+    # Sorted, and the lower rank first, so that neither the listing of scorers nor the names of the
+    # benchmarks change what is drawn.
+    lower, upper = np.minimum(a, b), np.maximum(a, b)
+    order = np.lexsort((upper, lower, y))
+    turned = (a > b)[order]
+    lower, upper, y = lower[order], upper[order], y[order]
+    moving = np.flatnonzero(lower != upper)
+    exact = moving.size <= SWAP_EXACT_UP_TO
     if exact:
-        swap = ((np.arange(1 << y.size)[:, None] >> np.arange(y.size)) & 1).astype(bool)
+        swap = np.zeros((1 << moving.size, y.size), dtype=bool)
+        swap[:, moving] = (np.arange(len(swap))[:, None] >> np.arange(moving.size)) & 1
     else:
         swap = np.random.default_rng(seed).integers(0, 2, size=(1 + draws, y.size)).astype(bool)
         swap[0] = False
-    return (np.where(swap, b, a), np.where(swap, a, b), y), exact
+    swap ^= turned
+    return (np.where(swap, upper, lower), np.where(swap, lower, upper), y), exact
 
 
 def _swap_p(statistic: Statistic, swapped: Three, *, exact: bool) -> float:

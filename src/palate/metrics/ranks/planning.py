@@ -18,14 +18,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, owens_t
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
+from palate.metrics.ranks.agreement import LEAST_SCORERS, figures_of
+from palate.metrics.ranks.alike import alike
+from palate.metrics.ranks.statistics import statistics
 
 NODES = 40
 POWER, ALPHA = 0.8, 0.05
+SIZED, ENOUGH = 1_000, 100
 MOST_SCORERS = 1_000_000
 
 
@@ -57,8 +62,7 @@ def scorers_needed(
         >>> scorers_needed(0.7, 0.4), scorers_needed(0.7, 0.4, tau_between=0.6)
         (34, 20)
     """
-    if not (0 < power < 1 and 0 < alpha < 1):
-        raise UsageError("power and alpha must be in (0, 1)")
+    scale = _scale(power, alpha)
     given = (tau_first, tau_second, 0.0 if tau_between is None else tau_between)
     if not all(-1 < tau < 1 for tau in given):
         raise UsageError("every τ must be in (-1, 1)")
@@ -66,7 +70,7 @@ def scorers_needed(
         raise UsageError("two equal τ's cannot be told apart by any number of scorers")
     r1, r2 = math.sin(math.pi * tau_first / 2), math.sin(math.pi * tau_second / 2)
     r12 = r1 * r2 if tau_between is None else math.sin(math.pi * tau_between / 2)
-    needed = (tau_first - tau_second) ** 2 / float(ndtri(1 - alpha / 2) + ndtri(power)) ** 2
+    needed = (tau_first - tau_second) ** 2 / scale**2
     pairs, single = _difference_terms(r1, r2, r12)
 
     def enough(n: int) -> bool:
@@ -82,22 +86,52 @@ def scorers_needed(
 
 
 def scorers_needed_like(
-    difference: float, sd: float, n: int, *, power: float = POWER, alpha: float = ALPHA
+    first: ArrayLike,
+    second: ArrayLike,
+    downstream: ArrayLike,
+    *,
+    power: float = POWER,
+    alpha: float = ALPHA,
+    seed: int = 0,
 ) -> int | None:
-    """Scorers needed to find a difference of agreements that n scorers show with this sd.
+    """Scorers like those at hand that would tell two benchmarks' τ-b with one ranking apart.
 
-    ``n (sd (z_{1 - alpha/2} + z_power) / difference)²``, since the variance falls with 1/n where
-    further scorers are like these. None for no difference, and for over a million scorers.
+    ``n (sd_n (z_{1 - alpha/2} + z_power) / Δ)²`` for the observed Δ, where sd_n is that of Δ over
+    sets of n scorers drawn `alike`; n is first the observed number, then what that gives, up to a
+    hundred, from where on the variance falls with 1/n. None where a τ is not defined, where the
+    two are equal, and for over a million scorers.
+
+    Args:
+        first: figures of the one benchmark, one per scorer, shape (n,).
+        second: figures of the other.
+        downstream: what both should foretell.
+        power: chance of finding the difference.
+        alpha: two-sided level of the test.
+        seed: of the draws.
+
+    Raises:
+        UsageError: as ``rank_agreement``, for columns of unequal length, or power or alpha
+            outside of (0, 1).
 
     Example:
-        >>> scorers_needed_like(0.3, 0.15, 15), scorers_needed_like(0.0, 0.15, 15)
-        (30, None)
+        >>> skill = [1, 2, 3, 4, 5, 6, 7, 8]
+        >>> scorers_needed_like([1, 3, 2, 4, 6, 5, 7, 8], [4, 1, 7, 2, 8, 6, 5, 3], skill)
+        9
     """
-    if not difference:
+    x1, y = figures_of(first, downstream)
+    x2, _ = figures_of(second, downstream)
+    scale, kendall = _scale(power, alpha), statistics()[0]
+    population = alike(x1, x2, y, kendall, seed=seed)
+    difference = float(kendall(x1, y)[0] - kendall(x2, y)[0])
+    if population is None or abs(difference) < ROUNDING:
         return None
-    ratio = sd * float(ndtri(1 - alpha / 2) + ndtri(power)) / difference
-    needed = math.ceil(n * ratio * ratio)
-    return max(3, needed) if needed <= MOST_SCORERS else None
+    n = y.size
+    for _ in range(2):
+        one, other, picks = population.draw(n, seed=seed, draws=SIZED)
+        sd = float(np.nanstd(kendall(one, picks) - kendall(other, picks)))
+        needed = n * (sd * scale / difference) ** 2
+        n = max(LEAST_SCORERS, math.ceil(min(needed, ENOUGH)))
+    return max(LEAST_SCORERS, math.ceil(needed)) if needed <= MOST_SCORERS else None
 
 
 def tau_variance(tau: float, n: int) -> float:
@@ -124,6 +158,12 @@ def tau_covariance(tau_first: float, tau_second: float, tau_between: float, n: i
     r = (math.sin(math.pi * tau / 2) for tau in (tau_first, tau_second, tau_between))
     pairs, single = _joint_terms(*r)
     return 2 / (n * (n - 1)) * (pairs + 2 * (n - 2) * single)
+
+
+def _scale(power: float, alpha: float) -> float:
+    if not (0 < power < 1 and 0 < alpha < 1):
+        raise UsageError("power and alpha must be in (0, 1)")
+    return float(ndtri(1 - alpha / 2) + ndtri(power))
 
 
 def _tau(r: float) -> float:
