@@ -19,7 +19,7 @@ import numpy as np
 
 from palate.metrics.arrays import FloatArray
 from palate.metrics.ranks import statistics
-from palate.metrics.ranks.alike import alike
+from palate.metrics.ranks.copula import fit_copula
 from palate.metrics.ranks.difference import _exchanges, _one
 from palate.reports import Form, Table, render
 
@@ -76,7 +76,7 @@ def row(world: World, worlds: int) -> list[str]:
     for at, columns in enumerate(np.moveaxis(world.draw(rng, worlds), 1, 0)):
         figures = (columns[0], columns[1], columns[2])
         exchanged, exact = _exchanges(*figures, seed=at, draws=999)
-        population = alike(*figures, kendall, seed=at)
+        population = fit_copula(*figures, kendall, seed=at)
         drawn = None if population is None else population.draw(world.n, seed=at)
         one = _one(kendall, figures, exchanged, exact, drawn, None, None, at)
         low, high = one.over_scorers.low, one.over_scorers.high

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from palate.errors import UsageError
 from palate.metrics.ranks import Replicates, agreement_differences, statistics
-from palate.metrics.ranks.alike import alike
+from palate.metrics.ranks.copula import fit_copula
 from palate.metrics.ranks.difference import _exchanges, _one, _swap_p
 
 ALL = {s.name: s for s in statistics()}
@@ -184,6 +184,16 @@ def test_level_of_the_exchange_test(r: float, between: float) -> None:
     assert hits / worlds <= 0.08
 
 
+def over_scorers(columns: np.ndarray) -> tuple[float, float]:
+    """Return the interval of Kendall's τ; the public function gives those of all five."""
+    exchanged, exact = _exchanges(*columns, seed=0, draws=9)
+    drawn = fit_copula(*columns, KENDALL, seed=0).draw(columns.shape[1], seed=0)
+    found = _one(KENDALL, tuple(columns), exchanged, exact, drawn, None, None, 0).over_scorers
+    assert found.low is not None
+    assert found.high is not None
+    return found.low, found.high
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("r1", "r2", "between"), [(0.8, 0.8, 0.64), (0.9, 0.5, 0.45), (0.95, 0.7, 0.7)]
@@ -194,13 +204,8 @@ def test_interval_over_scorers_covers(r1: float, r2: float, between: float) -> N
     worlds, hits = 100, 0
     for _ in range(worlds):
         columns = scorers(rng, 10, r1, r2, between)
-        # The public function gives all five statistics; one of them is enough here.
-        exchanged, exact = _exchanges(*columns, seed=0, draws=9)
-        drawn = alike(*columns, KENDALL, seed=0).draw(columns.shape[1], seed=0)
-        found = _one(KENDALL, tuple(columns), exchanged, exact, drawn, None, None, 0).over_scorers
-        assert found.low is not None
-        assert found.high is not None
-        hits += found.low <= truth <= found.high
+        low, high = over_scorers(columns)
+        hits += low <= truth <= high
     assert hits / worlds >= 0.92, hits / worlds
 
 
@@ -229,10 +234,6 @@ def test_interval_over_scorers_covers_where_half_are_blind() -> None:
     expected = np.mean([float(KENDALL(a, y)[0] - KENDALL(b, y)[0]) for a, b, y in shown])
     worlds, hits = 100, 0
     for columns in shown[:worlds]:
-        exchanged, exact = _exchanges(*columns, seed=0, draws=9)
-        drawn = alike(*columns, KENDALL, seed=0).draw(columns.shape[1], seed=0)
-        found = _one(KENDALL, tuple(columns), exchanged, exact, drawn, None, None, 0).over_scorers
-        assert found.low is not None
-        assert found.high is not None
-        hits += found.low <= expected <= found.high
+        low, high = over_scorers(columns)
+        hits += low <= expected <= high
     assert hits / worlds >= 0.9, hits / worlds

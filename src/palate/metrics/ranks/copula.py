@@ -32,8 +32,8 @@ Three = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """The population that scorers are drawn from."""
+class Copula:
+    """The population that scorers are drawn from: normal, but for those who are level."""
 
     correlations: tuple[float, float, float]
     """Of the two benchmarks, and of either with what both should foretell."""
@@ -58,9 +58,9 @@ class Alike:
         return drawn[..., 0], drawn[..., 1], drawn[..., 2]
 
 
-def alike(
+def fit_copula(
     x1: FloatArray, x2: FloatArray, y: FloatArray, kendall: Statistic, *, seed: int
-) -> Alike | None:
+) -> Copula | None:
     """Return the population that scorers like these are drawn from; None where a τ is undefined.
 
     Args:
@@ -76,11 +76,11 @@ def alike(
     r12, r1, r2 = (math.sin(math.pi * tau / 2) for tau in taus)
     level = level_in_both(x1, x2)
     if not level.any():
-        return Alike((r12, r1, r2))
+        return Copula((r12, r1, r2))
     one, other, picks = (_standings(figures, level) for figures in (x1, x2, y))
     # All in one gap between the others, they are still told apart.
     spread = max(float(picks.std(ddof=1)), APART if np.ptp(y[level]) else 0.0)
-    blank = Alike(
+    blank = Copula(
         (0.0, 0.0, 0.0), float(level.mean()), (float(one[0]), float(other[0])),
         (float(picks.mean()), spread),
     )  # fmt: skip
@@ -92,7 +92,7 @@ def alike(
 
 
 def _where_met(
-    tau: float, blank: Alike, which: int, kendall: Statistic, *, n: int, seed: int
+    tau: float, blank: Copula, which: int, kendall: Statistic, *, n: int, seed: int
 ) -> float:
     """The correlation at which the mean τ of sets of n scorers, which rises with it, is `tau`."""
     i, j = ((0, 1), (0, 2), (1, 2))[which]

@@ -18,7 +18,7 @@ from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.ranks.agreement import figures_of
-from palate.metrics.ranks.alike import Three, alike, level_in_both
+from palate.metrics.ranks.copula import Three, fit_copula, level_in_both
 from palate.metrics.ranks.over_items import Replicates, deviations, range_over_items
 from palate.metrics.ranks.over_scorers import DRAWS, NO_RANGE, Range, range_over_scorers
 from palate.metrics.ranks.statistics import RBO_P, Gain, Statistic, statistics
@@ -72,8 +72,8 @@ def agreement_differences(
     The intervals join those of the two agreements. With ends l and u around s, an agreement is
     taken as ``s + g (u - s)/1.96`` for g ≥ 0 and ``s + g (s - l)/1.96`` below, g standard normal;
     the interval is the 2.5 to 97.5 % range of the first minus the second, where the two g have the
-    correlation of the two agreements: over scorers that of sets of n scorers drawn `alike`, over
-    items that under draws of users.
+    correlation of the two agreements: over scorers that of sets of n scorers drawn from
+    the copula of `fit_copula`, over items that under draws of users.
 
     Args:
         first: figures of the one benchmark, shape (n,), higher is better.
@@ -102,7 +102,7 @@ def agreement_differences(
     if replicates is not None:
         by_user = _user_draws((x1, x2, y), replicates, same_users=same_users, seed=seed)
     swapped, exact = _exchanges(x1, x2, y, seed=seed, draws=draws)
-    population = alike(x1, x2, y, chosen[0], seed=seed)
+    population = fit_copula(x1, x2, y, chosen[0], seed=seed)
     drawn = None if population is None else population.draw(y.size, seed=seed)
     return tuple(
         _one(statistic, (x1, x2, y), swapped, exact, drawn, replicates, by_user, seed)

@@ -25,7 +25,7 @@ from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.agreement import LEAST_SCORERS, figures_of
-from palate.metrics.ranks.alike import alike
+from palate.metrics.ranks.copula import fit_copula
 from palate.metrics.ranks.statistics import statistics
 
 NODES = 40
@@ -97,9 +97,9 @@ def scorers_needed_like(
     """Scorers like those at hand that would tell two benchmarks' τ-b with one ranking apart.
 
     ``n (sd_n (z_{1 - alpha/2} + z_power) / Δ)²`` for the observed Δ, where sd_n is that of Δ over
-    sets of n scorers drawn `alike`; n is first the observed number, then what that gives, up to a
-    hundred, from where on the variance falls with 1/n. None where a τ is not defined, where the
-    two are equal, and for over a million scorers.
+    sets of n scorers drawn from the copula of `fit_copula`; n is first the observed number, then
+    what that gives, up to a hundred, from where on the variance falls with 1/n. None where a τ is
+    not defined, where the two are equal, and for over a million scorers.
 
     Args:
         first: figures of the one benchmark, one per scorer, shape (n,).
@@ -121,7 +121,7 @@ def scorers_needed_like(
     x1, y = figures_of(first, downstream)
     x2, _ = figures_of(second, downstream)
     scale, kendall = _scale(power, alpha), statistics()[0]
-    population = alike(x1, x2, y, kendall, seed=seed)
+    population = fit_copula(x1, x2, y, kendall, seed=seed)
     difference = float(kendall(x1, y)[0] - kendall(x2, y)[0])
     if population is None or abs(difference) < ROUNDING:
         return None
