@@ -19,20 +19,15 @@ from palate.metrics.calibration import (
     fit_temperature,
     log_loss,
 )
-from palate.metrics.clustered import effective_units, macro_mean, user_mean
-from palate.metrics.dyadic import couple_mean, plain_dyadic_variance
+from palate.metrics.clusters import Clusters, effective_units
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap
+from palate.metrics.jackknife import jackknife
 from palate.metrics.length import LengthControlled, length_controlled
 from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.matching import match_opposite
-from palate.metrics.paired import (
-    holm,
-    paired_couple_difference,
-    paired_difference,
-    sign_flip_test,
-    smallest_sign_flip_p,
-)
+from palate.metrics.means import clustered_mean, macro_mean, paired_difference
+from palate.metrics.paired import holm, sign_flip_test, smallest_sign_flip_p
 from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
@@ -55,6 +50,7 @@ from palate.metrics.users import (
 __all__ = [
     "Calibration",
     "CalibrationScores",
+    "Clusters",
     "Estimate",
     "LengthControlled",
     "LosingShare",
@@ -68,7 +64,7 @@ __all__ = [
     "accuracy_bounds",
     "brier",
     "calibration",
-    "couple_mean",
+    "clustered_mean",
     "cross_fitted_predictions",
     "effective_units",
     "error_saved",
@@ -77,6 +73,7 @@ __all__ = [
     "group_gap",
     "holm",
     "isotonic_predictions",
+    "jackknife",
     "length_controlled",
     "log_loss",
     "losing_share",
@@ -87,9 +84,7 @@ __all__ = [
     "minimum_detectable_effect",
     "mirrored_values",
     "outcome_counts",
-    "paired_couple_difference",
     "paired_difference",
-    "plain_dyadic_variance",
     "position_consistency",
     "rank_correlations",
     "share_below",
@@ -98,7 +93,6 @@ __all__ = [
     "smallest_sign_flip_p",
     "strict_accuracy",
     "user_accuracies",
-    "user_mean",
     "wilson",
     "worst_decile",
 ]
