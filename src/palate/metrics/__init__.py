@@ -20,7 +20,7 @@ from palate.metrics.calibration import (
     log_loss,
 )
 from palate.metrics.clustered import effective_units, macro_mean, user_mean
-from palate.metrics.dyadic import couple_mean, plain_dyadic_variance
+from palate.metrics.dyadic import couple_mean
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap
 from palate.metrics.length import LengthControlled, length_controlled
@@ -47,7 +47,6 @@ from palate.metrics.ratings import (
 from palate.metrics.users import (
     UserAccuracies,
     WorstUsers,
-    share_below,
     user_accuracies,
     worst_decile,
 )
@@ -89,10 +88,8 @@ __all__ = [
     "outcome_counts",
     "paired_couple_difference",
     "paired_difference",
-    "plain_dyadic_variance",
     "position_consistency",
     "rank_correlations",
-    "share_below",
     "shift_values",
     "sign_flip_test",
     "smallest_sign_flip_p",

@@ -72,28 +72,6 @@ def couple_mean(
     return interval(mean, spread, n=x.size, n_units=n_units, null=null, bounds=bounds)
 
 
-def plain_dyadic_variance(values: ArrayLike, a: Ids, b: Ids) -> float | None:
-    """Plain dyadic sandwich variance of the mean; an oracle for tests, not for intervals.
-
-    ``(Σ_u S_u² - Σ_d T_d²) / C²``, which is ``C⁻² Σ_c Σ_c' 1[c, c' share a user] e_c e_c'``.
-    It may be negative; None without couples.
-
-    Raises:
-        ValueError: as ``couple_mean``.
-
-    Example:
-        >>> plain_dyadic_variance([1, 0, 1, 0], ["a", "b", "c", "d"], ["b", "c", "d", "e"])
-        -0.03125
-    """
-    couples = _couples(values, a, b, (-np.inf, np.inf))
-    n = couples.values.size
-    if not n:
-        return None
-    return float(couples.user_sums @ couples.user_sums - couples.dyad_sums @ couples.dyad_sums) / (
-        n * n
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Couples:
     values: FloatArray

@@ -7,17 +7,14 @@ from palate.metrics.selection.curves import (
     BestOfPoint,
     best_of_curve,
 )
-from palate.metrics.selection.differences import BestOfDifference, best_of_differences
 from palate.metrics.selection.overoptimisation import OverOptimisation, k_of, over_optimisation
 
 __all__ = [
     "BestOfCurve",
-    "BestOfDifference",
     "BestOfPoint",
     "OverOptimisation",
     "best_of",
     "best_of_curve",
-    "best_of_differences",
     "k_of",
     "kl_bound",
     "over_optimisation",
