@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
+from palate.comparison.paired import paired
 from palate.errors import ComparisonError
 from palate.runs import Run, Side, Test, Verdicts
 
 LEAST_COMMON = 0.9
-METHOD = {
-    False: "sign-flip permutation by user; interval: user jackknife",
-    True: "t of the dyadic user jackknife over couples",
-}
 
 
 @dataclass(frozen=True)
@@ -108,25 +105,8 @@ def paired_test(a: Run, b: Run) -> Test:
         )
     _refuse_few(a, b)
     common = _common([a.verdicts, b.verdicts])
-    ours, theirs = _take(a.verdicts, common), _take(b.verdicts, common)
-    scored = ~np.isnan(ours.values) & ~np.isnan(theirs.values)
-    mirrored = a.verdicts.mirrored and b.verdicts.mirrored
-    if mirrored:
-        first, second = ours.couples.T
-        kept = scored[first] & scored[second]
-        first, second = first[kept], second[kept]
-        estimate = metrics.paired_couple_difference(
-            metrics.mirrored_values(ours.values[first], ours.values[second]),
-            metrics.mirrored_values(theirs.values[first], theirs.values[second]),
-            ours.users[first],
-            ours.users[second],
-        )
-        p, used = estimate.p, np.concatenate([first, second])
-    else:
-        used = np.flatnonzero(scored)
-        x, y, users = ours.values[used], theirs.values[used], ours.users[used]
-        estimate = metrics.paired_difference(x, y, users)
-        p = metrics.sign_flip_test(x - y, users) if used.size else None
+    difference = paired(_take(a.verdicts, common), _take(b.verdicts, common))
+    estimate = difference.estimate
     return Test(
         benchmark=a.summary.benchmark,
         a=Side(scorer=a.summary.scorer, context=a.summary.context),
@@ -136,9 +116,10 @@ def paired_test(a: Run, b: Run) -> Test:
         low=estimate.low,
         high=estimate.high,
         n=estimate.n,
-        n_users=len(set(ours.users[used].tolist())),
-        method=METHOD[mirrored],
-        p=p,
+        n_users=estimate.n_units,
+        method=difference.method,
+        p=difference.p,
+        note=estimate.note,
     )
 
 

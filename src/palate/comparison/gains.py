@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from palate import metrics
+from palate.comparison.paired import paired
 from palate.errors import ComparisonError, SpecError
-from palate.metrics import Estimate
 from palate.runs import Gain, Run
 from palate.specs import Spec
 
-Rows = NDArray[np.int64]
 STATE_GAINS: tuple[tuple[Literal["gain", "identity"], str], ...] = (
     ("gain", "prior"),
     ("identity", "stranger"),
@@ -84,42 +80,20 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
         raise ComparisonError(
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )
-    usable = ~np.isnan(ours.values) & ~np.isnan(theirs.values)
-    usable &= all_rows | (ours.own_words > 0)
-    if ours.mirrored:
-        estimate, n_all, kept = _on_couples(run, other, usable)
-        p = estimate.p
-    else:
-        kept = np.flatnonzero(usable)
-        n_all = len(ours)
-        x, y, users = ours.values[kept], theirs.values[kept], ours.user_codes[kept]
-        estimate = metrics.paired_difference(x, y, users)
-        p = metrics.sign_flip_test(x - y, users) if kept.size else None
+    difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
+    estimate = difference.estimate
     return base.model_copy(
         update={
             "value": estimate.value,
             "low": estimate.low,
             "high": estimate.high,
             "n": estimate.n,
-            "n_users": len(np.unique(ours.user_codes[kept])),
-            "n_left_out": n_all - estimate.n,
-            "p": p,
+            "n_users": estimate.n_units,
+            "n_left_out": difference.n_all - estimate.n,
+            "p": difference.p,
+            "note": estimate.note,
         }
     )
-
-
-def _on_couples(run: Run, other: Run, usable: NDArray[np.bool_]) -> tuple[Estimate, int, Rows]:
-    ours, theirs = run.verdicts, other.verdicts
-    a, b = ours.couples.T
-    kept = usable[a] & usable[b]
-    a, b = a[kept], b[kept]
-    estimate = metrics.paired_couple_difference(
-        metrics.mirrored_values(ours.values[a], ours.values[b]),
-        metrics.mirrored_values(theirs.values[a], theirs.values[b]),
-        ours.user_codes[a],
-        ours.user_codes[b],
-    )
-    return estimate, len(ours.couples), np.concatenate([a, b])
 
 
 def _partners(context: str, oracle: bool) -> list[tuple[Literal["gain", "identity"], str]]:

@@ -23,9 +23,9 @@ Labels = tuple[NDArray[np.int64], list[str]]
 def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
     """Return a run's accuracy by `subset`, `category` or `trait:NAME`.
 
-    Each group has its accuracy with the user jackknife, its pairs and users, and its worst tenth of
-    users; the largest gap between two groups of ten users or more is given with an interval and p,
-    Holm-corrected over all such gaps. `against`, a run of the same scorer, adds the share of users
+    Each group has its accuracy with the jackknife by user and question, its pairs and users, and
+    its worst tenth of users; the largest gap between two groups of ten users or more is given
+    with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same scorer, adds the share of users
     who lose. Groups are in alphabetical order; rows that name none are counted.
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
@@ -122,7 +122,7 @@ def _figure(part: Verdicts, name: str) -> GroupFigure:
     n_users = len(np.unique(part.user_codes))
     return GroupFigure(
         name=name,
-        accuracy=Figure.of(metrics.accuracy(part.values, part.user_codes)),
+        accuracy=Figure.of(metrics.accuracy(part.values, part.clusters)),
         n_pairs=len(part),
         n_users=n_users,
         few=n_users < FEW,
@@ -133,11 +133,11 @@ def _figure(part: Verdicts, name: str) -> GroupFigure:
 def _largest_gap(
     verdicts: Verdicts, codes: NDArray[np.int64], groups: Sequence[GroupFigure]
 ) -> Gap | None:
-    values, users = verdicts.values, verdicts.user_codes
+    values, clusters = verdicts.values, verdicts.clusters
     gaps = []
     for a, b in combinations([k for k, group in enumerate(groups) if not group.few], 2):
         rows = (codes == a) | (codes == b)
-        gaps.append((a, b, metrics.group_gap(values[rows], codes[rows] == a, users[rows])))
+        gaps.append((a, b, metrics.group_gap(values[rows], codes[rows] == a, clusters.take(rows))))
     gaps = [one for one in gaps if one[2].value is not None]
     if not gaps:
         return None
@@ -163,4 +163,5 @@ def _largest_gap(
         p=found.p,
         p_holm=corrected[best],
         n_tested=tested,
+        note=found.note,
     )

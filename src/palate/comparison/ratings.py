@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palate import metrics
 from palate.benchmarks import PairSet
 from palate.errors import BenchmarkError, DataError
-from palate.metrics import Estimate, Predictions
+from palate.metrics import Clusters, Estimate, Predictions
 from palate.runs import Figure, RatingBaseline, RatingFigures, Run
 
 Floats = NDArray[np.float64]
@@ -24,8 +24,8 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
 
     Each (question, response) that a user rated counts once: with the mean of its ratings, mapped
     from their scale to [0, 1], and the float32 of its first score by row id. Figures are means over
-    users with the user jackknife: Spearman and Kendall τ-b; the error and the alignment
-    1 − |predicted − given| of predictions by isotonic regression of the user's other ratings
+    users with the jackknife by user and question: Spearman and Kendall τ-b; the error and the
+    alignment 1 − |predicted − given| of predictions by isotonic regression of the user's other ratings
     (5 folds); and the same of the user's mean and of the other users' mean. Where rows name no
     scale, the lowest and highest rating given are taken for it, and `scale` says so.
 
@@ -47,7 +47,8 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
     """
     items, n_unscored, scale = _items(run)
     scores, ratings, users = items.scores, items.ratings, items.users
-    ranks = metrics.rank_correlations(scores, ratings, users)
+    clusters = Clusters.of(users, questions=items.questions, texts=(items.names,))
+    ranks = metrics.rank_correlations(scores, ratings, clusters)
     predicted = metrics.cross_fitted_predictions(scores, ratings, users, items.names, seed=seed)
     places, summary = run.verdicts.rated[0], run.summary
     _, counts = np.unique(users, return_counts=True)
@@ -65,9 +66,9 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
         scale=scale,
         spearman=_by_users(ranks.spearman),
         kendall=_by_users(ranks.kendall),
-        error=Figure.of(metrics.mean_error(predicted.scorer, ratings, users)),
-        alignment=Figure.of(metrics.mean_alignment(predicted.scorer, ratings, users)),
-        baselines=tuple(_baseline(name, predicted, ratings, users) for name in BASELINES),
+        error=Figure.of(metrics.mean_error(predicted.scorer, ratings, clusters)),
+        alignment=Figure.of(metrics.mean_alignment(predicted.scorer, ratings, clusters)),
+        baselines=tuple(_baseline(name, predicted, ratings, clusters) for name in BASELINES),
         note=None if len(scores) else "no response has a score of its own",
     )
 
@@ -128,6 +129,7 @@ class _Items:
     scores: Floats
     ratings: Floats
     users: NDArray[np.int64]
+    questions: NDArray[np.int64]
     names: NDArray[np.bytes_]
 
 
@@ -148,11 +150,12 @@ def _items(run: Run) -> tuple[_Items, int, tuple[float, float] | None]:
     given = np.flatnonzero(~np.isnan(on_unit.ravel()))
     # Users by name and items by content: no figure may depend on the file's order.
     who = np.repeat(np.unique(verdicts.users[rows], return_inverse=True)[1], 2)
+    asked = np.repeat(verdicts.question_codes[rows], 2)
     what = columns.responses[at].ravel()
     # Stable, so that within one item the rows stay in the order of their ids.
     given = given[np.lexsort((who[given], what[given]))]
     ratings, scores = on_unit.ravel()[given], columns.scores[at].ravel()[given]
-    users, responses = who[given], what[given]
+    users, responses, questions = who[given], what[given], asked[given]
     new = np.ones(len(users), dtype=bool)
     new[1:] = (responses[1:] != responses[:-1]) | (users[1:] != users[:-1])
     item = np.cumsum(new) - 1
@@ -162,7 +165,10 @@ def _items(run: Run) -> tuple[_Items, int, tuple[float, float] | None]:
     # Verdicts too are told on float32.
     single = np.clip(scores[scored][first], -LARGEST, LARGEST).astype(np.float32)
     starts = np.flatnonzero(new)[chosen]
-    found = _Items(single.astype(np.float64), means[chosen], users[starts], responses[starts])
+    found = _Items(
+        single.astype(np.float64), means[chosen], users[starts], questions[starts],
+        responses[starts],
+    )  # fmt: skip
     return found, len(means) - len(chosen), guessed
 
 
@@ -187,15 +193,15 @@ def _by_users(estimate: Estimate) -> Figure:
 
 
 def _baseline(
-    name: str, predicted: Predictions, ratings: Floats, users: NDArray[np.int64]
+    name: str, predicted: Predictions, ratings: Floats, clusters: Clusters
 ) -> RatingBaseline:
     guess = predicted.user_mean if name == BASELINES[0] else predicted.global_mean
     both = np.where(np.isnan(predicted.scorer), np.nan, guess)
-    saved = metrics.error_saved(predicted.scorer, both, ratings, users)
+    saved = metrics.error_saved(predicted.scorer, both, ratings, clusters)
     return RatingBaseline(
         name=name,
-        error=Figure.of(metrics.mean_error(both, ratings, users)),
-        alignment=Figure.of(metrics.mean_alignment(both, ratings, users)),
+        error=Figure.of(metrics.mean_error(both, ratings, clusters)),
+        alignment=Figure.of(metrics.mean_alignment(both, ratings, clusters)),
         saved=Figure.of(saved),
         p=saved.p,
     )

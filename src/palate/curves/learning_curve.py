@@ -8,6 +8,7 @@ the same two responses are coupled, as `--mirrors only` couples them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,8 @@ from palate.curves.points import Count, Curves, Point
 from palate.curves.scoring import Doubles, Learner, Rows, Scored, credit, vectors_of
 from palate.errors import UsageError
 from palate.evaluation import history_of
+from palate.metrics import Clusters, Estimate
+from palate.metrics.clusters import compact
 from palate.personal import Trained
 from palate.records import Choice, Settings, user_key
 
@@ -133,10 +136,17 @@ class _Sets:
         self, pairs: PairSet, kept: Rows, models: Mapping[str, Trained], seed: int
     ) -> None:
         self.user = kept.user
+        judged = [pairs.pairs[row] for row in kept.rows]
+        texts = [p.chosen for p in judged], [p.rejected for p in judged]
+        questions = [p.question for p in judged]
+        self.clusters = Clusters.of(kept.user, questions=questions, texts=texts)
         place = {pairs.pairs[row].id: k for k, row in enumerate(kept.rows)}
         partner = couple_votes(pairs, seed)
         both = [(k, place[partner[a]]) for a, k in place.items() if partner.get(a) in place]
         self.couples = np.array([(a, b) for a, b in both if a < b], np.int64).reshape(-1, 2)
+        first = self.clusters.take(self.couples[:, 0])
+        a, b = kept.user[self.couples].T
+        self.couple_clusters = replace(first, users=compact(a, b))
         self.everybody = np.ones(len(kept.users), bool)
         keys = [user_key(user) for user in kept.users]
         self.seen = {
@@ -151,6 +161,14 @@ class _Sets:
         if seen and seen[0].any() and not seen[0].all() and all((s == seen[0]).all() for s in seen):
             found |= {"seen": seen[0], "unseen": ~seen[0]}
         return found
+
+    def couples_of(
+        self, users: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Clusters]:
+        """Return both rows of each couple of two such users, and the couples' clusters."""
+        inside = users[self.user[self.couples]].all(axis=1)
+        a, b = self.couples[inside].T
+        return a, b, self.couple_clusters.take(inside)
 
 
 def _points(
@@ -167,35 +185,39 @@ def _points(
         kept = inside[sets.user]
         if not kept.any():
             continue
-        values, users = scored.values[kept], sets.user[kept].astype(np.int32)
+        values, clusters = scored.values[kept], sets.clusters.take(np.flatnonzero(kept))
         mirrored = shift = particular = None
-        a, b, ours, theirs = _couples(sets, inside)
+        a, b, of_couples = sets.couples_of(inside)
         if len(a):
             both = (scored.values[a] + scored.values[b]) / 2
-            mirrored = metrics.couple_mean(both, ours, theirs)
+            mirrored = metrics.clustered_mean(both, of_couples)
             scaled = scored.margins / scored.confidence
             moved = [metrics.shift_values(m[a], -m[b]) for m in scaled]
-            shift = metrics.couple_mean(np.mean(moved, axis=0), ours, theirs)
-            own = credit(scored.margins - base.margins)
-            particular = metrics.couple_mean((own[a] + own[b]) / 2, ours, theirs)
+            shift = metrics.clustered_mean(np.mean(moved, axis=0), of_couples)
+            residual = credit(scored.margins - base.margins)
+            particular = metrics.clustered_mean((residual[a] + residual[b]) / 2, of_couples)
         point = Point(
             model=name, group=group, choices=count, n_users=int(inside.sum()),
-            n_pairs=int(kept.sum()), accuracy=metrics.user_mean(values, users),
+            n_pairs=int(kept.sum()), accuracy=metrics.clustered_mean(values, clusters),
             mirrored=mirrored, shift=shift, particular=particular,
         )  # fmt: skip
         if scored is not base:
-            before = base.values[kept]
-            point = point._replace(
-                gain=metrics.paired_difference(values, before, users),
-                p=metrics.sign_flip_test(values - before, users),
-            )
+            gain, p = _difference(values, base.values[kept], clusters)
+            point = point._replace(gain=gain, p=p)
         if over is not None:
-            others = over.values[kept]
-            point = point._replace(
-                lead=metrics.paired_difference(values, others, users),
-                p_lead=metrics.sign_flip_test(values - others, users),
-            )
+            lead, p = _difference(values, over.values[kept], clusters)
+            point = point._replace(lead=lead, p_lead=p)
         yield point
+
+
+def _difference(
+    values: Doubles, others: Doubles, clusters: Clusters
+) -> tuple[Estimate, float | None]:
+    """Return a paired difference and its p: of the t where users share questions."""
+    estimate = metrics.paired_difference(values, others, clusters)
+    if clusters.items is not None:
+        return estimate, estimate.p
+    return estimate, metrics.sign_flip_test(values - others, clusters.users[0])
 
 
 def _blind_points(name: str, sets: _Sets, values: Doubles) -> Iterator[Point]:
@@ -204,22 +226,17 @@ def _blind_points(name: str, sets: _Sets, values: Doubles) -> Iterator[Point]:
         kept = members[sets.user] & there
         if not kept.any():
             continue
-        users = sets.user[kept].astype(np.int32)
-        a, b, ours, theirs = _couples(sets, members)
+        a, b, of_couples = sets.couples_of(members)
         both = (values[a] + values[b]) / 2
         # Anything else has read the couple's own votes, as the majority of the others has.
         blind = len(a) > 0 and bool((both == 0.5).all())
         yield Point(
-            model=name, group=group, choices=None, n_users=len(np.unique(users)),
-            n_pairs=int(kept.sum()), accuracy=metrics.user_mean(values[kept], users),
-            mirrored=metrics.couple_mean(both, ours, theirs) if blind else None,
+            model=name, group=group, choices=None, n_users=len(np.unique(sets.user[kept])),
+            n_pairs=int(kept.sum()),
+            accuracy=metrics.clustered_mean(values[kept], sets.clusters.take(kept)),
+            mirrored=metrics.clustered_mean(both, of_couples) if blind else None,
             shift=None, particular=None,
         )  # fmt: skip
-
-
-def _couples(sets: _Sets, inside: NDArray[np.bool_]) -> tuple[NDArray[np.int64], ...]:
-    a, b = sets.couples[inside[sets.user[sets.couples]].all(axis=1)].T
-    return a, b, sets.user[a].astype(np.int32), sets.user[b].astype(np.int32)
 
 
 def _corrected(points: Sequence[Point]) -> Iterator[Point]:

@@ -32,11 +32,11 @@ class Point(NamedTuple):
     gain: Estimate | None = None
     """Over 0 choices, paired."""
     p: float | None = None
-    """Of no gain: sign flips by user."""
+    """Of no gain: the t of the interval, or sign flips by user where no question is shared."""
     lead: Estimate | None = None
     """Over the bradley-terry model of the same vectors, paired."""
     p_lead: float | None = None
-    """Of no lead: sign flips by user."""
+    """Of no lead, likewise."""
     p_lead_holm: float | None = None
     """Holm-corrected over the models of one group and count."""
 

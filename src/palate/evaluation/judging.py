@@ -66,6 +66,8 @@ def _row(
     return VerdictRow(
         id=pair.id,
         content=pair.asked,
+        question=VerdictRow.hash_of(pair.question),
+        responses=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
         user=pair.user_id,
         subset=pair.subset,
         mirror_of=partner,

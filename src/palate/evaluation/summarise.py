@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate import metrics
 from palate.metrics import Estimate
@@ -32,17 +31,15 @@ def summarise(
     """
     # By id: sums of floats depend on their order, and a figure must not depend on the file's.
     verdicts = verdicts.by_id()
-    values, users = verdicts.values, verdicts.user_codes
-    mirrored = verdicts.mirrored
+    values, mirrored = verdicts.values, verdicts.mirrored
     counts = metrics.outcome_counts(values)
-    couples = verdicts.couples if mirrored else None
-    accuracy = _headline(values, users, couples)
+    accuracy = headline(verdicts)
     return Summary(
         benchmark=benchmark,
         scorer=scorer,
         context=context,
         n_pairs=len(verdicts),
-        n_users=len(np.unique(users)),
+        n_users=verdicts.clusters.n_users if len(verdicts) else 0,
         accuracy=Figure.of(accuracy),
         strict_accuracy=metrics.strict_accuracy(values),
         bounds=metrics.accuracy_bounds(values),
@@ -68,33 +65,29 @@ def shift(verdicts: Verdicts, user_scale: Mapping[str, float] | None = None) -> 
     a, b = verdicts.couples.T
     # Row B's margin is of B's choice over A's; A's choice over B's under user B is its negative.
     values = metrics.shift_values(margins[a], -margins[b])
-    return metrics.couple_mean(values, verdicts.user_codes[a], verdicts.user_codes[b])
+    return metrics.clustered_mean(values, verdicts.couple_clusters)
 
 
-def _headline(
-    values: NDArray[np.float64], users: NDArray[np.int32], couples: NDArray[np.int64] | None
-) -> Estimate:
-    if couples is None:
-        return metrics.accuracy(values, users)
-    a, b = couples.T
-    return metrics.couple_mean(metrics.mirrored_values(values[a], values[b]), users[a], users[b])
+def headline(verdicts: Verdicts) -> Estimate:
+    """Accuracy over rows; where all rows stand in mirrored couples, over couples."""
+    if not verdicts.mirrored:
+        return metrics.accuracy(verdicts.values, verdicts.clusters)
+    a, b = verdicts.couples.T
+    values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
+    return metrics.clustered_mean(values, verdicts.couple_clusters)
 
 
 def _subsets(verdicts: Verdicts) -> dict[str, Figure]:
-    found = {}
-    for name, part in verdicts.of_subsets():
-        couples = part.couples if part.mirrored else None
-        found[name] = Figure.of(_headline(part.values, part.user_codes, couples))
-    return found
+    return {name: Figure.of(headline(part)) for name, part in verdicts.of_subsets()}
 
 
 def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
-    values, users = verdicts.values, verdicts.user_codes
+    values, clusters = verdicts.values, verdicts.clusters
     chosen, rejected = verdicts.lengths.T
-    worst = metrics.worst_decile(values, users)
-    controlled = metrics.length_controlled(values, chosen, rejected, users)
+    worst = metrics.worst_decile(values, verdicts.user_codes)
+    controlled = metrics.length_controlled(values, chosen, rejected, clusters)
     return {
-        "macro_accuracy": Figure.of(metrics.macro_mean(values, users)),
+        "macro_accuracy": Figure.of(metrics.macro_mean(values, clusters)),
         "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
         "length_controlled": Figure.of(controlled.estimate),
     }

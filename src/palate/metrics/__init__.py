@@ -9,51 +9,40 @@ from palate.metrics.accuracy import (
     shift_values,
     strict_accuracy,
 )
-from palate.metrics.agreement import PositionConsistency, position_consistency, wilson
+from palate.metrics.agreement import PositionConsistency, position_consistency
 from palate.metrics.calibration import (
     Calibration,
     CalibrationScores,
-    brier,
     calibration,
-    expected_calibration_error,
-    fit_temperature,
-    log_loss,
 )
-from palate.metrics.clustered import effective_units, macro_mean, user_mean
-from palate.metrics.dyadic import couple_mean
+from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap
+from palate.metrics.jackknife import jackknife
 from palate.metrics.length import LengthControlled, length_controlled
 from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.matching import match_opposite
-from palate.metrics.paired import (
-    holm,
-    paired_couple_difference,
-    paired_difference,
-    sign_flip_test,
-    smallest_sign_flip_p,
-)
+from palate.metrics.means import clustered_mean, macro_mean, paired_difference
+from palate.metrics.paired import holm, sign_flip_test, smallest_sign_flip_p
 from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
     RankCorrelations,
     cross_fitted_predictions,
     error_saved,
-    isotonic_predictions,
     mean_alignment,
     mean_error,
     rank_correlations,
 )
 from palate.metrics.users import (
-    UserAccuracies,
     WorstUsers,
-    user_accuracies,
     worst_decile,
 )
 
 __all__ = [
     "Calibration",
     "CalibrationScores",
+    "Clusters",
     "Estimate",
     "LengthControlled",
     "LosingShare",
@@ -61,23 +50,17 @@ __all__ = [
     "PositionConsistency",
     "Predictions",
     "RankCorrelations",
-    "UserAccuracies",
     "WorstUsers",
     "accuracy",
     "accuracy_bounds",
-    "brier",
     "calibration",
-    "couple_mean",
+    "clustered_mean",
     "cross_fitted_predictions",
-    "effective_units",
     "error_saved",
-    "expected_calibration_error",
-    "fit_temperature",
     "group_gap",
     "holm",
-    "isotonic_predictions",
+    "jackknife",
     "length_controlled",
-    "log_loss",
     "losing_share",
     "macro_mean",
     "match_opposite",
@@ -86,7 +69,6 @@ __all__ = [
     "minimum_detectable_effect",
     "mirrored_values",
     "outcome_counts",
-    "paired_couple_difference",
     "paired_difference",
     "position_consistency",
     "rank_correlations",
@@ -94,8 +76,5 @@ __all__ = [
     "sign_flip_test",
     "smallest_sign_flip_p",
     "strict_accuracy",
-    "user_accuracies",
-    "user_mean",
-    "wilson",
     "worst_decile",
 ]

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palate.metrics.arrays import FloatArray, Ids, same_length, vector
-from palate.metrics.clustered import user_mean
+from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import UNIT, Estimate
+from palate.metrics.means import clustered_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -66,17 +67,17 @@ def outcome_counts(values: ArrayLike) -> OutcomeCounts:
     return counted
 
 
-def accuracy(values: ArrayLike, users: Ids) -> Estimate:
+def accuracy(values: ArrayLike, clusters: Ids | Clusters) -> Estimate:
     """Share of scored rows that are right, ties half: ``(chosen + ½ ties) / scored``.
 
-    Micro (every row weighs the same), with the user jackknife interval of ``user_mean``.
+    Micro (every row weighs the same), with the interval of ``clustered_mean``.
 
     Args:
         values: outcomes, shape (rows,).
-        users: the user id of each row.
+        clusters: the user id of each row, or `Clusters`.
 
     Raises:
-        ValueError: for a value that is no outcome, or as ``user_mean``.
+        ValueError: for a value that is no outcome, or as ``clustered_mean``.
 
     Example:
         >>> e = accuracy([1, 0.5, 0, 1, float("nan")], ["a", "a", "b", "c", "c"])
@@ -84,7 +85,7 @@ def accuracy(values: ArrayLike, users: Ids) -> Estimate:
         (0.625, 4, 3)
     """
     outcome_counts(values)
-    return user_mean(values, users)
+    return clustered_mean(values, clusters)
 
 
 def strict_accuracy(values: ArrayLike) -> float | None:

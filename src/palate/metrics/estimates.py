@@ -36,7 +36,7 @@ class Estimate:
 
     Example:
         >>> Estimate(0.75, 0.5, 1.0, 8, 4)
-        Estimate(value=0.75, low=0.5, high=1.0, n=8, n_units=4, se=None, df=None, p=None)
+        Estimate(value=0.75, low=0.5, high=1.0, n=8, n_units=4, se=None, df=None, p=None, note=None)
     """
 
     value: float | None
@@ -55,18 +55,22 @@ class Estimate:
     """Degrees of freedom, U_eff - 1; None where no t was used."""
     p: float | None = None
     """Two-sided p-value against the null value."""
+    note: str | None = None
+    """Why a value has no interval; None where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the jackknife has to say about a mean."""
+    """How uncertain a figure is, by the jackknife."""
 
     variance: float | None
-    """None where one unit holds everything, so that leaving it out leaves nothing."""
-    u_eff: float
-    """Effective number of units."""
+    """None where one cluster holds everything, so that leaving it out leaves nothing."""
+    effective: float
+    """Effective number of users, or of items where these are fewer."""
     constant: bool
     """True where every residual is 0."""
+    unit: str = "users"
+    """What the effective number counts: ``users``, ``questions`` or ``texts``."""
 
 
 def interval(
@@ -96,37 +100,47 @@ def interval(
     tiny = ROUNDING * (hi - lo)
     if spread.constant:
         bare = Estimate(value, None, None, n, n_units)
-        return _without_spread(bare, value, spread.u_eff, null, bounds)
-    # U_eff is a ratio of integers: 2 is exact, so no tolerance is needed there.
-    if spread.variance is None or spread.u_eff <= 2 or spread.variance <= tiny**2:
-        return Estimate(value, None, None, n, n_units)
-    se, df = math.sqrt(spread.variance), spread.u_eff - 1
+        return _without_spread(bare, value, spread.effective, null, bounds)
+    variance = spread.variance
+    if variance is None or spread.effective <= 2 or variance <= tiny**2:
+        return Estimate(value, None, None, n, n_units, note=_no_interval(spread))
+    se, df = math.sqrt(variance), spread.effective - 1
     half = float(stdtrit(df, 1 - TAIL)) * se
     p = min(1.0, 2 * float(stdtr(df, -abs(value - null) / se)))
     return Estimate(value, max(lo, value - half), min(hi, value + half), n, n_units, se, df, p)
 
 
+def _no_interval(spread: Spread) -> str:
+    # An effective number is a ratio of integers: 2 is exact and needs no tolerance.
+    if spread.effective <= 2:
+        number = f"{spread.effective:.1f} effective {spread.unit}"
+        return f"no interval: {number}, and more than 2 are needed"
+    if spread.variance is None:
+        return "no interval: one user, question or text holds all rows of a group"
+    return "no interval: the jackknife variance is 0"
+
+
 def _without_spread(
-    bare: Estimate, value: float, u_eff: float, null: float, bounds: tuple[float, float]
+    bare: Estimate, value: float, effective: float, null: float, bounds: tuple[float, float]
 ) -> Estimate:
     lo, hi = bounds
     width = hi - lo
     tiny = ROUNDING * width
     if abs(value - null) <= tiny:
         return replace(bare, low=value, high=value, se=0.0, p=1.0)
-    share, y0 = TAIL ** (1 / u_eff), (null - lo) / width
+    share, y0 = TAIL ** (1 / effective), (null - lo) / width
     if hi - value <= tiny:
-        return replace(bare, low=lo + width * share, high=hi, p=min(1.0, 2 * y0**u_eff))
+        return replace(bare, low=lo + width * share, high=hi, p=min(1.0, 2 * y0**effective))
     if value - lo <= tiny:
-        return replace(bare, low=lo, high=hi - width * share, p=min(1.0, 2 * (1 - y0) ** u_eff))
-    return bare
+        return replace(bare, low=lo, high=hi - width * share, p=min(1.0, 2 * (1 - y0) ** effective))
+    return replace(bare, note="no interval: all values are alike")
 
 
 def nothing() -> Estimate:
     """Return the estimate of no rows.
 
     Example:
-        >>> nothing()
-        Estimate(value=None, low=None, high=None, n=0, n_units=0, se=None, df=None, p=None)
+        >>> nothing().value, nothing().n
+        (None, 0)
     """
     return Estimate(None, None, None, 0, 0)

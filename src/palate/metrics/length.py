@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length, scored_rows, sums, vector
-from palate.metrics.clustered import effective_units
-from palate.metrics.estimates import ROUNDING, UNIT, Estimate, Spread, interval
+from palate.metrics.arrays import FloatArray, Ids, same_length, vector
+from palate.metrics.clusters import Clusters
+from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval
+from palate.metrics.jackknife import combined, jackknife, ratio
+from palate.metrics.means import scored
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +34,22 @@ class LengthControlled:
 
 
 def length_controlled(
-    values: ArrayLike, chosen_length: ArrayLike, rejected_length: ArrayLike, users: Ids
+    values: ArrayLike,
+    chosen_length: ArrayLike,
+    rejected_length: ArrayLike,
+    clusters: Ids | Clusters,
 ) -> LengthControlled:
     """Mean of the accuracy where chosen is longer and where it is shorter, with an interval.
 
-    ``θ = (A_longer + A_shorter) / 2``, so a scorer that only reads length gets 0.5. By the user
-    jackknife ``V = ((U - 1)/U) Σ_u (θ_(-u) - θ)²`` with both accuracies recomputed without user
-    u; ``U_eff = (Σ_u w_u)² / Σ_u w_u²`` where ``w_u = n_u,longer / N_longer + n_u,shorter /
-    N_shorter`` is the weight of user u in θ. No interval where one user holds a whole side.
+    ``θ = (A_longer + A_shorter) / 2``, so a scorer that only reads length gets 0.5. The jackknife
+    computes both accuracies anew; a row weighs ``1/N_longer`` or ``1/N_shorter``. No interval where
+    one user or question holds a whole side.
 
     Args:
         values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
         chosen_length: length of each chosen response, in any unit.
         rejected_length: length of each rejected response, in the same unit.
-        users: the user id of each row.
+        clusters: the user id of each row, or `Clusters`.
 
     Raises:
         ValueError: for unequal lengths of the columns, a NaN length, or a value outside of [0, 1].
@@ -55,57 +59,37 @@ def length_controlled(
         >>> lc.estimate.value, lc.longer, lc.shorter, lc.n_equal
         (0.5, 1.0, 0.0, 1)
     """
-    x = vector(values, bounds=UNIT)
+    given = vector(values, bounds=UNIT)
     chosen, rejected = vector(chosen_length), vector(rejected_length)
-    same_length(values=x, chosen_length=chosen, rejected_length=rejected, users=users)
+    every = Clusters.of(clusters)
+    same_length(values=given, chosen_length=chosen, rejected_length=rejected, users=every.users[0])
     longer_by = chosen - rejected
     if bool(np.isnan(longer_by).any()):
         raise ValueError("lengths must be finite numbers")
-    scored, equal = ~np.isnan(x), longer_by == 0
-    kept, (codes,), names = scored_rows(np.where(equal, np.nan, x), users)
-    is_longer = (longer_by > 0)[scored & ~equal]
-    longer = _side(kept[is_longer], codes[is_longer], len(names))
-    shorter = _side(kept[~is_longer], codes[~is_longer], len(names))
+    there, equal = ~np.isnan(given), longer_by == 0
+    x, rows = scored(np.where(equal, np.nan, given), every)
+    longer = (longer_by > 0)[there & ~equal]
+    sides = [float(x[side].mean()) if side.any() else None for side in (longer, ~longer)]
     return LengthControlled(
-        estimate=_estimate(longer, shorter),
-        longer=longer.mean,
-        shorter=shorter.mean,
-        n_longer=longer.n,
-        n_shorter=shorter.n,
-        n_equal=int(np.count_nonzero(scored & equal)),
+        estimate=_estimate(x, longer, rows),
+        longer=sides[0],
+        shorter=sides[1],
+        n_longer=int(longer.sum()),
+        n_shorter=int((~longer).sum()),
+        n_equal=int(np.count_nonzero(there & equal)),
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Side:
-    n: int
-    mean: float | None
-    user_sums: FloatArray
-    user_counts: FloatArray
-    constant: bool
-
-    def without_each(self) -> FloatArray:
-        """Mean of this side with each user left out, shape (users,)."""
-        rest: FloatArray = self.user_sums.sum() - self.user_sums
-        return rest / (self.n - self.user_counts)
-
-
-def _side(x: FloatArray, codes: IntArray, units: int) -> _Side:
-    mean = float(x.mean()) if x.size else None
-    constant = mean is None or bool(np.abs(x - mean).max() <= ROUNDING)
-    counts = np.bincount(codes, minlength=units).astype(np.float64)
-    return _Side(x.size, mean, sums(codes, x, units), counts, constant)
-
-
-def _estimate(longer: _Side, shorter: _Side) -> Estimate:
-    n, units = longer.n + shorter.n, longer.user_counts.size
-    if longer.mean is None or shorter.mean is None:
+def _estimate(x: FloatArray, longer: NDArray[np.bool_], rows: Clusters) -> Estimate:
+    n, units = x.size, rows.n_users if x.size else 0
+    if longer.all() or not longer.any():
         return Estimate(None, None, None, n, units)
-    value = (longer.mean + shorter.mean) / 2
-    variance = None
-    if all(side.user_counts.max() < side.n for side in (longer, shorter)):
-        moved = (longer.without_each() + shorter.without_each()) / 2 - value
-        variance = (units - 1) / units * float(moved @ moved)
-    weights = longer.user_counts / longer.n + shorter.user_counts / shorter.n
-    spread = Spread(variance, effective_units(weights), longer.constant and shorter.constant)
+    value = float(x[longer].mean() + x[~longer].mean()) / 2
+    is_longer, is_shorter = longer.astype(np.float64), (~longer).astype(np.float64)
+    spread = jackknife(
+        combined((0.5, ratio(x * is_longer, is_longer)), (0.5, ratio(x * is_shorter, is_shorter))),
+        is_longer / is_longer.sum() + is_shorter / is_shorter.sum(),
+        rows,
+        constant=all(float(np.ptp(x[side])) <= ROUNDING for side in (longer, ~longer)),
+    )
     return interval(value, spread, n=n, n_units=units)

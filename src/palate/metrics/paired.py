@@ -1,4 +1,4 @@
-"""Two scorers or two contexts on the same rows: differences and their tests."""
+"""Tests of paired differences where users share nothing, and tests of several at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palate.metrics.arrays import FloatArray, Ids, same_length, scored_rows, sums, vector
-from palate.metrics.clustered import user_mean
-from palate.metrics.dyadic import couple_mean
-from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate
+from palate.metrics.arrays import FloatArray, Ids, scored_rows, sums, vector
+from palate.metrics.estimates import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,45 +16,6 @@ if TYPE_CHECKING:
 
 EXACT_UP_TO = 12
 CHUNK = 1 << 21
-
-
-def paired_difference(x: ArrayLike, y: ArrayLike, users: Ids) -> Estimate:
-    """Mean of ``x_i - y_i`` over the rows scored in both, with the user jackknife in [-1, 1].
-
-    Args:
-        x: values in [0, 1] under the one, shape (rows,); NaN where unscored.
-        y: values of the same rows under the other.
-        users: the user id of each row.
-
-    Raises:
-        ValueError: for unequal lengths or a value outside of [0, 1].
-
-    Example:
-        >>> e = paired_difference([1, 1, 0, 1], [0, 1, 0, 0], ["a", "b", "c", "d"])
-        >>> e.value, round(e.low, 2), e.high
-        (0.5, -0.42, 1.0)
-    """
-    return user_mean(_differences(x, y), users, null=0.0, bounds=GAIN)
-
-
-def paired_couple_difference(x: ArrayLike, y: ArrayLike, a: Ids, b: Ids) -> Estimate:
-    """Mean of ``x_c - y_c`` over the couples scored in both, with the dyadic user jackknife.
-
-    Args:
-        x: couple values in [0, 1] under the one, shape (couples,); NaN where unscored.
-        y: values of the same couples under the other.
-        a: the first user of each couple.
-        b: the second user of each couple.
-
-    Raises:
-        ValueError: as ``couple_mean``, or for a value outside of [0, 1].
-
-    Example:
-        >>> a, b = ["a", "b", "c", "d"], ["b", "c", "d", "e"]
-        >>> paired_couple_difference([0.5, 1, 0.5, 0], [0.5, 1, 0.5, 0], a, b).low
-        0.0
-    """
-    return couple_mean(_differences(x, y), a, b, null=0.0, bounds=GAIN)
 
 
 def sign_flip_test(
@@ -139,12 +98,6 @@ def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     for place, rank in enumerate(order):
         adjusted[known[rank]] = float(stepped[place])
     return adjusted
-
-
-def _differences(x: ArrayLike, y: ArrayLike) -> FloatArray:
-    first, second = vector(x, bounds=UNIT), vector(y, bounds=UNIT)
-    same_length(x=first, y=second)
-    return first - second
 
 
 def _all_signs(units: int) -> Iterator[FloatArray]:

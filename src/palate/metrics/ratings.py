@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length, sums, vector
-from palate.metrics.clustered import macro_mean
-from palate.metrics.estimates import GAIN, UNIT, Estimate
+from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length, sums, vector
+from palate.metrics.clusters import Clusters, Columns, pairs_of
+from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate, interval
+from palate.metrics.jackknife import jackknife
+from palate.metrics.means import macro_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,16 +50,19 @@ class Predictions:
     """The mean of all other users' ratings; NaN where there is only one user."""
 
 
-def rank_correlations(scores: ArrayLike, ratings: ArrayLike, users: Ids) -> RankCorrelations:
-    """Spearman's ρ and Kendall's τ-b of each user, averaged over users with the user jackknife.
+def rank_correlations(
+    scores: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
+) -> RankCorrelations:
+    """Spearman's ρ and Kendall's τ-b of each user, averaged over users, with the jackknife.
 
+    Where users share questions, each user's correlation is computed anew without each question.
     Users with fewer than three distinct ratings are left out and counted. A user whose scores are
     all equal counts as 0: who orders nothing has no part in the order.
 
     Args:
         scores: shape (items,), finite.
         ratings: the user's ratings of the same items.
-        users: whose rating it is.
+        clusters: whose rating it is, or `Clusters` that also know the question.
 
     Raises:
         ValueError: for unequal lengths or a number that is not finite.
@@ -67,20 +72,24 @@ def rank_correlations(scores: ArrayLike, ratings: ArrayLike, users: Ids) -> Rank
         >>> round(found.spearman.value, 3), round(found.kendall.value, 3), found.left_out
         (0.8, 0.667, 1)
     """
-    from scipy.stats import kendalltau, spearmanr  # slow to import
-
-    s, r, codes, n_users = _items(scores, ratings, users)
-    rho, tau = [], []
-    for rows in _by_user(codes, n_users):
-        if np.unique(r[rows]).size < DISTINCT:
-            continue
-        if np.unique(s[rows]).size == 1:
-            rho.append(0.0)
-            tau.append(0.0)
-            continue
-        rho.append(float(spearmanr(s[rows], r[rows]).statistic))
-        tau.append(float(kendalltau(s[rows], r[rows], method="asymptotic").statistic))
-    return RankCorrelations(_mean(rho), _mean(tau), n_users - len(rho))
+    rows = Clusters.of(clusters)
+    s, r = _items(scores, ratings, rows)
+    (users,) = rows.users
+    n_users = rows.n_users if s.size else 0
+    each = np.array([_correlations(s[at], r[at]) for at in _by_user(users, n_users)])
+    each = each.reshape(n_users, 2)
+    defined = ~np.isnan(each[:, 0])
+    if rows.items is None:
+        spearman, kendall = (
+            macro_mean(column, range(len(column)), null=0.0, bounds=GAIN)
+            for column in each[defined].T
+        )
+        return RankCorrelations(spearman, kendall, int((~defined).sum()))
+    rows = rows.take(defined[users])
+    s, r, each = s[defined[users]], r[defined[users]], each[defined]
+    memo: dict[bytes, FloatArray] = {}
+    spearman, kendall = (_mean_correlation(s, r, each, rows, which, memo) for which in range(2))
+    return RankCorrelations(spearman, kendall, n_users - len(each))
 
 
 def cross_fitted_predictions(
@@ -113,17 +122,19 @@ def cross_fitted_predictions(
     """
     if folds < 2:
         raise ValueError("cross-fitting needs at least two folds")
-    s, r, codes, n_users = _items(scores, ratings, users)
+    rows = Clusters.of(users)
+    s, r = _items(scores, ratings, rows)
+    codes, n_users = rows.users[0], rows.n_users if s.size else 0
     same_length(scores=s, items=items)
     names = [str(item) for item in items]
     by_scorer, by_mean = np.full(s.size, np.nan), np.full(s.size, np.nan)
     for found in _by_user(codes, n_users):
-        rows = np.array(sorted(found.tolist(), key=names.__getitem__), dtype=np.int64)
-        if rows.size < 2:
+        of_user = np.array(sorted(found.tolist(), key=names.__getitem__), dtype=np.int64)
+        if of_user.size < 2:
             continue
-        fold = np.random.default_rng(seed).permutation(rows.size) % min(folds, rows.size)
+        fold = np.random.default_rng(seed).permutation(of_user.size) % min(folds, of_user.size)
         for k in range(int(fold.max()) + 1):
-            new, known = rows[fold == k], rows[fold != k]
+            new, known = of_user[fold == k], of_user[fold != k]
             by_scorer[new] = isotonic_predictions(s[known], r[known], s[new])
             by_mean[new] = np.clip(r[known].mean(), r.min(), r.max())
     counts = np.bincount(codes, minlength=n_users)
@@ -165,7 +176,7 @@ def isotonic_predictions(
     return found
 
 
-def mean_error(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Estimate:
+def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters) -> Estimate:
     """Mean over users of each user's mean |prediction - rating|; NaN predictions are left out.
 
     ``n`` counts ratings, ``n_units`` users.
@@ -177,10 +188,12 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Estima
         >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
         0.375
     """
-    return macro_mean(_errors(predictions, ratings), users, bounds=UNIT)
+    return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
 
 
-def mean_alignment(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Estimate:
+def mean_alignment(
+    predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
+) -> Estimate:
     """Mean over users of each user's mean alignment, ``1 - |prediction - rating|`` on [0, 1].
 
     Raises:
@@ -190,11 +203,11 @@ def mean_alignment(predictions: ArrayLike, ratings: ArrayLike, users: Ids) -> Es
         >>> mean_alignment([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
         0.625
     """
-    return macro_mean(1 - _errors(predictions, ratings), users, bounds=UNIT)
+    return macro_mean(1 - _errors(predictions, ratings), clusters, bounds=UNIT)
 
 
 def error_saved(
-    predictions: ArrayLike, baseline: ArrayLike, ratings: ArrayLike, users: Ids
+    predictions: ArrayLike, baseline: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
 ) -> Estimate:
     """Mean over users of how much smaller the errors are than a baseline's, in [-1, 1].
 
@@ -208,7 +221,67 @@ def error_saved(
         0.5833333333333334
     """
     saved = _errors(baseline, ratings) - _errors(predictions, ratings)
-    return macro_mean(saved, users, null=0.0, bounds=GAIN)
+    return macro_mean(saved, clusters, null=0.0, bounds=GAIN)
+
+
+def _correlations(scores: FloatArray, ratings: FloatArray) -> FloatArray:
+    """Spearman's ρ and Kendall's τ-b; NaN with fewer than three distinct ratings."""
+    from scipy.stats import kendalltau, spearmanr  # slow to import
+
+    if np.unique(ratings).size < DISTINCT:
+        return np.full(2, np.nan)
+    if np.unique(scores).size == 1:
+        return np.zeros(2)
+    rho = spearmanr(scores, ratings).statistic
+    tau = kendalltau(scores, ratings, method="asymptotic").statistic
+    # A correlation of 1 can come out a rounding step above it.
+    both: FloatArray = np.clip([rho, tau], *GAIN)
+    return both
+
+
+def _mean_correlation(
+    scores: FloatArray,
+    ratings: FloatArray,
+    each: FloatArray,
+    rows: Clusters,
+    which: int,
+    memo: dict[bytes, FloatArray],
+) -> Estimate:
+    """Mean over users of one correlation, computed anew without each question's rows."""
+    (users,) = rows.users
+    counts = np.bincount(users)
+    values, of_user = each[:, which], np.split(np.argsort(users, kind="stable"), np.cumsum(counts))
+
+    def rest(at: IntArray) -> float:
+        key = at.tobytes()
+        if key not in memo:
+            left = np.setdiff1d(of_user[users[at[0]]], at, assume_unique=True)
+            memo[key] = _correlations(scores[left], ratings[left])
+        return float(memo[key][which])
+
+    def without(columns: Columns) -> FloatArray:
+        if not columns:
+            return np.array([values.mean()])
+        (codes,) = columns
+        size = int(codes.max()) + 1
+        total, number = np.full(size, values.sum()), np.full(size, float(values.size))
+        pairs = pairs_of(codes, users)
+        order = np.argsort(pairs, kind="stable")
+        for at in np.split(order, np.flatnonzero(np.diff(pairs[order])) + 1):
+            cluster, value = codes[at[0]], rest(at)
+            total[cluster] -= values[users[at[0]]]
+            if np.isnan(value):
+                number[cluster] -= 1
+            else:
+                total[cluster] += value
+        mean: FloatArray = np.divide(total, number, out=np.full(size, np.nan), where=number > 0)
+        return mean
+
+    weights = 1 / counts[users]
+    constant = bool(np.ptp(values) <= ROUNDING)
+    spread = jackknife(without, weights, rows, constant=constant)
+    n = values.size
+    return interval(float(values.mean()), spread, n=n, n_units=n, null=0.0, bounds=GAIN)
 
 
 def _errors(predictions: ArrayLike, ratings: ArrayLike) -> FloatArray:
@@ -217,22 +290,15 @@ def _errors(predictions: ArrayLike, ratings: ArrayLike) -> FloatArray:
     return np.abs(predicted - given)
 
 
-def _items(
-    scores: ArrayLike, ratings: ArrayLike, users: Ids
-) -> tuple[FloatArray, FloatArray, IntArray, int]:
+def _items(scores: ArrayLike, ratings: ArrayLike, rows: Clusters) -> tuple[FloatArray, FloatArray]:
     s, r = vector(scores), vector(ratings)
-    same_length(scores=s, ratings=r, users=users)
+    same_length(scores=s, ratings=r, users=rows.users[0])
     if not bool(np.isfinite(s).all() and np.isfinite(r).all()):
         raise ValueError("scores and ratings must be finite; leave out what is missing")
-    codes, names = id_codes(users)
-    return s, r, codes, len(names)
+    return s, r
 
 
 def _by_user(codes: IntArray, n_users: int) -> Iterator[IntArray]:
     order = np.argsort(codes, kind="stable")
-    yield from np.split(order, np.cumsum(np.bincount(codes, minlength=n_users))[:-1])
-
-
-def _mean(values: list[float]) -> Estimate:
-    # A correlation of 1 can come out a rounding step above it.
-    return macro_mean(np.clip(values, *GAIN), range(len(values)), null=0.0, bounds=GAIN)
+    if n_users:
+        yield from np.split(order, np.cumsum(np.bincount(codes, minlength=n_users))[:-1])

@@ -15,7 +15,7 @@ from palate.records import Record
 from palate.runs.verdicts import write_json
 from palate.seeding import digest
 
-FORMAT = 1
+FORMAT = 2
 SLUG = re.compile(r"[^A-Za-z0-9._-]+")
 RECORDED = ("palate", "numpy", "scipy", "torch", "transformers", "sentence-transformers", "bm25s")
 

@@ -35,7 +35,7 @@ class GroupFigure(Record):
 
 
 class Gap(Record):
-    """The difference in accuracy of two groups, a − b, clustered by user."""
+    """The difference in accuracy of two groups, a − b, clustered by user and question."""
 
     a: str
     b: str
@@ -48,6 +48,8 @@ class Gap(Record):
     p_holm: float | None
     n_tested: int
     """Gaps that Holm's correction was taken over."""
+    note: str | None = None
+    """Why there is no interval."""
 
 
 class GroupView(Record):

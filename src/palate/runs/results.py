@@ -18,11 +18,16 @@ class Figure(Record):
     low: float | None
     high: float | None
     n: int
+    note: str | None = None
+    """Why a value has no interval."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> Figure:
         """Take over what tables and JSON need of an estimate."""
-        return cls(value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n)
+        return cls(
+            value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n,
+            note=estimate.note,
+        )  # fmt: skip
 
 
 class Summary(Record):
@@ -90,6 +95,8 @@ class Gain(Record):
     n_left_out: int = 0
     p: float | None = None
     p_holm: float | None = None
+    note: str | None = None
+    """Why a value has no interval."""
 
 
 class Side(Record):
@@ -116,6 +123,8 @@ class Test(Record):
     method: str
     p: float | None
     p_holm: float | None = None
+    note: str | None = None
+    """Why a value has no interval."""
 
 
 def as_json(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from palate.records import Outcome, Record
 from palate.runs.rated import Rated
+from palate.seeding import digest
 
 WHERE_GIVEN = ("category", "traits", "rated")
 """Fields that are written only where a row has them."""
@@ -17,6 +18,10 @@ class VerdictRow(Record):
     id: str
     content: str
     """Hash of question and responses: rows are paired between runs by id and content."""
+    question: str
+    """Hash of the question: users who were asked the same are told by it."""
+    responses: tuple[str, str]
+    """Hashes of chosen and rejected."""
     user: str
     subset: str
     mirror_of: str | None
@@ -34,6 +39,15 @@ class VerdictRow(Record):
     """What the user said of themselves."""
     rated: Rated | None = None
     """Where the user rated a response: the ratings and the scores."""
+
+    @staticmethod
+    def hash_of(text: str) -> str:
+        """Return the hash by which rows name a question or a response.
+
+        >>> VerdictRow.hash_of("Tea?")
+        'x'
+        """
+        return digest(text)[:16]
 
     def line(self) -> str:
         """Return the row as one line of JSON."""

@@ -66,10 +66,13 @@ def planted_verdicts(world: World, of_chosen: Floats) -> Verdicts:
 def _row(world: World, k: int, margin: float) -> VerdictRow:
     verdict = Judgement(margin=margin).verdict(0)
     longer = int(50 * abs(world.differences[k, 0]))
+    asked = k if world.partners is None else min(k, int(world.partners[k]))
     chosen_longer = world.sides[k] * world.differences[k, 0] > 0
     return VerdictRow(
         id=f"row {k}",
         content=str(k),
+        question=f"question {asked}",
+        responses=(f"chosen {k}", f"rejected {k}"),
         user=str(world.names[world.who[k]]),
         subset="all",
         mirror_of=None if world.partners is None else f"row {world.partners[k]}",

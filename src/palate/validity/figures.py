@@ -150,13 +150,13 @@ def _units(
         a, b = verdicts.couples.T
         if metric == "mirrored accuracy":
             values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
-            return UnitValues(values, verdicts.clusters)
+            return UnitValues(values, verdicts.couple_clusters)
         values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
         told = run.summary.shift.value if run.summary.shift is not None else None
         # A scorer that keeps users' states was scaled by user, and the run does not say by what.
         if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
             return None
-        return UnitValues(values, verdicts.clusters)
+        return UnitValues(values, verdicts.couple_clusters)
     other = _partner(metric, runs, contestant)
     return None if other is None else _gained(verdicts, other.verdicts, contestant)
 
@@ -181,4 +181,4 @@ def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> UnitVal
     if not ours.mirrored:
         return UnitValues(apart, ours.clusters)
     a, b = ours.couples.T
-    return UnitValues((apart[a] + apart[b]) / 2, ours.clusters)
+    return UnitValues((apart[a] + apart[b]) / 2, ours.couple_clusters)

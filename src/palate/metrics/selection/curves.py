@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
+from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval, nothing
+from palate.metrics.jackknife import jackknife, ratio
+from palate.metrics.means import clustered_mean
 from palate.metrics.paired import sign_flip_test
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound, win_rate_bound
-from palate.metrics.selection.clusters import Clusters
-from palate.metrics.two_way import Owners, added
+from palate.metrics.selection.units import Units
 
 Bounds = tuple[float, float]
 UNBOUNDED_BY = 1e3
@@ -111,26 +113,26 @@ def best_of_curve(
     wanted = sorted(set(sizes(ks, s.shape[1])))
     lo, hi = gold_range(g, bounds)
     counts = usable(s, g)
-    own = np.where(np.isnan(s), np.nan, g)
-    of_kept = Clusters.of(users, questions, counts >= wanted[-1], mirrors)
-    best, oracle, worst, one = (
-        of_kept.of_units(best_of(by, own, wanted_or_one))
-        for by, wanted_or_one in ((s, wanted), (own, wanted), (-own, wanted), (s, [1]))
+    scored_gold = np.where(np.isnan(s), np.nan, g)
+    units = Units.of(users, questions, counts >= wanted[-1], mirrors)
+    clusters = units.clusters
+    best, oracle, worst, single = (
+        units.values(best_of(by, scored_gold, at))
+        for by, at in ((s, wanted), (scored_gold, wanted), (-scored_gold, wanted), (s, [1]))
     )
-    kept = of_kept.kept
-    least = int(counts[kept].min()) if kept.any() else 0
+    least = int(counts[units.usable].min()) if units.usable.any() else 0
     points = []
     for i, k in enumerate(wanted):
-        gained = best[:, i] - one[:, 0]
+        gained = best[:, i] - single[:, 0]
         points.append(
             BestOfPoint(
                 k=k,
                 solid=2 * k <= least,
-                best=_level(best[:, i], of_kept, (lo, hi)),
-                oracle=_level(oracle[:, i], of_kept, (lo, hi)),
-                gain=moved_by(gained, of_kept, hi - lo, seed),
+                best=_level(best[:, i], clusters, (lo, hi)),
+                oracle=_level(oracle[:, i], clusters, (lo, hi)),
+                gain=moved_by(gained, clusters, hi - lo, seed),
                 headroom=_headroom(
-                    gained, oracle[:, i] - one[:, 0], worst[:, i] - one[:, 0], of_kept
+                    gained, oracle[:, i] - single[:, 0], worst[:, i] - single[:, 0], clusters
                 ),
                 kl_bound=kl_bound(k),
                 win_rate_bound=win_rate_bound(k),
@@ -138,9 +140,9 @@ def best_of_curve(
         )
     return BestOfCurve(
         points=tuple(points),
-        random=_level(one[:, 0], of_kept, (lo, hi)),
-        n_questions=int(kept.sum()),
-        n_left_out=int((~kept).sum()),
+        random=_level(single[:, 0], clusters, (lo, hi)),
+        n_questions=int(units.usable.sum()),
+        n_left_out=int((~units.usable).sum()),
         n_samples=s.size,
         n_unscored=int(np.isnan(s).sum()),
         n_without_gold=int(np.isnan(g).sum()),
@@ -173,7 +175,7 @@ def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
     null = lo if float(values.mean()) > lo + ROUNDING * (hi - lo) else hi
     if clusters.couples:
         null = (lo + hi) / 2
-    estimate = clusters.mean(np.clip(values, lo, hi), null, bounds)
+    estimate = clustered_mean(np.clip(values, lo, hi), clusters, null=null, bounds=bounds)
     return replace(estimate, p=None)
 
 
@@ -185,34 +187,26 @@ def moved_by(values: FloatArray, clusters: Clusters, width: float, seed: int) ->
     """
     # What rounding leaves of equal values is no difference, and must not be tested as one.
     values = np.where(np.abs(values) <= ROUNDING * width, 0.0, np.clip(values, -width, width))
-    estimate = clusters.mean(values, 0.0, (-width, width))
-    if not clusters.by_user_alone:
+    estimate = clustered_mean(values, clusters, null=0.0, bounds=(-width, width))
+    if clusters.couples or clusters.items is not None:
         return estimate
-    return replace(estimate, p=sign_flip_test(values, clusters.owners[0], seed=seed))
+    return replace(estimate, p=sign_flip_test(values, clusters.users[0], seed=seed))
 
 
 def _headroom(
     gained: FloatArray, room: FloatArray, depth: FloatArray, clusters: Clusters
 ) -> Estimate:
-    """Ratio of sums by the jackknife; an owner's weight is its share of the room.
+    """Ratio of sums; a row weighs its share of the room.
 
     It cannot be over 1, nor under what picking the worst would get.
     """
-    n, units = gained.size, clusters.n_users
+    n, units = gained.size, clusters.n_users if gained.size else 0
     total = float(room.sum())
     if not total > ROUNDING * max(1.0, float(np.abs(room).max(initial=0.0))):
         return Estimate(None, None, None, n, units)
     value = float(gained.sum()) / total
-
-    def moves(owners: Owners) -> FloatArray | None:
-        tops, left = added(owners, gained), total - added(owners, room)
-        if left.size < 2 or not bool(np.all(left > ROUNDING * total)):
-            return None
-        moved: FloatArray = (gained.sum() - tops) / left - value
-        return moved
-
     constant = bool(np.abs(gained - value * room).max() <= ROUNDING * total)
-    spread = clusters.spread(room, moves, constant=constant)
+    spread = jackknife(ratio(gained, room), room, clusters, constant=constant)
     lowest = min(0.0, float(depth.sum()) / total)
     value = min(1.0, max(lowest, value))
     return interval(value, spread, n=n, n_units=units, null=0.0, bounds=(lowest, 1.0))

@@ -23,11 +23,13 @@ from scipy.optimize import brentq
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
+from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, Estimate
+from palate.metrics.means import clustered_mean
 from palate.metrics.selection.best_of import best_of, samples, sizes, usable
 from palate.metrics.selection.bounds import kl_bound
-from palate.metrics.selection.clusters import Clusters
 from palate.metrics.selection.curves import UNBOUNDED_BY
+from palate.metrics.selection.units import Units
 
 Peak = Literal["within", "beyond", "start", "none"]
 
@@ -95,10 +97,10 @@ def over_optimisation(
     wanted = _default_ks(s.shape[1]) if ks is None else sorted(set(sizes(ks, s.shape[1])) - {1})
     if len(wanted) < 2:
         raise UsageError("two parameters need at least two sizes above 1 (N of 6 or more)")
-    clusters = Clusters.of(users, questions, usable(s, g) >= wanted[-1], mirrors)
-    if not clusters.kept.any():
+    units = Units.of(users, questions, usable(s, g) >= wanted[-1], mirrors)
+    if not units.usable.any():
         raise UsageError(f"no question has {wanted[-1]} samples with a score and a gold value")
-    values = clusters.of_units(best_of(s, g, [1, *wanted]))
+    values = units.values(best_of(s, g, [1, *wanted]))
     gains = values[:, 1:] - values[:, :1]
     # What rounding leaves of equal values must not be fitted.
     gains[np.abs(gains) <= ROUNDING * max(1.0, float(np.abs(values).max()))] = 0.0
@@ -107,11 +109,11 @@ def over_optimisation(
     by_question = gains @ np.linalg.pinv(design).T
     alpha, beta = by_question.mean(axis=0).tolist()
     rest = gains.mean(axis=0) - design @ np.array([alpha, beta])
-    bends = _estimate(by_question[:, 1], clusters)
+    bends = _estimate(by_question[:, 1], units.clusters)
     peak = _peak(alpha, bends, float(d[-1]))
     peak_d = None if peak == "none" else 0.0 if peak == "start" else alpha / (2 * beta)
     return OverOptimisation(
-        alpha=_estimate(by_question[:, 0], clusters),
+        alpha=_estimate(by_question[:, 0], units.clusters),
         beta=bends,
         ks=tuple(wanted),
         residual=float(np.sqrt(np.mean(rest**2))),
@@ -119,7 +121,7 @@ def over_optimisation(
         peak_d=peak_d,
         peak_k=None if peak_d is None else k_of(peak_d),
         peak_gain=None if peak_d is None else peak_d * (alpha - beta * peak_d),
-        n_left_out=int((~clusters.kept).sum()),
+        n_left_out=int((~units.usable).sum()),
     )
 
 
@@ -156,4 +158,4 @@ def _peak(alpha: float, beta: Estimate, last: float) -> Peak:
 
 def _estimate(values: FloatArray, clusters: Clusters) -> Estimate:
     size = UNBOUNDED_BY * max(1.0, float(np.abs(values).max()))
-    return clusters.mean(values, 0.0, (-size, size))
+    return clustered_mean(values, clusters, null=0.0, bounds=(-size, size))

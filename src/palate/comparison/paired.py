@@ -1,0 +1,71 @@
+"""The difference in accuracy of two runs of the same rows, with its interval and its test."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import metrics
+from palate.metrics import Clusters, Estimate
+from palate.runs import Verdicts
+
+
+class PairedDifference(NamedTuple):
+    """A difference over the rows, or couples, that both runs scored."""
+
+    estimate: Estimate
+    p: float | None
+    method: str
+    """What p and the interval are of."""
+    n_all: int
+    """Rows, or couples, there are."""
+
+
+def paired(
+    first: Verdicts, second: Verdicts, *, counted: NDArray[np.bool_] | None = None
+) -> PairedDifference:
+    """Return the paired difference ``first − second`` over rows, or over mirrored couples.
+
+    p is that of the interval's t where rows depend on each other across users, that is on couples
+    and where users share questions; else of sign flips by user.
+
+    Args:
+        first: verdicts of the one run.
+        second: verdicts of the other on the same rows in the same order.
+        counted: of which rows the difference is taken; all by default.
+    """
+    x = first.values if counted is None else np.where(counted, first.values, np.nan)
+    if first.mirrored and second.mirrored:
+        a, b = first.couples.T
+        clusters = first.couple_clusters
+        estimate = metrics.paired_difference(
+            metrics.mirrored_values(x[a], x[b]),
+            metrics.mirrored_values(second.values[a], second.values[b]),
+            clusters,
+        )
+        scored = ~np.isnan(x[a] + x[b] + second.values[a] + second.values[b])
+        method = method_of(clusters.take(scored))
+        return PairedDifference(estimate, estimate.p, method, len(a))
+    clusters = first.clusters
+    estimate = metrics.paired_difference(x, second.values, clusters)
+    differences = x - second.values
+    scored = ~np.isnan(differences)
+    p, method = estimate.p, method_of(clusters.take(scored))
+    if method == BY_USER:
+        p = metrics.sign_flip_test(differences[scored], first.user_codes[scored])
+    return PairedDifference(estimate, p, method, len(first))
+
+
+BY_USER = "sign-flip permutation by user; interval: user jackknife"
+
+
+def method_of(clusters: Clusters) -> str:
+    """Return how a difference on these rows is tested, and what its interval is of."""
+    if clusters.couples:
+        shared = "" if clusters.items is None else " and question"
+        return f"t of the dyadic jackknife by user{shared} over couples"
+    if clusters.items is None:
+        return BY_USER
+    return "t of the jackknife by user and question"

@@ -1,0 +1,170 @@
+"""The variance of a figure, from what it moves as users, questions and their cells are left out.
+
+With m_g what the figure moves without cluster g, of G clusters (Cameron, Gelbach and Miller 2011):
+
+```
+V      = max(V_user, V_user + V_item - V_cell),   t with min(U_eff, I_eff) - 1
+V_user = ((G - 1)/G) Σ_g m_g²                     likewise V_item, V_cell: rows of a user on an item
+```
+
+A mirrored couple lies in the clusters of both its users, and where items are the two responses of a
+row, it lies in those of both. Such a side is dyadic, with d the unordered pairs of clusters and w_d
+their share of the weights:
+
+```
+V_J = Σ_g m_g² - Σ_d m_d²,   V_D = Σ_d ((1 - w_d) m_d)²,   V_side = max(V_J, V_D)
+```
+
+V_cell is then V_J with the clusters and pairs of one side within those of the other. Where no item
+is shared by two users, V is V_user alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from palate.metrics.arrays import FloatArray
+from palate.metrics.clusters import (
+    Clusters,
+    Columns,
+    Part,
+    added,
+    effective_number,
+    parts_of,
+)
+from palate.metrics.estimates import ROUNDING, Spread
+
+ValueWithout = Callable[[Columns], FloatArray]
+"""A figure without the rows of each cluster in turn, by code; without columns, the figure itself.
+Not finite where nothing would be left."""
+
+
+class Variances(NamedTuple):
+    """The three parts of a two-way variance; 0 for items and cells where no item is shared."""
+
+    users: float
+    items: float
+    cells: float
+
+    @property
+    def total(self) -> float:
+        """``max(V_user, V_user + V_item - V_cell)``: the sum may be negative."""
+        return max(self.users, self.users + self.items - self.cells)
+
+
+def jackknife(
+    value_without: ValueWithout,
+    weights: FloatArray,
+    clusters: Clusters,
+    *,
+    constant: bool = False,
+) -> Spread:
+    """Spread of a figure by user and item: its variance and its effective number of clusters.
+
+    Args:
+        value_without: the figure without each cluster.
+        weights: how much of the figure rests on each row, shape (rows,).
+        clusters: of the rows.
+        constant: whether every residual is 0, which the caller knows.
+
+    Example:
+        Two users agree on each of three questions, so there are three values and not six:
+
+        >>> x, rows = np.array([1.0, 1, 0, 0, 1, 1]), Clusters.of("abcabc", questions="xxxyyy")
+        >>> spread = jackknife(ratio(x, np.ones(6)), np.ones(6), rows)
+        >>> round(spread.variance, 3), spread.effective, spread.unit
+        (0.111, 2.0, 'questions')
+    """
+    parts = variances(value_without, weights, clusters)
+    effective, unit = effective_number(clusters.users, weights), "users"
+    items = clusters.items
+    if items is not None:
+        of_items = effective_number(items.columns, weights)
+        if of_items < effective:
+            effective, unit = of_items, items.unit
+    return Spread(None if parts is None else parts.total, effective, constant, unit)
+
+
+def variances(
+    value_without: ValueWithout, weights: FloatArray, clusters: Clusters
+) -> Variances | None:
+    """V_user, V_item and V_cell of a figure; None where one cluster holds all that it rests on.
+
+    Args:
+        value_without: the figure without each cluster.
+        weights: how much of the figure rests on each row.
+        clusters: of the rows.
+
+    Example:
+        >>> rows = Clusters.of("ababab", questions=list("xxyyzz"))
+        >>> parts = variances(ratio(np.array([1.0, 1, 0, 0, 1, 1]), np.ones(6)), np.ones(6), rows)
+        >>> [round(part, 3) for part in parts]
+        [0.0, 0.111, 0.044]
+    """
+    value, total = float(value_without(())[0]), float(weights.sum())
+    users, items, cells = clusters.users, clusters.items, clusters.cells
+
+    def squares(columns: Columns, scale: FloatArray | float = 1.0) -> float:
+        moved = (value_without(columns) - value) * scale
+        return float(moved @ moved)
+
+    def signed(parts: Sequence[Part]) -> float:
+        if len(parts) == 1:
+            size = int(parts[0].columns[0].max(initial=0)) + 1
+            return (size - 1) / size * squares(parts[0].columns)
+        return sum(part.sign * squares(part.columns) for part in parts)
+
+    def side(columns: Columns) -> float:
+        parts = parts_of(columns)
+        if len(parts) == 1:
+            return signed(parts)
+        pairs = parts[1].columns
+        # Sums by cluster can cancel to nothing; pairs of clusters alone are then the floor.
+        return max(signed(parts), squares(pairs, 1 - added(pairs, weights) / total))
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_items = (0.0, 0.0) if items is None else (side(items.columns), signed(cells))
+        parts = Variances(side(users), *of_items)
+    return parts if all(np.isfinite(part) for part in parts) else None
+
+
+def ratio(top: FloatArray, bottom: FloatArray) -> ValueWithout:
+    """Ratio of two sums over rows, ``Σ top / Σ bottom``; with weights at the bottom a mean.
+
+    Example:
+        >>> ratio(np.array([1.0, 0.0, 0.5]), np.ones(3))((np.array([0, 1, 1]),)).tolist()
+        [0.25, 1.0]
+    """
+    total = float(bottom.sum())
+    value = float(top.sum()) / total if total else np.nan
+    # Sums of residuals lose no digits where the figure is far larger than what it moves.
+    apart = top - value * bottom
+
+    def without(columns: Columns) -> FloatArray:
+        left = total - added(columns, bottom)
+        moved = -added(columns, apart) / np.where(left > ROUNDING * total, left, np.nan)
+        return value + moved
+
+    return without
+
+
+def combined(*parts: tuple[float, ValueWithout]) -> ValueWithout:
+    """Sum of figures, each times its factor.
+
+    Example:
+        >>> mean = ratio(np.array([1.0, 0.0]), np.ones(2))
+        >>> combined((2.0, mean), (-1.0, mean))(()).tolist()
+        [0.5]
+    """
+
+    def without(columns: Columns) -> FloatArray:
+        size = 1 + max((int(side.max(initial=-1)) for side in columns), default=0)
+        total = np.zeros(size)
+        for factor, part in parts:
+            total += factor * part(columns)
+        return total
+
+    return without

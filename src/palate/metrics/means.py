@@ -1,0 +1,139 @@
+"""Means over rows, over mirrored couples and over users, with their jackknife intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palate.metrics.arrays import FloatArray, Ids, same_length, sums, vector
+from palate.metrics.clusters import Clusters
+from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate, interval, nothing
+from palate.metrics.jackknife import jackknife, ratio
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Bounds = tuple[float, float]
+
+
+def clustered_mean(
+    values: ArrayLike, clusters: Ids | Clusters, *, null: float = 0.5, bounds: Bounds = UNIT
+) -> Estimate:
+    """Mean over rows or couples, every one weighing the same, with the interval of `jackknife`.
+
+    Args:
+        values: shape (rows,), within ``bounds``; NaN rows are unscored and left out.
+        clusters: the user id of each row, or `Clusters` that also know partners, questions, texts.
+        null: the value that p tests against.
+        bounds: the range of the values, to which the interval is clipped.
+
+    Raises:
+        ValueError: for unequal lengths, a value out of bounds, or a NaN user id.
+
+    Example:
+        >>> e = clustered_mean([1, 1, 0, 1, 1, 0], ["a", "a", "b", "b", "c", "c"])
+        >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
+        (0.667, 0.167, 6, 3, 2.0)
+
+        A scorer that ignores the user is right once in every couple:
+
+        >>> couples = Clusters.of(["ann", "bob", "cy"], ["bob", "cy", "ann"])
+        >>> e = clustered_mean([0.5, 0.5, 0.5], couples)
+        >>> e.value, e.low, e.high, e.p
+        (0.5, 0.5, 0.5, 1.0)
+    """
+    x, rows = scored(vector(values, bounds=bounds), clusters)
+    return _mean(x, rows, null=null, bounds=bounds, n=x.size)
+
+
+def macro_mean(
+    values: ArrayLike, clusters: Ids | Clusters, *, null: float = 0.5, bounds: Bounds = UNIT
+) -> Estimate:
+    """Mean over users of each user's mean: rows weigh ``1/n_u``. ``n`` counts rows.
+
+    Where no question is shared, the variance is the classical ``Σ_u (m_u - mbar)² / (U (U - 1))``.
+
+    Args:
+        values: shape (rows,), within ``bounds``; NaN rows are left out.
+        clusters: as in `clustered_mean`; rows, no couples.
+        null: the value that p tests against.
+        bounds: the range of the values.
+
+    Raises:
+        ValueError: as `clustered_mean`.
+
+    Example:
+        >>> e = macro_mean([1, 1, 0, 1, 0], ["a", "a", "a", "b", "c"])
+        >>> round(e.value, 4), round(e.se, 4), e.n, e.n_units
+        (0.5556, 0.294, 5, 3)
+    """
+    x, rows = scored(vector(values, bounds=bounds), clusters)
+    if not x.size:
+        return nothing()
+    (users,) = rows.users
+    counts = np.bincount(users)
+    # A mean of values in bounds can leave them by one rounding step.
+    means = np.clip(sums(users, x, counts.size) / counts, *bounds)
+    if rows.items is None:
+        each = Clusters((np.arange(counts.size),))
+        return _mean(means, each, null=null, bounds=bounds, n=x.size)
+    weights = 1 / counts[users]
+    spread = jackknife(
+        ratio(x * weights, weights),
+        weights,
+        rows,
+        constant=_constant(x, float(means.mean()), bounds),
+    )
+    return interval(
+        float(means.mean()), spread, n=x.size, n_units=counts.size, null=null, bounds=bounds
+    )
+
+
+def paired_difference(x: ArrayLike, y: ArrayLike, clusters: Ids | Clusters) -> Estimate:
+    """Mean of ``x_i - y_i`` over the rows, or couples, scored in both, in [-1, 1].
+
+    Args:
+        x: values in [0, 1] under the one, shape (rows,); NaN where unscored.
+        y: values of the same rows under the other.
+        clusters: as in `clustered_mean`.
+
+    Raises:
+        ValueError: for unequal lengths or a value outside of [0, 1].
+
+    Example:
+        >>> e = paired_difference([1, 1, 0, 1], [0, 1, 0, 0], ["a", "b", "c", "d"])
+        >>> e.value, round(e.low, 2), e.high
+        (0.5, -0.42, 1.0)
+    """
+    first, second = vector(x, bounds=UNIT), vector(y, bounds=UNIT)
+    same_length(x=first, y=second)
+    return clustered_mean(first - second, clusters, null=0.0, bounds=GAIN)
+
+
+def scored(values: FloatArray, clusters: Ids | Clusters) -> tuple[FloatArray, Clusters]:
+    """Leave out the NaN rows.
+
+    Raises:
+        ValueError: for unequal lengths or a NaN user id.
+
+    Example:
+        >>> scored(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])[0].tolist()
+        [1.0, 0.0]
+    """
+    rows = Clusters.of(clusters)
+    same_length(values=values, users=rows.users[0])
+    there = ~np.isnan(values)
+    return (values, rows) if there.all() else (values[there], rows.take(there))
+
+
+def _mean(x: FloatArray, rows: Clusters, *, null: float, bounds: Bounds, n: int) -> Estimate:
+    if not x.size:
+        return nothing()
+    mean, weights = float(x.mean()), np.ones_like(x)
+    spread = jackknife(ratio(x, weights), weights, rows, constant=_constant(x, mean, bounds))
+    return interval(mean, spread, n=n, n_units=rows.n_users, null=null, bounds=bounds)
+
+
+def _constant(x: FloatArray, mean: float, bounds: Bounds) -> bool:
+    return bool(np.abs(x - mean).max() <= ROUNDING * (bounds[1] - bounds[0]))
