@@ -30,9 +30,7 @@ def world(
     """Draw rows of n scorers whose means have the planted reliability, and estimate it."""
     users, questions, each = design
     user = np.repeat(np.arange(users), each)
-    question = np.concatenate(
-        [rng.choice(questions, each, replace=False) for _ in range(users)]
-    )
+    question = np.concatenate([rng.choice(questions, each, replace=False) for _ in range(users)])
     rows = user.size
     # Squared shares of users, of questions and of rows: what each sd of 1 adds to a mean's noise.
     noise = sum(

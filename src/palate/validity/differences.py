@@ -74,15 +74,11 @@ def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
     return pairs
 
 
-def differences_of(
-    pairs: Sequence[tuple[Match, Match]], how: Statistics
-) -> tuple[Difference, ...]:
+def differences_of(pairs: Sequence[tuple[Match, Match]], how: Statistics) -> tuple[Difference, ...]:
     """Compare both sides of each pair, Holm-corrected over all of them."""
     differences = [_difference(first, second, how) for first, second in pairs]
     corrected = holm([each.differences[0].p for each in differences])
-    return tuple(
-        replace(each, p_holm=p) for each, p in zip(differences, corrected, strict=True)
-    )
+    return tuple(replace(each, p_holm=p) for each, p in zip(differences, corrected, strict=True))
 
 
 def _difference(first: Match, second: Match, how: Statistics) -> Difference:
