@@ -25,8 +25,9 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
 
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
     its worst tenth of users; the largest gap between two groups of ten users or more is given
-    with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same scorer, adds the share of users
-    who lose. Groups are in alphabetical order; rows that name none are counted.
+    with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same
+    scorer, adds the share of users who lose. Groups are in alphabetical order; rows that name none
+    are counted.
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 

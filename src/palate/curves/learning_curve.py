@@ -168,7 +168,7 @@ class _Sets:
         """Return both rows of each couple of two such users, and the couples' clusters."""
         inside = users[self.user[self.couples]].all(axis=1)
         a, b = self.couples[inside].T
-        return a, b, self.couple_clusters.take(inside)
+        return a, b, self.couple_clusters.take(np.flatnonzero(inside))
 
 
 def _points(

@@ -45,7 +45,7 @@ class VerdictRow(Record):
         """Return the hash by which rows name a question or a response.
 
         >>> VerdictRow.hash_of("Tea?")
-        'x'
+        'df02346fb8e15013'
         """
         return digest(text)[:16]
 
