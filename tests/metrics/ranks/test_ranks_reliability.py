@@ -176,7 +176,7 @@ def test_where_it_is_not_defined() -> None:
         reliability(np.where(x > 3, math.nan, x), many)
     with pytest.raises(ValueError, match="finite values of shape"):
         reliability(x[:, 0], many)
-    with pytest.raises(ValueError, match="values 12, clusters 11"):
+    with pytest.raises(ValueError, match="values 12, users 11"):
         reliability(x, Clusters.of(range(11)))
 
 

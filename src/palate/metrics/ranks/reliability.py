@@ -65,7 +65,7 @@ def reliability(values: ArrayLike, clusters: Clusters) -> Reliability | None:
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not bool(np.isfinite(x).all()):
         raise ValueError(f"expected finite values of shape (rows, scorers), got {x.shape}")
-    same_length(values=x, clusters=clusters)
+    same_length(values=x, users=clusters.users[0])
     rows, n = x.shape
     if n < LEAST_SCORERS or not rows:
         return None
