@@ -5,7 +5,7 @@ from palate.metrics.ranks.chance import Chance
 from palate.metrics.ranks.difference import AgreementDifference, agreement_differences
 from palate.metrics.ranks.over_scorers import Range
 from palate.metrics.ranks.reliability import Reliability, reliability
-from palate.metrics.ranks.resolution import Resolution, critical_tau, resolution
+from palate.metrics.ranks.resolution import Resolution, resolution
 from palate.metrics.ranks.statistics import Statistic, statistics
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Resolution",
     "Statistic",
     "agreement_differences",
-    "critical_tau",
     "rank_agreement",
     "reliability",
     "resolution",
