@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from palate.metrics import Clusters, clustered_mean
-from palate.metrics.selection import best_of, best_of_curve, best_of_differences, over_optimisation
+from palate.metrics.selection import best_of, best_of_curve, over_optimisation
 
 SAMPLES = 8
 USERS = 32
@@ -104,17 +104,8 @@ def test_both_rows_of_a_couple_count_or_none() -> None:
     assert (found.n_questions, found.n_left_out) == (22, 2)
 
 
-def test_differences_and_bends_are_over_couples_too() -> None:
+def test_fits_are_over_couples_too() -> None:
     scores, gold, users, mirrors = world(np.random.default_rng(4), 30, 0.8)
-    other = world(np.random.default_rng(4), 30, 0.0)[0]
-    (one,) = best_of_differences(scores, other, gold, users, [4], mirrors=mirrors)
-    knows, blind = (
-        best_of_curve(s, gold, users, [4], mirrors=mirrors).points[0].best for s in (scores, other)
-    )
-    # against a blind scorer the difference is as sure as the value is
-    assert one.difference.value == pytest.approx(knows.value - blind.value)
-    assert one.difference.se == pytest.approx(knows.se)
-    assert one.difference.n == 30
     fit = over_optimisation(scores, gold, users, [2, 3, 4], mirrors=mirrors)
     assert (fit.alpha.n, fit.n_left_out) == (30, 0)
 
