@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from palate.metrics import position_consistency, wilson
+from palate.metrics.agreement import position_consistency, wilson
 
 NAN = math.nan
 VOTES = st.lists(

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.metrics import macro_mean, share_below, user_accuracies, worst_decile
+from palate.metrics import macro_mean
+from palate.metrics.users import user_accuracies, worst_decile
 
 NAN = math.nan
 ROWS = st.lists(
@@ -94,14 +95,6 @@ def test_order_names_and_unscored_change_nothing(rows: list[tuple[float, int]]) 
     assert other.n_users == one.n_users
     assert other.raw == pytest.approx(one.raw, abs=1e-12)
     assert other.shrunken == pytest.approx(one.shrunken, abs=1e-9)
-
-
-def test_share_below_is_strict() -> None:
-    assert share_below([0.4, 0.5, 0.6, 0.1]) == 0.5
-    assert share_below([0.4, 0.5, 0.6, 0.1], 0.7) == 1
-    assert share_below([]) is None
-    with pytest.raises(ValueError, match="NaN"):
-        share_below([NAN])
 
 
 def test_edges() -> None:

@@ -1,4 +1,4 @@
-"""How accuracy is spread over users: per user, worst decile, share below chance.
+"""How accuracy is spread over users: per user, and the worst decile.
 
 With ten rows a user, the worst decile of the raw means is mostly bad luck. So each mean is also
 given shrunken toward the overall mean, by how much users differ beyond that luck.
@@ -101,26 +101,6 @@ def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstU
         raise ValueError(f"share must be in (0, 1], got {share:g}")
     found = user_accuracies(values, users)
     return WorstUsers(_tail(found.raw, share), _tail(found.shrunken, share), len(found.users))
-
-
-def share_below(accuracies: ArrayLike, threshold: float = 0.5) -> float | None:
-    """Share of users whose accuracy (raw or shrunken) lies strictly below the threshold.
-
-    Args:
-        accuracies: one per user, shape (users,).
-        threshold: where "below" starts.
-
-    Raises:
-        ValueError: for a NaN accuracy or another shape.
-
-    Example:
-        >>> share_below([0.4, 0.5, 0.7, 0.9])
-        0.25
-    """
-    means = vector(accuracies)
-    if bool(np.isnan(means).any()):
-        raise ValueError("accuracies must not be NaN")
-    return float(np.mean(means < threshold)) if means.size else None
 
 
 def _variances(
