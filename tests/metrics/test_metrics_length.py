@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.metrics import length_controlled, user_mean
+from palate.metrics import clustered_mean, length_controlled
 
 NAN = math.nan
 ROWS = st.lists(
@@ -80,7 +80,7 @@ def test_balanced_sides_and_users_are_the_plain_mean() -> None:
     # Every user has one row of each side, so leaving one out keeps the balance.
     x, users = [1, 0, 1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2, 3, 3]
     lc = length_controlled(x, [9, 1] * 4, [5] * 8, users)
-    plain = user_mean(x, users)
+    plain = clustered_mean(x, users)
     assert lc.estimate.value == plain.value
     assert lc.estimate.se == pytest.approx(plain.se)
     assert plain.se == pytest.approx(math.sqrt(3 / 4 * 0.75 / 36))

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from palate.metrics import couple_mean
+from palate.metrics import Clusters, clustered_mean
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation
-from palate.metrics.two_way import two_way_mean
 
 SAMPLES = 8
 USERS = 32
@@ -56,7 +55,7 @@ def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
         for name in ("best", "oracle", "gain", "headroom"):
             one, other = (getattr(curve.points[k], name) for curve in (rows, found))
             assert one.value == pytest.approx(other.value, nan_ok=True) or one.value is None
-    by_hand = couple_mean(values.mean(axis=1), users[::2], users[1::2])
+    by_hand = clustered_mean(values.mean(axis=1), Clusters.of(users[::2], users[1::2]))
     best = found.points[1].best
     assert (best.value, best.low, best.high) == pytest.approx(
         (by_hand.value, by_hand.low, by_hand.high)
@@ -64,7 +63,7 @@ def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
     # p of a gain is the t's: sums of users who meet each other do not flip by themselves
     gains = (values - best_of(scores, gold, [1])[:, :1].reshape(-1, 2)).mean(axis=1)
     assert found.points[1].gain.p == pytest.approx(
-        couple_mean(gains, users[::2], users[1::2], null=0, bounds=(-1, 1)).p
+        clustered_mean(gains, Clusters.of(users[::2], users[1::2]), null=0, bounds=(-1, 1)).p
     )
 
 
@@ -121,7 +120,7 @@ def test_couples_that_share_questions_are_clustered_both_ways() -> None:
     )
     assert plain.value == wider.value
     values = best_of(scores, gold, [4]).reshape(-1, 2).mean(axis=1)
-    by_hand = two_way_mean(values, users[::2], shared[::2], mirrored=users[1::2])
+    by_hand = clustered_mean(values, Clusters.of(users[::2], users[1::2], questions=shared[::2]))
     assert (wider.se, wider.df) == pytest.approx((by_hand.se, by_hand.df))
     assert wider.df <= 9 < plain.df
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from palate.errors import UsageError
-from palate.metrics import sign_flip_test, user_mean
+from palate.metrics import clustered_mean, sign_flip_test
 from palate.metrics.selection import best_of, best_of_curve
 
 NAN = math.nan
@@ -26,7 +26,7 @@ def test_points_are_user_means_of_the_questions() -> None:
     curve = best_of_curve(scores, gold, users, [1, 3, 8])
     values = best_of(scores, gold, [1, 3, 8])
     for i, point in enumerate(curve.points):
-        expected = user_mean(values[:, i], users, null=0)
+        expected = clustered_mean(values[:, i], users, null=0)
         assert (point.best.value, point.best.low, point.best.high, point.best.se) == (
             pytest.approx(expected.value),
             pytest.approx(expected.low),
