@@ -8,8 +8,9 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.metrics import Estimate, accuracy, clustered_mean, effective_units, macro_mean
+from palate.metrics import Estimate, accuracy, clustered_mean, macro_mean
 from palate.metrics.arrays import Ids
+from palate.metrics.clusters import effective_units
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 6)), min_size=1, max_size=40

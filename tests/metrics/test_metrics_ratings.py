@@ -11,7 +11,6 @@ from palate.metrics import (
     Clusters,
     cross_fitted_predictions,
     error_saved,
-    mean_alignment,
     mean_error,
     rank_correlations,
 )
@@ -169,7 +168,6 @@ def test_the_order_of_the_rows_changes_no_prediction(items, random) -> None:  # 
 def test_hand_worked_errors() -> None:
     predicted, given_, users = [0.5, 0.5, 1, math.nan], [0, 0.5, 0.5, 1], list("aabb")
     assert mean_error(predicted, given_, users).value == 0.375
-    assert mean_alignment(predicted, given_, users).value == 0.625
     found = mean_error(predicted, given_, users)
     assert (found.n, found.n_units) == (3, 2)
     # Errors ½, 0, ½ against 1, ½, 0 of the baseline: saved ½, ½, -½; by user ½ and -½.

@@ -90,7 +90,7 @@ def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
     return {
         "macro_accuracy": Figure.of(metrics.macro_mean(values, clusters)),
         "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
-        "length_controlled": Figure.of(controlled.estimate),
+        "length_controlled": Figure.of(controlled),
     }
 
 

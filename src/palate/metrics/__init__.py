@@ -19,7 +19,7 @@ from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap
 from palate.metrics.jackknife import jackknife
-from palate.metrics.length import LengthControlled, length_controlled
+from palate.metrics.length import length_controlled
 from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.matching import match_opposite
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
@@ -30,7 +30,6 @@ from palate.metrics.ratings import (
     RankCorrelations,
     cross_fitted_predictions,
     error_saved,
-    mean_alignment,
     mean_error,
     rank_correlations,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "CalibrationScores",
     "Clusters",
     "Estimate",
-    "LengthControlled",
     "LosingShare",
     "OutcomeCounts",
     "PositionConsistency",
@@ -64,7 +62,6 @@ __all__ = [
     "losing_share",
     "macro_mean",
     "match_opposite",
-    "mean_alignment",
     "mean_error",
     "minimum_detectable_effect",
     "mirrored_values",

@@ -41,8 +41,8 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
             )
         breaks.add(len(rows) - 1)
     notes = [
-        "Intervals: jackknife by user, and by question where users share questions. worst tenth: "
-        "of the group's users, shrunken."
+        "Intervals: jackknife by user and, where users share questions, by question (by response "
+        "within one question). worst tenth: of the group's users, shrunken."
     ]
     notes += without_interval(
         (group.name, group.accuracy.note) for view in views for group in view.groups

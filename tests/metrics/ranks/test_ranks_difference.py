@@ -91,21 +91,21 @@ def test_to_exchange_who_is_level_in_both_changes_nothing() -> None:
     assert found["rbo"][0] != pytest.approx(np.mean(sizes >= sizes[0] - 1e-9), abs=0.01)
 
 
-def test_who_is_level_in_both() -> None:
-    # Two of five are no quarter of three at least; two sets of one size are no largest one.
-    pairs = {
-        (0, 0, 1, 2, 3): 0,
-        (0, 0, 0, 1, 2): 3,
-        (0, 0, 0, 1, 1, 1): 0,
-        (0,) * 3 + tuple(range(1, 10)): 3,
-        (0,) * 3 + tuple(range(1, 11)): 0,
-    }
-    for listed, size in pairs.items():
-        x = np.array(listed, dtype=float)
-        level = level_in_both(x, -x)
-        assert level.sum() == size
-        assert not level[x != 0].any()
-        assert not level_in_both(x, np.arange(float(x.size))).any()
+@pytest.mark.parametrize(
+    ("x1", "x2", "level"),
+    [
+        ([5, 5, 5, 1], [2, 2, 2, 2], [0, 1, 2]),
+        ([5, 5, 5, 1], [2, 2, 3, 2], []),  # two are no set
+        ([5, 5, 5, 1, 1, 1], [2, 2, 2, 4, 4, 4], []),  # two sets of one size
+        ([5, 5, 5, *range(10)], [2, 2, 2, *range(10)], []),  # under a quarter
+        ([5, 5, 5, *range(9)], [0, 0, 0, *range(9)], [0, 1, 2]),
+        ([5, 5, 5, 5, 1, 1, 1], [2, 2, 2, 2, 4, 4, 4], [0, 1, 2, 3]),
+    ],
+)
+def test_who_is_level_in_both(x1, x2, level) -> None:
+    a, b = np.array(x1, dtype=float), np.array(x2, dtype=float)
+    assert np.flatnonzero(level_in_both(a, b)).tolist() == level
+    assert np.flatnonzero(level_in_both(b, a)).tolist() == level
 
 
 def test_who_do_not_move_are_not_drawn_over() -> None:

@@ -85,19 +85,17 @@ def agreement_differences(
     exchanged, exact = _exchanges(x1, x2, y, seed=seed, draws=draws)
     differences = []
     for statistic in statistics(rbo_p=rbo_p, gain=gain):
-        s1, s2 = (
-            None if math.isnan(s) else s for s in (float(statistic(x, y)[0]) for x in (x1, x2))
-        )
-        undefined = s1 is None or s2 is None
+        s1, s2 = (float(statistic(x, y)[0]) for x in (x1, x2))
+        defined = not math.isnan(s1 - s2)
         differences.append(
             AgreementDifference(
                 statistic=statistic.name,
                 setting=statistic.setting,
-                first=s1,
-                second=s2,
-                value=None if s1 is None or s2 is None else s1 - s2,
+                first=None if math.isnan(s1) else s1,
+                second=None if math.isnan(s2) else s2,
+                value=s1 - s2 if defined else None,
                 n=y.size,
-                p=None if undefined else _exchange_p(statistic, exchanged),
+                p=_exchange_p(statistic, exchanged) if defined else None,
                 exact=exact,
             )
         )
