@@ -136,7 +136,8 @@ class Personal:
             self._states([self._place(slate) for _, slate in some]), read.table, read.asked
         )
         if self.minus:
-            found = found - self.prior_scores(read)
+            prior = self._states([0] * len(some))
+            found = found - self.trained.score(prior, read.table, read.asked)
         for (k, _), values, fits in zip(some, found, read.usable, strict=True):
             whole = fits.all()
             yield (
@@ -157,10 +158,6 @@ class Personal:
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
         return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
-
-    def prior_scores(self, read: Vectors) -> NDArray[np.float64]:
-        """Return scores (slates × candidates) with the prior's state."""
-        return self.trained.score(self._states([0] * len(read.table)), read.table, read.asked)
 
     def _place(self, slate: Slate) -> int:
         # 0 is the prior, n + 1 the n-th user.

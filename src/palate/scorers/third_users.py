@@ -90,9 +90,9 @@ class ThirdUsers:
         margins = np.zeros(len(slates))
         if voters:
             states = take(users.states, np.array([users.place[key] for key in voters]))
-            scores = self.personal.trained.score_each(states, read.table, read.asked)
-            if self.personal.minus:
-                scores -= self.personal.prior_scores(read)
+            scores = self.personal.trained.score_each(
+                states, read.table, read.asked, minus_prior=self.personal.minus
+            )
             may_vote &= np.isfinite(scores).all(axis=2)
             with np.errstate(over="ignore"):
                 first, second = np.moveaxis(scores.astype(np.float32), 2, 0)
