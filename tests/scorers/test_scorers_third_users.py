@@ -207,7 +207,7 @@ def test_at_most_256_vote_by_seed_and_whatever_the_order_of_states(folders, tmp_
 def test_who_votes_is_the_same_for_the_rows_of_a_couple_and_never_the_excluded(folders):
     voters = [user_key(f"c{k}") for k in range(258)]
     slates = [slate(0, "c3", "c250"), slate(1, "c3", "c250"), slate(2, "c3", "z"), slate(3)]
-    allowed = third_users._allowed(slates, voters)
+    allowed = third_users.may_vote(slates, voters)
     assert allowed.sum(axis=0).tolist() == [256, 256, 256, 256]
     assert (allowed[:, 0] == allowed[:, 1]).all()
     assert not allowed[3, :3].any() and not allowed[250, :2].any()
@@ -220,7 +220,7 @@ def test_who_votes_is_the_same_for_the_rows_of_a_couple_and_never_the_excluded(f
 def test_few_users_all_vote_but_the_excluded(barred: list[set[int]]) -> None:
     voters = [user_key(f"c{k}") for k in range(5)]
     slates = [slate(0, *(f"c{k}" for k in some)) for some in barred]
-    allowed = third_users._allowed(slates, voters)
+    allowed = third_users.may_vote(slates, voters)
     assert allowed.T.tolist() == [[k not in some for k in range(5)] for some in barred]
 
 

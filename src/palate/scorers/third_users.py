@@ -86,25 +86,22 @@ class ThirdUsers:
         read = self.personal.vectors(slates, 2)
         users = self.personal.users
         assert users is not None, "the judge was not adapted"
-        may_vote = _allowed(slates, voters)
+        allowed = may_vote(slates, voters)
         margins = np.zeros(len(slates))
         if voters:
             states = take(users.states, np.array([users.place[key] for key in voters]))
             scores = self.personal.trained.score_each(
                 states, read.table, read.asked, minus_prior=self.personal.minus
             )
-            may_vote &= np.isfinite(scores).all(axis=2)
-            with np.errstate(over="ignore"):
-                first, second = np.moveaxis(scores.astype(np.float32), 2, 0)
-            votes = ((first > second).astype(np.int64) - (first < second)) * may_vote
-            margins = votes.sum(axis=0) / np.maximum(may_vote.sum(axis=0), 1)
+            allowed &= np.isfinite(scores).all(axis=2)
+            margins = vote(scores, allowed)
         whole: NDArray[np.bool_] = np.asarray(read.usable.all(axis=1))
-        for margin, fits, n in zip(margins.tolist(), whole, may_vote.sum(axis=0), strict=True):
+        for margin, fits, n in zip(margins.tolist(), whole, allowed.sum(axis=0), strict=True):
             reason = None if fits and n else "no stranger" if fits else "too long"
             yield Judgement(margin=margin if reason is None else None, reason=reason)
 
 
-def _allowed(slates: Sequence[Slate], voters: Sequence[str]) -> NDArray[np.bool_]:
+def may_vote(slates: Sequence[Slate], voters: Sequence[str]) -> NDArray[np.bool_]:
     """Return who may vote on what (voters × slates): the first 256 whom the slate does not exclude.
 
     The two rows of a couple exclude the same two, so the same users vote on both.
@@ -115,3 +112,21 @@ def _allowed(slates: Sequence[Slate], voters: Sequence[str]) -> NDArray[np.bool_
         barred = [place[key] for key in slate.excluded if key in place]
         allowed[barred, k] = False
     return np.asarray(allowed & (np.cumsum(allowed, axis=0) <= VOTERS))
+
+
+def vote(scores: NDArray[np.float64], allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return each slate's share of votes for the first response less that for the second.
+
+    Args:
+        scores: of every user on both responses, shape (users, slates, 2); compared as float32.
+        allowed: whose vote counts, shape (users, slates); 0 comes out where nobody's does.
+
+    Example:
+        >>> scores = np.array([[[2.0, 1.0]], [[1.0, 3.0]], [[1.0, 1.0]], [[5.0, 1.0]]])
+        >>> vote(scores, np.ones((4, 1), dtype=bool)).tolist()
+        [0.25]
+    """
+    with np.errstate(over="ignore"):
+        first, second = np.moveaxis(scores.astype(np.float32), 2, 0)
+    votes = ((first > second).astype(np.int64) - (first < second)) * allowed
+    return np.asarray(votes.sum(axis=0) / np.maximum(allowed.sum(axis=0), 1))
