@@ -85,7 +85,7 @@ def differences(study: str, said: Entry) -> Table:
     """Return which metric predicts better: the comparisons that palate names beforehand."""
     rows = []
     for one in said["differences"]:
-        tau = one["differences"][0]
+        tau = one["tau"]
         rows.append([
             _short(one["quality"]),
             *(f"{metric} of {name}" for name, metric in (one["first"], one["second"])),

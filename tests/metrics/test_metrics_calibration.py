@@ -1,4 +1,5 @@
 import math
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,20 @@ from scipy.special import expit, logit
 from sklearn import metrics as sk
 
 from palate.metrics.calibration import (
-    brier,
+    CalibrationScores,
+    _calibration_error,
+    _temperature,
     calibration,
-    expected_calibration_error,
-    fit_temperature,
-    log_loss,
 )
 
 NAN = math.nan
 MARGINS = st.lists(st.floats(-30, 30), min_size=1, max_size=60)
+
+
+def scores(margins: Any) -> CalibrationScores:
+    found = calibration(margins, ["one user"] * len(margins)).before
+    assert found is not None
+    return found
 
 
 def both_orientations(margins: list[float]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -28,21 +34,23 @@ def both_orientations(margins: list[float]) -> tuple[np.ndarray[Any, Any], np.nd
 
 def test_hand_worked() -> None:
     margins = [logit(0.8), logit(0.4)]
-    assert brier(margins) == pytest.approx((0.04 + 0.36) / 2)
-    assert log_loss(margins) == pytest.approx(-(math.log(0.8) + math.log(0.4)) / 2)
+    assert scores(margins).brier == pytest.approx((0.04 + 0.36) / 2)
+    assert scores(margins).log_loss == pytest.approx(-(math.log(0.8) + math.log(0.4)) / 2)
     # One bin holds everything: both orientations average to a half.
-    assert expected_calibration_error(margins, bins=1) == pytest.approx(0)
+    assert _calibration_error(np.array(margins), 1) == pytest.approx(0)
     # Probabilities .2 .4 | .6 .8 with labels 0 1 | 0 1: gap (1 - .6)/2 and (1.4 - 1)/2 per bin.
-    assert expected_calibration_error(margins, bins=2) == pytest.approx(0.2)
-    assert expected_calibration_error(margins, bins=4) == pytest.approx((0.2 + 0.6 + 0.6 + 0.2) / 4)
+    assert _calibration_error(np.array(margins), 2) == pytest.approx(0.2)
+    error = _calibration_error(np.array(margins), 4)
+    assert error == pytest.approx((0.2 + 0.6 + 0.6 + 0.2) / 4)
 
 
 @given(MARGINS)
 def test_against_scikit_learn(margins: list[float]) -> None:
     p, y = both_orientations(margins)
-    assert brier(margins) == pytest.approx(sk.brier_score_loss(y, p))
+    assert scores(margins).brier == pytest.approx(sk.brier_score_loss(y, p))
     # Theirs takes the logarithm of a rounded 1 - p: far out it holds fewer digits.
-    assert log_loss(margins) == pytest.approx(sk.log_loss(y, p, labels=[0, 1]), abs=1e-3)
+    expected = sk.log_loss(y, p, labels=[0, 1])
+    assert scores(margins).log_loss == pytest.approx(expected, abs=1e-3)
 
 
 def test_ece_against_cutting_by_hand() -> None:
@@ -50,33 +58,31 @@ def test_ece_against_cutting_by_hand() -> None:
     p, y = both_orientations(m.tolist())
     order = np.argsort(p)
     gaps = [abs(p[part].mean() - y[part].mean()) for part in np.split(order, 15)]
-    assert expected_calibration_error(m) == pytest.approx(np.mean(gaps))
+    assert scores(m).ece == pytest.approx(np.mean(gaps))
 
 
 def test_ece_shares_ties_between_bins() -> None:
     # All margins alike: .9 four times with label 1, .1 four times with label 0. Any cut is the
     # same, as every bin within a tie has its mean label.
-    margins = [logit(0.9)] * 4
+    margins = np.full(4, logit(0.9))
     for bins in (2, 4, 6):
-        assert expected_calibration_error(margins, bins=bins) == pytest.approx(0.1)
+        assert _calibration_error(margins, bins) == pytest.approx(0.1)
     # The middle one of three bins takes as much of both, and the gaps cancel there.
-    assert expected_calibration_error(margins, bins=3) == pytest.approx(0.1 * 2 / 3)
+    assert _calibration_error(margins, 3) == pytest.approx(0.1 * 2 / 3)
 
 
 @given(MARGINS, st.randoms(use_true_random=False))
 def test_order_and_unscored_change_nothing(margins: list[float], random: Any) -> None:
     turned = [NAN, *random.sample(margins, len(margins))]
-    for score in (brier, log_loss, expected_calibration_error):
-        assert score(turned) == pytest.approx(score(margins), abs=1e-12)
-    assert fit_temperature(turned) == pytest.approx(fit_temperature(margins), rel=1e-6)
+    one, other = astuple(scores(turned)), astuple(scores(margins))
+    assert one == pytest.approx(other, abs=1e-12)
+    turned_margins = np.array(turned[1:])
+    assert _temperature(turned_margins) == pytest.approx(_temperature(np.array(margins)), rel=1e-6)
 
 
 @given(MARGINS)
 def test_ece_is_a_share_and_finer_bins_find_no_less(margins: list[float]) -> None:
-    coarse = expected_calibration_error(margins, bins=5)
-    fine = expected_calibration_error(margins, bins=15)
-    assert coarse is not None
-    assert fine is not None
+    coarse, fine = (_calibration_error(np.array(margins), bins) for bins in (5, 15))
     assert 0 <= coarse <= fine + 1e-12 <= 1 + 2e-12
 
 
@@ -84,17 +90,15 @@ def test_honest_margins_are_calibrated() -> None:
     rng = np.random.default_rng(9)
     m = rng.normal(0, 2, 20_000)
     m = np.where(rng.random(m.size) < expit(m), m, -m)
-    ece = expected_calibration_error(m)
-    assert ece is not None
-    assert ece < 0.01
-    assert fit_temperature(m) == pytest.approx(1, abs=0.03)
-    assert fit_temperature(4 * m) == pytest.approx(4, abs=0.12)
+    assert scores(m).ece < 0.01
+    assert _temperature(m) == pytest.approx(1, abs=0.03)
+    assert _temperature(4 * m) == pytest.approx(4, abs=0.12)
 
 
 def test_temperature_hand_worked() -> None:
     # 3 of 4 right at margin 2 with t = 5/6: 4 outcomes whose mean target is (3t + 1 - t)/4 = 2/3,
     # so sigmoid(2/T) = 2/3 and T = 2 / log 2.
-    assert fit_temperature([2.0, 2.0, 2.0, -2.0]) == pytest.approx(2 / math.log(2))
+    assert _temperature(np.array([2.0, 2.0, 2.0, -2.0])) == pytest.approx(2 / math.log(2))
 
 
 @given(st.lists(st.floats(-8, 8), min_size=2, max_size=30))
@@ -106,19 +110,19 @@ def test_temperature_minimises_the_loss_of_the_smoothed_targets(margins: list[fl
         z = m / math.exp(log_t)
         return float(np.mean(t * np.logaddexp(0, -z) + (1 - t) * np.logaddexp(0, z)))
 
-    fitted = fit_temperature(m)
+    fitted = _temperature(m)
     best = minimize_scalar(loss, bounds=(math.log(1e-3), math.log(1e3)), method="bounded")
     assert loss(math.log(fitted)) <= best.fun + 1e-9
 
 
 def test_separable_and_hopeless_margins_stay_in_bounds() -> None:
     # All right: sigmoid(1/T) = 11/12.
-    assert fit_temperature([1.0] * 10) == pytest.approx(1 / math.log(11))
-    assert fit_temperature([-1.0] * 10) == 1e3
-    assert fit_temperature([1e-9] * 10) == 1e-3
-    assert fit_temperature([0.0] * 10) == 1
-    assert fit_temperature([]) == 1
-    assert 1e-3 <= fit_temperature([1e300, -1e300, 5.0]) <= 1e3
+    assert _temperature(np.full(10, 1.0)) == pytest.approx(1 / math.log(11))
+    assert _temperature(np.full(10, -1.0)) == 1e3
+    assert _temperature(np.full(10, 1e-9)) == 1e-3
+    assert _temperature(np.zeros(10)) == 1
+    assert _temperature(np.empty(0)) == 1
+    assert 1e-3 <= _temperature(np.array([1e300, -1e300, 5.0])) <= 1e3
 
 
 def test_cross_fitting_cools_overconfidence() -> None:
@@ -134,7 +138,7 @@ def test_cross_fitting_cools_overconfidence() -> None:
     assert c.after.log_loss < c.before.log_loss
     assert c.after.brier < c.before.brier
     assert c.after.ece < c.before.ece / 3
-    assert c.before.brier == brier(5 * m)
+    assert c.before == scores(5 * m)
     assert (c.n, c.n_users) == (2_000, 40)
 
 
@@ -142,11 +146,11 @@ def test_a_user_is_scaled_by_others_only() -> None:
     # Two users, two folds: each is scaled by the temperature of the other.
     m = {"a": [2.0, 2.0, -2.0], "b": [4.0, 4.0, 4.0, -4.0]}
     c = calibration(m["a"] + m["b"], ["a"] * 3 + ["b"] * 4)
-    assert sorted(c.temperatures) == sorted([fit_temperature(m["a"]), fit_temperature(m["b"])])
-    t_a, t_b = fit_temperature(m["a"]), fit_temperature(m["b"])
+    t_a, t_b = (_temperature(np.array(margins)) for margins in m.values())
+    assert sorted(c.temperatures) == sorted([t_a, t_b])
     scaled = [x / t_b for x in m["a"]] + [x / t_a for x in m["b"]]
     assert c.after is not None
-    assert c.after.brier == pytest.approx(brier(scaled))
+    assert c.after.brier == pytest.approx(scores(scaled).brier)
 
 
 def test_folds_follow_the_seed_and_not_the_rows() -> None:
@@ -161,19 +165,13 @@ def test_folds_follow_the_seed_and_not_the_rows() -> None:
 
 
 def test_edges() -> None:
-    assert brier([]) is None
-    assert log_loss([NAN]) is None
-    assert expected_calibration_error([]) is None
     nothing = calibration([NAN], ["a"])
     assert (nothing.before, nothing.after, nothing.n) == (None, None, 0)
     alone = calibration([1.0, -1.0], ["a", "a"])
     assert alone.before is not None
     assert (alone.after, alone.temperatures) == (None, ())
-    for score in (brier, log_loss, expected_calibration_error, fit_temperature):
-        with pytest.raises(ValueError, match="finite"):
-            score([math.inf])
-    with pytest.raises(ValueError, match="bins"):
-        expected_calibration_error([1.0], bins=0)
+    with pytest.raises(ValueError, match="finite"):
+        calibration([math.inf], ["a"])
     with pytest.raises(ValueError, match="two folds"):
         calibration([1.0], ["a"], folds=1)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from palate.metrics import Clusters, Estimate, clustered_mean, macro_mean
-from palate.metrics.estimates import GAIN, Spread, interval, nothing
+from palate.metrics.estimates import GAIN, Spread, interval
 
 
 def test_t_interval_and_p_against_scipy_stats() -> None:
@@ -37,10 +37,10 @@ def test_ends_are_clipped_to_the_bounds(
 
 
 def test_no_rows_leave_everything_undefined() -> None:
-    assert clustered_mean([], []) == nothing()
-    assert macro_mean([math.nan], ["ann"]) == nothing()
-    assert clustered_mean([], Clusters.of([], [])) == nothing()
-    assert nothing() == Estimate(None, None, None, 0, 0, None, None, None)
+    assert clustered_mean([], []) == Estimate()
+    assert macro_mean([math.nan], ["ann"]) == Estimate()
+    assert clustered_mean([], Clusters.of([], [])) == Estimate()
+    assert Estimate() == Estimate(None, None, None, 0, 0, None, None, None)
 
 
 def test_no_residual_at_the_null_value_is_a_point() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from palate.metrics import Estimate, accuracy, clustered_mean, macro_mean
 from palate.metrics.arrays import Ids
-from palate.metrics.clusters import effective_units
+from palate.metrics.clusters import effective_number
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 6)), min_size=1, max_size=40
@@ -53,12 +53,13 @@ def test_macro_does_not_leave_the_bounds_by_rounding() -> None:
     assert macro_mean([0.1] * 3, ["a"] * 3, null=0, bounds=(0, 0.1)).value == 0.1
 
 
-def test_effective_units() -> None:
-    assert effective_units([3, 3, 3]) == 3
-    assert effective_units([2, 1, 1]) == pytest.approx(16 / 6)
-    assert effective_units([]) == 0
-    with pytest.raises(ValueError, match="0 or more"):
-        effective_units([1, -1])
+def test_effective_number() -> None:
+    for rows, number in ((np.repeat([0, 1, 2], 3), 3), (np.array([0, 0, 1, 2]), 16 / 6)):
+        assert effective_number((rows,), np.ones(rows.size)) == pytest.approx(number)
+    assert effective_number((np.empty(0, dtype=int),), np.empty(0)) == 0
+    # A row of a couple counts for both its users: 1, 2 and 1.
+    couples = np.array([0, 1]), np.array([1, 2])
+    assert effective_number(couples, np.ones(2)) == pytest.approx(16 / 6)
 
 
 @given(ROWS)

@@ -89,7 +89,7 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
         }  # fmt: skip
         differ = {
             "first": [study, "accuracy"], "second": [study, "gain"], "quality": measures[0],
-            "n": 3, "differences": [difference], "p_holm": 0.9,
+            "n": 3, "tau": difference, "p_holm": 0.9,
         }  # fmt: skip
         said = {"validity": [entry], "differences": [differ]}
         (tmp_path / f"{study}-validity.json").write_text(json.dumps(said))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from palate.benchmarks.benchmark import PairSet
 from palate.errors import BenchmarkError
-from palate.metrics import match_opposite
 from palate.records import PreferencePair
 from palate.seeding import rng
 
@@ -58,3 +62,30 @@ def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
     return replace(
         pairs, pairs=kept, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.pairs
     )
+
+
+def match_opposite(
+    users_a: Sequence[Hashable], users_b: Sequence[Hashable], rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Couple votes for the one response with votes for the other, never of the same user.
+
+    A maximum matching, drawn from `rng`: no other choice of couples holds more of them. Its size is
+    `min(n_a, n_b, n_a + n_b - max_u (votes of u on both sides))`. Returns pairs (position in
+    `users_a`, position in `users_b`), sorted; each position once.
+
+    >>> match_opposite(["ann", "bob"], ["bob", "cy", "ann"], np.random.default_rng(0))
+    [(0, 0), (1, 2)]
+    """
+    n_a, n_b = len(users_a), len(users_b)
+    codes = np.unique([*users_a, *users_b], return_inverse=True)[1]
+    rows, columns = rng.permutation(n_a), rng.permutation(n_b)
+    left, right = codes[:n_a][rows], codes[n_a:][columns]
+    if np.intersect1d(left, right).size:
+        allowed = csr_array(left[:, None] != right[None, :])
+        partner = np.asarray(maximum_bipartite_matching(allowed, perm_type="column"))
+        i = np.flatnonzero(partner >= 0)
+        j = partner[i]
+    else:
+        # Everyone may be coupled with everyone: the shuffle alone is a maximum matching.
+        i = j = np.arange(min(n_a, n_b))
+    return sorted(zip(rows[i].tolist(), columns[j].tolist(), strict=True))

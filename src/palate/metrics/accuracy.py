@@ -9,17 +9,14 @@ chosen, tie or rejected where it is above, at or below 1/2. Unscored rows never 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palate.metrics.arrays import FloatArray, Ids, same_length, vector
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import UNIT, Estimate
 from palate.metrics.means import clustered_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True)

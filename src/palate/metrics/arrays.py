@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,7 @@ def id_codes(ids: Ids) -> tuple[IntArray, list[Hashable]]:
         ([0, 1, 0], ['ann', 'bob'])
     """
     seen: dict[Hashable, int] = {}
-    listed = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    codes = np.fromiter((seen.setdefault(i, len(seen)) for i in listed), np.int64, len(listed))
+    codes = np.fromiter((seen.setdefault(i, len(seen)) for i in listed(ids)), np.int64, len(ids))
     names = list(seen)
     if any(isinstance(name, float) and math.isnan(name) for name in names):
         raise ValueError("a user id is NaN; give rows without a user an id of their own")
@@ -83,24 +83,36 @@ def sums(codes: IntArray, weights: FloatArray, size: int) -> FloatArray:
     return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
 
-def scored_rows(
-    values: FloatArray, *id_columns: Ids
-) -> tuple[FloatArray, list[IntArray], list[Hashable]]:
-    """Leave out the NaN rows, then code all id columns together.
-
-    Returns the scored values, one code array per id column, and the distinct ids of those rows.
+def scored_rows(values: FloatArray, ids: Ids) -> tuple[FloatArray, IntArray, list[Hashable]]:
+    """Leave out the NaN rows and code the ids of the others; also return their distinct ids.
 
     Example:
-        >>> kept, (codes,), names = scored_rows(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])
-        >>> kept.tolist(), codes.tolist(), names
+        >>> scored, codes, names = scored_rows(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])
+        >>> scored.tolist(), codes.tolist(), names
         ([1.0, 0.0], [0, 0], ['ann'])
     """
-    for column in id_columns:
-        same_length(values=values, users=column)
+    same_length(values=values, users=ids)
+    if bool(np.isinf(values).any()):
+        raise ValueError("values must be finite, or NaN where unscored")
     scored = ~np.isnan(values)
-    joined: list[Hashable] = []
-    for column in id_columns:
-        listed = column.tolist() if isinstance(column, np.ndarray) else column
-        joined += [i for i, keep in zip(listed, scored.tolist(), strict=True) if keep]
-    codes, names = id_codes(joined)
-    return values[scored], np.split(codes, len(id_columns)), names
+    return values[scored], *id_codes(list(compress(listed(ids), scored)))
+
+
+def listed(ids: Ids) -> Sequence[Hashable]:
+    """Return the ids as a sequence of Python's own objects."""
+    return ids.tolist() if isinstance(ids, np.ndarray) else ids
+
+
+def deal(names: Sequence[Hashable], folds: int, seed: int) -> IntArray:
+    """Fold of each name, of at most so many: dealt from a seeded shuffle, sorted by ``str(name)``.
+
+    Example:
+        >>> sorted(deal(["ann", "bob", "cy"], 2, seed=0).tolist())
+        [0, 0, 1]
+    """
+    if folds < 2:
+        raise ValueError("cross-fitting needs at least two folds")
+    fold = np.empty(len(names), dtype=np.int64)
+    order = sorted(range(len(names)), key=[str(name) for name in names].__getitem__)
+    fold[order] = np.random.default_rng(seed).permutation(len(names)) % min(folds, len(names))
+    return fold

@@ -10,11 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, same_length, sums, vector
+from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, listed, same_length, sums
 
 Columns = tuple[IntArray, ...]
 """Codes of each row's cluster, from 0: one column, or two of one numbering where a row lies in two
 clusters, as a couple lies in those of both its users."""
+
+Parts = tuple[tuple[int, Columns], ...]
+"""Columns whose squared moves are added (1) or taken off (-1)."""
 
 
 class Items(NamedTuple):
@@ -23,13 +26,6 @@ class Items(NamedTuple):
     columns: Columns
     unit: str
     """``questions`` or ``texts``."""
-
-
-class Part(NamedTuple):
-    """Some columns whose squared moves are added or taken off."""
-
-    sign: int
-    columns: Columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +76,9 @@ class Clusters:
         columns |= {f"texts {k}": column for k, column in enumerate(texts or ())}
         same_length(**{name: ids for name, ids in columns.items() if ids is not None})
         return cls(
-            users=_numbered(sides, "a couple needs two different users"),
-            questions=None if questions is None else _numbered((questions,))[0],
-            texts=None
-            if texts is None
-            else _numbered(texts, "a row needs two different responses"),
+            _numbered(sides, "a couple needs two different users"),
+            None if questions is None else _numbered((questions,))[0],
+            None if texts is None else _numbered(texts, "a row needs two different responses"),
         )
 
     def __len__(self) -> int:
@@ -129,7 +123,7 @@ class Clusters:
         return Items(self.texts, "texts") if _shared(self.users, self.texts) else None
 
     @cached_property
-    def cells(self) -> tuple[Part, ...]:
+    def cells(self) -> Parts:
         """Rows that share a user and an item.
 
         A pair of rows counts once for every user and every item that both have; pairs of clusters
@@ -138,17 +132,17 @@ class Clusters:
         if self.items is None:
             return ()
         return tuple(
-            Part(ours.sign * theirs.sign, _crossed(ours.columns, theirs.columns))
-            for ours in parts_of(self.users)
-            for theirs in parts_of(self.items.columns)
+            (sign * other_sign, _crossed(ours, theirs))
+            for sign, ours in parts_of(self.users)
+            for other_sign, theirs in parts_of(self.items.columns)
         )
 
 
-def parts_of(columns: Columns) -> tuple[Part, ...]:
+def parts_of(columns: Columns) -> Parts:
     """One column as it is; of two, the clusters, less the unordered pairs of clusters."""
     if len(columns) == 1:
-        return (Part(1, columns),)
-    return Part(1, columns), Part(-1, (dyads(*columns),))
+        return ((1, columns),)
+    return (1, columns), (-1, (_dyads(*columns),))
 
 
 def compact(*columns: IntArray) -> Columns:
@@ -169,17 +163,11 @@ def pairs_of(first: IntArray, second: IntArray) -> IntArray:
         >>> pairs_of(np.array([0, 1, 0]), np.array([1, 1, 1]))
         array([0, 1, 0])
     """
-    width = int(second.max(initial=0)) + 1
-    return compact(first * width + second)[0]
+    return _crossed((first,), (second,))[0]
 
 
-def dyads(first: IntArray, second: IntArray) -> IntArray:
-    """Number the unordered pairs of codes that occur, from 0.
-
-    Example:
-        >>> dyads(np.array([0, 1, 2]), np.array([1, 0, 1]))
-        array([0, 0, 1])
-    """
+def _dyads(first: IntArray, second: IntArray) -> IntArray:
+    """Number the unordered pairs of codes that occur, from 0."""
     return pairs_of(np.minimum(first, second), np.maximum(first, second))
 
 
@@ -192,66 +180,48 @@ def added(columns: Columns, weights: FloatArray) -> FloatArray:
         >>> added((), np.array([1.0, 10.0])).tolist()
         [0.0]
     """
-    size = 1 + max((int(side.max(initial=-1)) for side in columns), default=0)
-    total = np.zeros(size)
-    for side in columns:
-        total += sums(side, weights, size)
-    return total
+    size = n_clusters(columns)
+    return sum((sums(side, weights, size) for side in columns), np.zeros(size))
+
+
+def n_clusters(columns: Columns) -> int:
+    """Clusters that the columns number; 1 without any."""
+    return 1 + max((int(side.max(initial=0)) for side in columns), default=0)
 
 
 def effective_number(columns: Columns, weights: FloatArray) -> float:
-    """Effective number of clusters, ``(Σ_g w_g)² / Σ_g w_g²`` over the sums of their weights.
+    """Effective number of clusters, ``U_eff = (Σ_g w_g)² / Σ_g w_g²``; 0 without rows.
+
+    U for equal sums w_g of the clusters' weights, towards 1 as one cluster takes over.
 
     Example:
         >>> effective_number((np.array([0, 0, 1, 1]),), np.ones(4))
         2.0
     """
-    return effective_units(np.maximum(added(columns, weights), 0.0))
-
-
-def effective_units(counts: FloatArray | list[int]) -> float:
-    """Effective number of units, ``U_eff = (Σ_u n_u)² / Σ_u n_u²``; 0 without rows.
-
-    U for equal counts, towards 1 as one unit takes over.
-
-    Raises:
-        ValueError: for a negative or NaN count.
-
-    Example:
-        >>> effective_units([5, 5, 5, 5]), round(effective_units([97, 1, 1, 1]), 3)
-        (4.0, 1.062)
-    """
-    n = vector(counts)
-    if not bool(np.all(n >= 0)):
-        raise ValueError("counts must be 0 or more")
-    squares = float(n @ n)
-    return float(n.sum()) ** 2 / squares if squares else 0.0
+    sizes = np.maximum(added(columns, weights), 0.0)
+    squares = float(sizes @ sizes)
+    return float(sizes.sum()) ** 2 / squares if squares else 0.0
 
 
 def _numbered(columns: tuple[Ids, ...], refusal: str = "") -> Columns:
-    listed = [x.tolist() if isinstance(x, np.ndarray) else x for x in columns]
-    codes = tuple(np.split(id_codes(list(chain.from_iterable(listed)))[0], len(columns)))
+    codes = np.split(id_codes(list(chain.from_iterable(map(listed, columns))))[0], len(columns))
     if len(codes) == 2 and bool(np.any(codes[0] == codes[1])):
         raise ValueError(refusal)
-    return codes
+    return tuple(codes)
 
 
 def _crossed(ours: Columns, theirs: Columns) -> Columns:
     """Number the clusters of one side within those of the other."""
-    width = 1 + max(int(side.max(initial=0)) for side in theirs)
-    return compact(*(a * width + b for a in ours for b in theirs))
+    return compact(*(a * n_clusters(theirs) + b for a in ours for b in theirs))
 
 
 def _shared(users: Columns, items: Columns) -> bool:
-    whose = users[0] if len(users) == 1 else dyads(*users)
+    whose = users[0] if len(users) == 1 else _dyads(*users)
     pairs = compact(np.concatenate([whose] * len(items)))[0], np.concatenate(items)
     return int(np.unique(pairs_of(*pairs)).size) > int(np.unique(pairs[1]).size)
 
 
 def _dominated(questions: IntArray, strata: IntArray | None) -> bool:
-    cells = questions if strata is None else pairs_of(strata, questions)
     whole = np.zeros_like(questions) if strata is None else strata
-    rows = np.bincount(cells)
-    stratum = np.zeros(rows.size, dtype=np.int64)
-    stratum[cells] = whole
-    return bool(np.any(2 * rows > np.bincount(whole)[stratum]))
+    cells = pairs_of(whole, questions)
+    return bool(np.any(2 * np.bincount(cells)[cells] > np.bincount(whole)[whole]))

@@ -46,10 +46,6 @@ class CrossedTable(NamedTuple):
     """Rows, n."""
     sums: csr_array
     """Differences, s, less a constant near their mean, so that no digits are lost."""
-    squared_counts: csr_array
-    products: csr_array
-    """n s."""
-    squared_sums: csr_array
     offset: float
     """The constant."""
 
@@ -57,35 +53,21 @@ class CrossedTable(NamedTuple):
     def of(cls, differences: FloatArray, users: IntArray, questions: IntArray) -> CrossedTable:
         """Add up the rows of each user on each question.
 
-        Users and questions are sorted by their means and numbers of rows, so that names cannot
-        change what is drawn; the order of rows decides between those with equal ones.
-
-        Args:
-            differences: shape (rows,), finite.
-            users: code of each row's user, from 0 without gaps.
-            questions: code of each row's question, from 0 without gaps.
+        Users and questions, coded from 0 without gaps, are sorted by their means and numbers of
+        rows, so that names cannot change what is drawn; of equal ones the order of rows decides.
         """
         users, questions = _by_mean(differences, users), _by_mean(differences, questions)
         shape = int(users.max()) + 1, int(questions.max()) + 1
         rows = np.bincount(users).astype(np.float64)
         offset = float(np.mean(sums(users, differences, shape[0]) / rows))
         cells, at = np.unique(users * shape[1] + questions, return_inverse=True)
-        n = np.bincount(at).astype(np.float64)
-        s = sums(at, differences - offset, cells.size)
+        n, s = np.bincount(at).astype(np.float64), sums(at, differences - offset, cells.size)
         place = np.divmod(cells, shape[1])
-        values = n, s, n * n, n * s, s * s
-        n, s, nn, ns, ss = (csr_array((value, place), shape=shape) for value in values)
-        return cls(n, s, nn, ns, ss, offset)
+        return cls(csr_array((n, place), shape), csr_array((s, place), shape), offset)
 
 
-def effective_questions(table: CrossedTable) -> float:
-    """Effective number of questions, ``(Σ_q w_q)² / Σ_q w_q²``, where each row weighs 1/n_u.
-
-    Example:
-        >>> rows = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-        >>> effective_questions(CrossedTable.of(np.ones(4), *rows))
-        2.0
-    """
+def _effective_questions(table: CrossedTable) -> float:
+    """``(Σ_q w_q)² / Σ_q w_q²``, where each row weighs 1/n_u."""
     users = table.counts.shape[0]
     weights = table.counts.T @ (1 / table.counts.sum(axis=1))
     return float(users**2 / (weights @ weights))
@@ -96,18 +78,11 @@ def crossed_moments(
     user_weights: FloatArray | None = None,
     question_weights: FloatArray | None = None,
 ) -> FloatArray:
-    """μ and τ² under each column of weights; NaN where a column leaves no pair of either kind.
+    """μ and τ² under each column of weights, shape (2, draws); NaN where it leaves no pair.
 
-    Users left with rows on fewer than two questions count in neither moment. From sums by user,
-    question and cell, so rows are never paired.
-
-    Args:
-        table: of all rows.
-        user_weights: shape (users, draws), whole numbers of 0 or more; by default 1, for one draw.
-        question_weights: shape (questions, draws).
-
-    Returns:
-        Shape (2, draws).
+    Weights have shapes (users, draws) and (questions, draws), whole numbers of 0 or more; by
+    default 1, for one draw. Users left with rows on fewer than two questions count in neither
+    moment. From sums by user, question and cell, so rows are never paired.
 
     Example:
         Two users differ by 2, two questions by 4; every cell is the sum of both:
@@ -123,7 +98,9 @@ def crossed_moments(
     )
     squared = question_weights**2
     n, s = table.counts @ question_weights, table.sums @ question_weights
-    nn, ns, ss = (matrix @ squared for matrix in table[2:5])
+    counts, of_rows, _ = table
+    products = counts * counts, counts * of_rows, of_rows * of_rows
+    nn, ns, ss = (matrix @ squared for matrix in products)
     pairs = n * n - nn  # of whole numbers, so exactly 0 where a user has one question or none
     paired = pairs > 0
     users = np.where(paired, user_weights, 0.0)
@@ -133,12 +110,12 @@ def crossed_moments(
         mean = (each * s).sum(axis=0) / total
         x = s - mean * n
         same_question = ss - 2 * mean * ns + mean**2 * nn
-        products = x * x - same_question
-        within = (users * products / np.where(paired, pairs, 1.0)).sum(axis=0) / total
+        pair_sums = x * x - same_question
+        within = (users * pair_sums / np.where(paired, pairs, 1.0)).sum(axis=0) / total
         weights = table.counts.T @ each
         by_question = (table.sums.T @ each - mean * weights) * question_weights
         # The sum of all weighted x is 0, so that of all pairs is too.
-        apart = -(each**2 * products).sum(axis=0) - (by_question**2).sum(axis=0)
+        apart = -(each**2 * pair_sums).sum(axis=0) - (by_question**2).sum(axis=0)
         n_apart = total**2 - (each**2 * pairs).sum(axis=0)
         n_apart -= ((weights * question_weights) ** 2).sum(axis=0)
         between = apart / np.where(n_apart > ROUNDING * total**2, n_apart, np.nan)
@@ -146,25 +123,21 @@ def crossed_moments(
 
 
 def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
-    """μ and τ² of draws of users and questions, their deviations scaled as in this module.
+    """μ and τ², then those of draws of users and questions, deviations scaled as in this module.
 
-    Draws that leave no pair are left out; a single one that is left has no variance and goes too.
-
-    Args:
-        table: of all rows, with effective numbers of users and questions above 1.
-        seed: of the draws.
-        draws: how many.
-
-    Returns:
-        Shape (2, usable draws).
+    Shape (2, 1 + usable draws). Draws that leave no pair are left out; a single one that is left
+    has no variance and goes too. No column with an effective number of questions of 2 or less,
+    where no other figure has an interval either.
 
     Example:
         >>> users, questions = np.divmod(np.arange(60), 6)
         >>> drawn_moments(CrossedTable.of(users / 9, users, questions), seed=0, draws=50).shape
-        (2, 50)
+        (2, 51)
     """
     shape, rng = table.counts.shape, np.random.default_rng(seed)
-    estimate = crossed_moments(table)
+    estimate, n_effective = crossed_moments(table), _effective_questions(table)
+    if n_effective <= 2:
+        return estimate[:, :0]
     step = max(1, BLOCK // sum(shape))
     blocks = []
     for start in range(0, draws, step):
@@ -172,36 +145,32 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
         weights = ((a, b), (a, None), (None, b))
         blocks.append(np.stack([crossed_moments(table, *pair) for pair in weights]))
     moments = np.concatenate(blocks, axis=2) - estimate
-    both: FloatArray
     both, users, questions = moments[:, :, np.isfinite(moments).all(axis=(0, 1))]
     if both.shape[1] < 2:
-        return both[:, :0]
-    n_users, n_questions = shape
-    v_both, v_user, v_question, v_cell = (
-        part.var(axis=1, keepdims=True)
-        for part in (both, users, questions, both - users - questions)
+        return estimate
+    parts = np.stack([both, users, questions, both - users - questions])
+    v_both, v_user, v_question, v_cell = parts.var(axis=2, keepdims=True)
+    v_user, v_question = (
+        v * (size / (size - 1)) for v, size in zip((v_user, v_question), shape, strict=True)
     )
-    v_user *= n_users / (n_users - 1)
-    v_question *= n_questions / (n_questions - 1)
     v = np.maximum(v_user, v_user + v_question - v_cell)
     v = np.divide(v, v_both, out=np.zeros_like(v), where=v_both > 0)
-    df = min(n_users, effective_questions(table)) - 1
-    scale = float(stdtrit(df, 1 - TAIL) / ndtri(1 - TAIL)) * np.sqrt(v)
-    scaled: FloatArray = estimate + scale * both
-    return scaled
+    df = min(shape[0], n_effective) - 1
+    scaled = float(stdtrit(df, 1 - TAIL) / ndtri(1 - TAIL)) * np.sqrt(v) * both
+    return np.hstack([estimate, estimate + scaled])
 
 
 def _drawn(rng: np.random.Generator, size: int, draws: int) -> FloatArray:
     """How often each of some units is drawn, shape (size, draws)."""
     at = rng.integers(0, size, size=(draws, size)) + size * np.arange(draws)[:, None]
     counts = np.bincount(at.ravel(), minlength=size * draws).reshape(draws, size)
-    columns: FloatArray = np.ascontiguousarray(counts.T, dtype=np.float64)
-    return columns
+    return np.ascontiguousarray(counts.T, dtype=np.float64)
 
 
 def _by_mean(differences: FloatArray, codes: IntArray) -> IntArray:
     """Number the clusters anew, by mean and number of rows."""
     counts = np.bincount(codes)
     order = np.lexsort((counts, sums(codes, differences, counts.size) / counts))
-    rank: IntArray = np.argsort(order)[codes]
-    return rank
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rank[codes]

@@ -39,15 +39,15 @@ class Estimate:
         Estimate(value=0.75, low=0.5, high=1.0, n=8, n_units=4, se=None, df=None, p=None, note=None)
     """
 
-    value: float | None
+    value: float | None = None
     """The point estimate; None without rows."""
-    low: float | None
+    low: float | None = None
     """Lower end of the 95 % interval."""
-    high: float | None
+    high: float | None = None
     """Upper end of the 95 % interval."""
-    n: int
+    n: int = 0
     """Scored rows, or couples."""
-    n_units: int
+    n_units: int = 0
     """Distinct users among them."""
     se: float | None = None
     """Standard error; 0 for a point interval."""
@@ -97,17 +97,15 @@ def interval(
     lo, hi = bounds
     if not lo <= null <= hi:
         raise ValueError(f"the null value {null:g} is outside of [{lo:g}, {hi:g}]")
-    tiny = ROUNDING * (hi - lo)
+    bare, variance = Estimate(value, n=n, n_units=n_units), spread.variance
     if spread.constant:
-        bare = Estimate(value, None, None, n, n_units)
         return _without_spread(bare, value, spread.effective, null, bounds)
-    variance = spread.variance
-    if variance is None or spread.effective <= 2 or variance <= tiny**2:
-        return Estimate(value, None, None, n, n_units, note=_no_interval(spread))
+    if variance is None or spread.effective <= 2 or variance <= (ROUNDING * (hi - lo)) ** 2:
+        return replace(bare, note=_no_interval(spread))
     se, df = math.sqrt(variance), spread.effective - 1
     half = float(stdtrit(df, 1 - TAIL)) * se
     p = min(1.0, 2 * float(stdtr(df, -abs(value - null) / se)))
-    return Estimate(value, max(lo, value - half), min(hi, value + half), n, n_units, se, df, p)
+    return replace(bare, low=max(lo, value - half), high=min(hi, value + half), se=se, df=df, p=p)
 
 
 def _no_interval(spread: Spread) -> str:
@@ -134,13 +132,3 @@ def _without_spread(
     if value - lo <= tiny:
         return replace(bare, low=lo, high=hi - width * share, p=min(1.0, 2 * (1 - y0) ** effective))
     return replace(bare, note="no interval: all values are alike")
-
-
-def nothing() -> Estimate:
-    """Return the estimate of no rows.
-
-    Example:
-        >>> nothing().value, nothing().n
-        (None, 0)
-    """
-    return Estimate(None, None, None, 0, 0)

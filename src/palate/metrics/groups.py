@@ -1,20 +1,17 @@
-"""How far two groups of rows lie apart, where a user may have rows in both."""
+"""Figures of two groups of rows in which users may overlap: gaps, and control of length."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from palate.metrics.arrays import Ids, same_length, vector
+from palate.metrics.arrays import FloatArray, Ids, same_length, vector
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate, interval
 from palate.metrics.jackknife import combined, jackknife, ratio
-from palate.metrics.means import scored
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from palate.metrics.means import Bounds, scored
 
 
 def group_gap(values: ArrayLike, in_first: ArrayLike, clusters: Ids | Clusters) -> Estimate:
@@ -39,23 +36,75 @@ def group_gap(values: ArrayLike, in_first: ArrayLike, clusters: Ids | Clusters) 
         (0.333, 0.527, 6, 6, 5.0)
     """
     given, first = vector(values, bounds=UNIT), np.asarray(in_first, dtype=bool)
-    rows = Clusters.of(clusters)
-    same_length(values=given, in_first=first, users=rows.users[0])
+    same_length(values=given, in_first=first)
+    x, rows = scored(given, clusters)
     first = first[~np.isnan(given)]
-    x, rows = scored(given, rows)
-    n, units = x.size, rows.n_users if x.size else 0
-    if first.all() or not first.any():
-        return Estimate(None, None, None, n, units)
-    value = float(x[first].mean()) - float(x[~first].mean())
-    constant = all(float(np.ptp(x[group])) <= ROUNDING for group in (first, ~first))
-    if constant and abs(value) <= ROUNDING:
-        # All rows alike: unlike a blind scorer's gain, that is nothing by construction.
-        return Estimate(0.0, None, None, n, units, note="no interval: all values are alike")
-    in_a, in_b = first.astype(np.float64), (~first).astype(np.float64)
+    rows = replace(rows, strata=first.astype(np.int64))
+    gap = _of_two_groups(x, first, rows, (1.0, -1.0), 0.0, GAIN)
+    if gap.value is not None and float(np.ptp(x)) <= ROUNDING:
+        # Unlike a blind scorer's gain, that is nothing by construction.
+        note = "no interval: all values are alike"
+        return Estimate(0.0, n=x.size, n_units=gap.n_units, note=note)
+    return gap
+
+
+def length_controlled(
+    values: ArrayLike,
+    chosen_length: ArrayLike,
+    rejected_length: ArrayLike,
+    clusters: Ids | Clusters,
+) -> Estimate:
+    """Mean of the accuracy where chosen is longer and where it is shorter, with an interval.
+
+    ``θ = (A_longer + A_shorter) / 2``, so a scorer that only reads length gets 0.5. The jackknife
+    computes both accuracies anew; a row weighs ``1/N_longer`` or ``1/N_shorter``. No interval where
+    one user or question holds a whole side; all null where a side is empty. ``n`` counts the rows
+    of unequal length.
+
+    Args:
+        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
+        chosen_length: length of each chosen response, in any unit.
+        rejected_length: length of each rejected response, in the same unit.
+        clusters: the user id of each row, or `Clusters`.
+
+    Raises:
+        ValueError: for unequal lengths of the columns, a NaN length, or a value outside of [0, 1].
+
+    Example:
+        >>> e = length_controlled([1, 1, 0, 1], [9, 8, 3, 4], [5, 5, 5, 4], ["a", "b", "c", "d"])
+        >>> e.value, e.n
+        (0.5, 3)
+    """
+    given = vector(values, bounds=UNIT)
+    chosen, rejected = vector(chosen_length), vector(rejected_length)
+    same_length(values=given, chosen_length=chosen, rejected_length=rejected)
+    longer_by = chosen - rejected
+    if bool(np.isnan(longer_by).any()):
+        raise ValueError("lengths must be finite numbers")
+    unequal = np.where(longer_by == 0, np.nan, given)
+    x, rows = scored(unequal, clusters)
+    return _of_two_groups(x, longer_by[~np.isnan(unequal)] > 0, rows, (0.5, 0.5), 0.5, UNIT)
+
+
+def _of_two_groups(
+    x: FloatArray,
+    in_first: NDArray[np.bool_],
+    rows: Clusters,
+    factors: tuple[float, float],
+    null: float,
+    bounds: Bounds,
+) -> Estimate:
+    """Sum of the two groups' means, each times its factor."""
+    n, n_units = x.size, rows.n_users if x.size else 0
+    if in_first.all() or not in_first.any():
+        return Estimate(n=n, n_units=n_units)
+    groups = [group.astype(np.float64) for group in (in_first, ~in_first)]
+    means = [float(x[group].mean()) for group in (in_first, ~in_first)]
     spread = jackknife(
-        combined((1.0, ratio(x * in_a, in_a)), (-1.0, ratio(x * in_b, in_b))),
-        in_a / in_a.sum() + in_b / in_b.sum(),
-        replace(rows, strata=first.astype(np.int64)),
-        constant=constant,
+        combined(*((f, ratio(x * w, w)) for f, w in zip(factors, groups, strict=True))),
+        sum((w / w.sum() for w in groups), np.zeros(n)),
+        rows,
+        constant=all(float(np.ptp(x[group])) <= ROUNDING for group in (in_first, ~in_first)),
     )
-    return interval(value, spread, n=n, n_units=units, null=0.0, bounds=GAIN)
+    value = factors[0] * means[0] + factors[1] * means[1]
+    return interval(value, spread, n=n, n_units=n_units, null=null, bounds=bounds)

@@ -21,8 +21,8 @@ is shared by two users, V is V_user alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
 
@@ -30,9 +30,10 @@ from palate.metrics.arrays import FloatArray
 from palate.metrics.clusters import (
     Clusters,
     Columns,
-    Part,
+    Parts,
     added,
     effective_number,
+    n_clusters,
     parts_of,
 )
 from palate.metrics.estimates import ROUNDING, Spread
@@ -40,19 +41,6 @@ from palate.metrics.estimates import ROUNDING, Spread
 ValueWithout = Callable[[Columns], FloatArray]
 """A figure without the rows of each cluster in turn, by code; without columns, the figure itself.
 Not finite where nothing would be left."""
-
-
-class Variances(NamedTuple):
-    """The three parts of a two-way variance; 0 for items and cells where no item is shared."""
-
-    users: float
-    items: float
-    cells: float
-
-    @property
-    def total(self) -> float:
-        """``max(V_user, V_user + V_item - V_cell)``: the sum may be negative."""
-        return max(self.users, self.users + self.items - self.cells)
 
 
 def jackknife(
@@ -79,24 +67,23 @@ def jackknife(
         (0.111, 3.0, 'questions')
     """
     parts = variances(value_without, weights, clusters)
-    effective, unit = effective_number(clusters.users, weights), "users"
-    items = clusters.items
-    if items is not None:
-        of_items = effective_number(items.columns, weights)
-        if of_items < effective:
-            effective, unit = of_items, items.unit
-    return Spread(None if parts is None else parts.total, effective, constant, unit)
+    sides = [(clusters.users, "users"), *([clusters.items] if clusters.items else [])]
+    effective, unit = min(
+        ((effective_number(columns, weights), unit) for columns, unit in sides), key=itemgetter(0)
+    )
+    if parts is None:
+        return Spread(None, effective, constant, unit)
+    of_users, of_items, of_cells = parts
+    # The sum may be negative.
+    return Spread(max(of_users, of_users + of_items - of_cells), effective, constant, unit)
 
 
 def variances(
     value_without: ValueWithout, weights: FloatArray, clusters: Clusters
-) -> Variances | None:
+) -> tuple[float, float, float] | None:
     """V_user, V_item and V_cell of a figure; None where one cluster holds all that it rests on.
 
-    Args:
-        value_without: the figure without each cluster.
-        weights: how much of the figure rests on each row.
-        clusters: of the rows.
+    V_item and V_cell are 0 where no item is shared.
 
     Example:
         >>> rows = Clusters.of("ababab", questions=list("xxyyzz"))
@@ -111,23 +98,23 @@ def variances(
         moved = (value_without(columns) - value) * scale
         return float(moved @ moved)
 
-    def signed(parts: Sequence[Part]) -> float:
+    def signed(parts: Parts) -> float:
         if len(parts) == 1:
-            size = int(parts[0].columns[0].max(initial=0)) + 1
-            return (size - 1) / size * squares(parts[0].columns)
-        return sum(part.sign * squares(part.columns) for part in parts)
+            size = n_clusters(parts[0][1])
+            return (size - 1) / size * squares(parts[0][1])
+        return sum(sign * squares(columns) for sign, columns in parts)
 
     def side(columns: Columns) -> float:
         parts = parts_of(columns)
         if len(parts) == 1:
             return signed(parts)
-        pairs = parts[1].columns
+        _, (_, pairs) = parts
         # Sums by cluster can cancel to nothing; pairs of clusters alone are then the floor.
         return max(signed(parts), squares(pairs, 1 - added(pairs, weights) / total))
 
     with np.errstate(invalid="ignore", divide="ignore"):
         of_items = (0.0, 0.0) if items is None else (side(items.columns), signed(cells))
-        parts = Variances(side(users), *of_items)
+        parts = (side(users), *of_items)
     return parts if all(np.isfinite(part) for part in parts) else None
 
 
@@ -161,10 +148,8 @@ def combined(*parts: tuple[float, ValueWithout]) -> ValueWithout:
     """
 
     def without(columns: Columns) -> FloatArray:
-        size = 1 + max((int(side.max(initial=-1)) for side in columns), default=0)
-        total = np.zeros(size)
-        for factor, part in parts:
-            total += factor * part(columns)
-        return total
+        return sum(
+            (factor * part(columns) for factor, part in parts), np.zeros(n_clusters(columns))
+        )
 
     return without

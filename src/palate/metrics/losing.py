@@ -18,25 +18,16 @@ d_u. Both moments are then those of ``crossed``, over users with rows on two que
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
 from palate.metrics.clusters import Clusters, compact
-from palate.metrics.crossed import (
-    CrossedTable,
-    crossed_moments,
-    drawn_moments,
-    effective_questions,
-)
-from palate.metrics.estimates import ROUNDING
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from palate.metrics.crossed import CrossedTable, drawn_moments
+from palate.metrics.estimates import ROUNDING, TAIL
 
 LEAST_USERS = 3
 
@@ -45,24 +36,20 @@ LEAST_USERS = 3
 class LosingShare:
     """How many users a change makes worse off; None where it cannot be told."""
 
-    raw: float | None
-    """Share of users whose mean difference is below 0."""
-    share: float | None
-    """P(true difference < 0) of the normal model; None with under three users of two rows, or an
-    effective number of shared questions of 2 or fewer."""
-    low: float | None
-    """Lower end of its 95 % interval, by draws of users; of users and shared questions."""
-    high: float | None
-    mean: float | None
-    """μ, the mean of users' differences in the model."""
-    spread: float | None
-    """τ, the standard deviation of users' true differences."""
     n: int
     """Rows with a difference."""
     n_users: int
     """Users with such a row: those of the raw share."""
     n_modelled: int
     """Users with two or more, on different questions where questions are shared: the model's."""
+    raw: float | None = None
+    """Share of users whose mean difference is below 0."""
+    share: float | None = None
+    """P(true difference < 0) of the normal model; None with under three users of two rows, or an
+    effective number of shared questions of 2 or fewer."""
+    low: float | None = None
+    """Lower end of its 95 % interval, by draws of users; of users and shared questions."""
+    high: float | None = None
     note: str | None = None
     """Why there is no share, or no interval."""
 
@@ -94,74 +81,53 @@ def losing_share(
     Example:
         >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
         >>> model = losing_share(d, users)
-        >>> model.raw, round(model.share, 3), round(model.mean, 3), round(model.spread, 3)
-        (0.25, 0.206, 0.375, 0.456)
-        >>> model = losing_share(d, users, list("xyyzzxyx"))
-        >>> model.raw, round(model.share, 3), round(model.mean, 3), round(model.spread, 3)
-        (0.25, 0.185, 0.375, 0.418)
+        >>> model.raw, round(model.share, 3)
+        (0.25, 0.206)
+        >>> round(losing_share(d, users, list("xyyzzxyx")).share, 3)
+        0.185
     """
     if draws < 1:
         raise ValueError("draws must be at least 1")
     values = vector(differences)
-    d, (codes,), names = scored_rows(values, users)
-    if bool(np.isinf(d).any()):
-        raise ValueError("differences must be finite, or NaN where unscored")
-    asked = None if questions is None else scored_rows(values, questions)[1][0]
+    d, codes, names = scored_rows(values, users)
+    asked = np.arange(d.size) if questions is None else scored_rows(values, questions)[1]
     if not d.size:
-        return LosingShare(None, None, None, None, None, None, 0, 0, 0)
-    if asked is not None and Clusters((codes,), asked).items is None:
-        asked = None  # no question is shared
-    counts = np.bincount(codes)
-    raw = float(np.mean(sums(codes, d, len(names)) / counts < -ROUNDING))
-    if asked is not None:
-        # Two rows on one question say nothing of how a user fares on others.
-        counts = np.bincount(np.unique(np.stack([codes, asked]), axis=1)[0])
-    several = counts >= 2
-    n_modelled, rows = int(several.sum()), several[codes]
-    bare = LosingShare(raw, None, None, None, None, None, d.size, len(names), n_modelled)
-    if n_modelled < LEAST_USERS:
-        rows_needed = "two rows" if asked is None else "rows on two questions"
-        note = f"no share: {n_modelled} users with {rows_needed}, and {LEAST_USERS} are needed"
+        return LosingShare(0, 0, 0)
+    shared = Clusters((codes,), asked).items is not None
+    raw = float(np.mean(sums(codes, d, len(names)) / np.bincount(codes) < -ROUNDING))
+    # Two rows on one shared question say nothing of how a user fares on others.
+    rows_of = codes if not shared else np.unique(np.stack([codes, asked]), axis=1)[0]
+    several = np.bincount(rows_of) >= 2
+    bare = LosingShare(d.size, len(names), int(several.sum()), raw)
+    if bare.n_modelled < LEAST_USERS:
+        needed = "rows on two questions" if shared else "two rows"
+        note = f"no share: {bare.n_modelled} users with {needed}, and {LEAST_USERS} are needed"
         return replace(bare, note=note)
-    d, codes = d[rows], compact(codes[rows])[0]
-    if asked is not None:
-        table = CrossedTable.of(d, codes, compact(asked[rows])[0])
-        effective = effective_questions(table)
-        if effective <= 2:  # nor has any other figure an interval
-            note = f"no share: {effective:.1f} effective questions, and more than 2 are needed"
-            return replace(bare, note=note)
-        moments, drawn = crossed_moments(table), drawn_moments(table, seed=seed, draws=draws)
+    rows = several[codes]
+    d, codes, asked = d[rows], compact(codes[rows])[0], compact(asked[rows])[0]
+    if shared:
+        moments = drawn_moments(CrossedTable.of(d, codes, asked), seed=seed, draws=draws)
     else:
-        moments, drawn = _moments_by_user(d, codes, seed=seed, draws=draws)
-    share, shares = float(_below(moments)[0]), _below(drawn)
-    variance = float(moments[1, 0])
-    model = replace(
-        bare,
-        share=share,
-        mean=float(moments[0, 0]),
-        spread=math.sqrt(variance) if variance > ROUNDING else 0.0,
-    )
-    if not shares.size:
-        return replace(model, note="no interval: under two draws leave users on two questions")
-    low, high = np.quantile(shares, [0.025, 0.975]).tolist()
-    return replace(model, low=min(low, share), high=max(high, share))
+        moments = _moments_by_user(d, codes, seed=seed, draws=draws)
+    if not moments.size:
+        return replace(bare, note="no share: 2 effective questions or fewer")
+    share, *shares = _below(moments).tolist()
+    if not shares:  # all draws leave too few users and questions, where there are hardly enough
+        note = "no interval: under two draws leave users on two questions"
+        return replace(bare, share=share, note=note)
+    low, high = np.quantile(shares, [TAIL, 1 - TAIL]).tolist()
+    return replace(bare, share=share, low=min(low, share), high=max(high, share))
 
 
-def _moments_by_user(
-    d: FloatArray, users: IntArray, *, seed: int, draws: int
-) -> tuple[FloatArray, FloatArray]:
-    """μ and τ² of all users, shape (2, 1), and of draws of them, shape (2, draws)."""
+def _moments_by_user(d: FloatArray, users: IntArray, *, seed: int, draws: int) -> FloatArray:
+    """μ and τ² of all users, then of draws of them, shape (2, 1 + draws)."""
     counts = np.bincount(users)
     means = sums(users, d, counts.size) / counts
     noise = sums(users, (d - means[users]) ** 2, counts.size) / (counts - 1) / counts
-    order = np.lexsort((noise, means))
     drawn = np.random.default_rng(seed).integers(0, counts.size, size=(draws, counts.size))
-
-    def moments(of: IntArray) -> FloatArray:
-        left = means[of].var(axis=1, ddof=1) - noise[of].mean(axis=1)
-        return np.stack([means[of].mean(axis=1), left])
-
-    return moments(order[None]), moments(order[drawn])
+    of = np.lexsort((noise, means))[np.vstack([np.arange(counts.size), drawn])]
+    left = means[of].var(axis=1, ddof=1) - noise[of].mean(axis=1)
+    return np.stack([means[of].mean(axis=1), left])
 
 
 def _below(moments: FloatArray) -> FloatArray:

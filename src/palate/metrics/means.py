@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from palate.metrics.arrays import FloatArray, Ids, same_length, sums, vector
 from palate.metrics.clusters import Clusters
-from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate, interval, nothing
+from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate, interval
 from palate.metrics.jackknife import jackknife, ratio
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 Bounds = tuple[float, float]
 
@@ -44,7 +42,9 @@ def clustered_mean(
         (0.5, 0.5, 0.5, 1.0)
     """
     x, rows = scored(vector(values, bounds=bounds), clusters)
-    return _mean(x, rows, null=null, bounds=bounds, n=x.size)
+    if not x.size:
+        return Estimate()
+    return _mean(x, np.ones_like(x), float(x.mean()), rows, null, bounds)
 
 
 def macro_mean(
@@ -70,24 +70,16 @@ def macro_mean(
     """
     x, rows = scored(vector(values, bounds=bounds), clusters)
     if not x.size:
-        return nothing()
+        return Estimate()
     (users,) = rows.users
     counts = np.bincount(users)
     # A mean of values in bounds can leave them by one rounding step.
     means = np.clip(sums(users, x, counts.size) / counts, *bounds)
-    if rows.items is None:
-        each = Clusters((np.arange(counts.size),))
-        return _mean(means, each, null=null, bounds=bounds, n=x.size)
-    weights = 1 / counts[users]
-    spread = jackknife(
-        ratio(x * weights, weights),
-        weights,
-        rows,
-        constant=_constant(x, float(means.mean()), bounds),
-    )
-    return interval(
-        float(means.mean()), spread, n=x.size, n_units=counts.size, null=null, bounds=bounds
-    )
+    mean = float(means.mean())
+    if rows.items is not None:
+        return _mean(x, 1 / counts[users], mean, rows, null, bounds)
+    each = Clusters((np.arange(counts.size),))
+    return replace(_mean(means, np.ones_like(means), mean, each, null, bounds), n=x.size)
 
 
 def paired_difference(x: ArrayLike, y: ArrayLike, clusters: Ids | Clusters) -> Estimate:
@@ -114,9 +106,6 @@ def paired_difference(x: ArrayLike, y: ArrayLike, clusters: Ids | Clusters) -> E
 def scored(values: FloatArray, clusters: Ids | Clusters) -> tuple[FloatArray, Clusters]:
     """Leave out the NaN rows.
 
-    Raises:
-        ValueError: for unequal lengths or a NaN user id.
-
     Example:
         >>> scored(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])[0].tolist()
         [1.0, 0.0]
@@ -127,13 +116,9 @@ def scored(values: FloatArray, clusters: Ids | Clusters) -> tuple[FloatArray, Cl
     return (values, rows) if there.all() else (values[there], rows.take(there))
 
 
-def _mean(x: FloatArray, rows: Clusters, *, null: float, bounds: Bounds, n: int) -> Estimate:
-    if not x.size:
-        return nothing()
-    mean, weights = float(x.mean()), np.ones_like(x)
-    spread = jackknife(ratio(x, weights), weights, rows, constant=_constant(x, mean, bounds))
-    return interval(mean, spread, n=n, n_units=rows.n_users, null=null, bounds=bounds)
-
-
-def _constant(x: FloatArray, mean: float, bounds: Bounds) -> bool:
-    return bool(np.abs(x - mean).max() <= ROUNDING * (bounds[1] - bounds[0]))
+def _mean(
+    x: FloatArray, weights: FloatArray, mean: float, rows: Clusters, null: float, bounds: Bounds
+) -> Estimate:
+    constant = bool(np.abs(x - mean).max() <= ROUNDING * (bounds[1] - bounds[0]))
+    spread = jackknife(ratio(x * weights, weights), weights, rows, constant=constant)
+    return interval(mean, spread, n=x.size, n_units=rows.n_users, null=null, bounds=bounds)

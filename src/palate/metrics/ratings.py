@@ -8,21 +8,17 @@ scores, so a scorer loses nothing by its scale.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length, sums, vector
-from palate.metrics.clusters import Clusters, Columns, pairs_of
+from palate.metrics.arrays import FloatArray, Ids, IntArray, deal, same_length, sums, vector
+from palate.metrics.clusters import Clusters, Columns, n_clusters, pairs_of
 from palate.metrics.estimates import GAIN, ROUNDING, UNIT, Estimate, interval
 from palate.metrics.jackknife import jackknife
 from palate.metrics.means import macro_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
 
 DISTINCT = 3
 
@@ -68,28 +64,22 @@ def rank_correlations(
         ValueError: for unequal lengths or a number that is not finite.
 
     Example:
-        >>> found = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
-        >>> round(found.spearman.value, 3), round(found.kendall.value, 3), found.left_out
+        >>> e = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
+        >>> round(e.spearman.value, 3), round(e.kendall.value, 3), e.left_out
         (0.8, 0.667, 1)
     """
     rows = Clusters.of(clusters)
     s, r = _items(scores, ratings, rows)
     (users,) = rows.users
-    n_users = rows.n_users if s.size else 0
-    each = np.array([_correlations(s[at], r[at]) for at in _by_user(users, n_users)])
-    each = each.reshape(n_users, 2)
+    each = np.array([_correlations(s[at], r[at]) for at in _by_code(users)]).reshape(-1, 2)
     defined = ~np.isnan(each[:, 0])
+    of_defined = defined[users]
+    s, r, rows, each = s[of_defined], r[of_defined], rows.take(of_defined), each[defined]
     if rows.items is None:
-        spearman, kendall = (
-            macro_mean(column, range(len(column)), null=0.0, bounds=GAIN)
-            for column in each[defined].T
-        )
-        return RankCorrelations(spearman, kendall, int((~defined).sum()))
-    rows = rows.take(defined[users])
-    s, r, each = s[defined[users]], r[defined[users]], each[defined]
-    memo: dict[bytes, FloatArray] = {}
-    spearman, kendall = (_mean_correlation(s, r, each, rows, which, memo) for which in range(2))
-    return RankCorrelations(spearman, kendall, n_users - len(each))
+        spearman, kendall = (macro_mean(x, range(len(x)), null=0.0, bounds=GAIN) for x in each.T)
+    else:
+        spearman, kendall = _mean_correlations(s, r, each, rows)
+    return RankCorrelations(spearman, kendall, int((~defined).sum()))
 
 
 def cross_fitted_predictions(
@@ -116,64 +106,26 @@ def cross_fitted_predictions(
         ValueError: for unequal lengths, a number that is not finite, or fewer than two folds.
 
     Example:
-        >>> found = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
-        >>> found.scorer.tolist(), found.user_mean.tolist()
+        >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
+        >>> e.scorer.tolist(), e.user_mean.tolist()
         ([0.5, 0.5, 0.5], [0.75, 0.5, 0.25])
     """
-    if folds < 2:
-        raise ValueError("cross-fitting needs at least two folds")
     rows = Clusters.of(users)
     s, r = _items(scores, ratings, rows)
-    codes, n_users = rows.users[0], rows.n_users if s.size else 0
+    (codes,) = rows.users
     same_length(scores=s, items=items)
-    names = [str(item) for item in items]
     by_scorer, by_mean = np.full(s.size, np.nan), np.full(s.size, np.nan)
-    for found in _by_user(codes, n_users):
-        of_user = np.array(sorted(found.tolist(), key=names.__getitem__), dtype=np.int64)
-        if of_user.size < 2:
-            continue
-        fold = np.random.default_rng(seed).permutation(of_user.size) % min(folds, of_user.size)
-        for k in range(int(fold.max()) + 1):
-            new, known = of_user[fold == k], of_user[fold != k]
-            by_scorer[new] = isotonic_predictions(s[known], r[known], s[new])
+    for at in _by_code(codes):
+        fold = deal([items[i] for i in at], folds, seed)
+        for k in range(fold.max() + 1) if at.size > 1 else ():
+            new, known = at[fold == k], at[fold != k]
+            by_scorer[new] = _isotonic_predictions(s[known], r[known], s[new])
             by_mean[new] = np.clip(r[known].mean(), r.min(), r.max())
-    counts = np.bincount(codes, minlength=n_users)
-    others = r.size - counts
-    rest = (r.sum() - sums(codes, r, n_users)) / np.where(others > 0, others, 1)
+    others = r.size - np.bincount(codes)
+    rest = (r.sum() - sums(codes, r, others.size)) / np.where(others > 0, others, 1)
     rest = np.clip(rest, r.min(), r.max()) if r.size else rest
     by_others = np.where(others > 0, rest, np.nan)[codes]
     return Predictions(by_scorer, by_mean, by_others)
-
-
-def isotonic_predictions(
-    scores: ArrayLike, ratings: ArrayLike, new_scores: ArrayLike
-) -> FloatArray:
-    """Fit a rising step function of the scores to the ratings, and read it at new scores.
-
-    Args:
-        scores: shape (items,), at least one.
-        ratings: of the same items.
-        new_scores: shape (new items,).
-
-    Raises:
-        ValueError: for unequal lengths or without items.
-
-    Example:
-        >>> isotonic_predictions([1, 2, 2, 5], [0, 1, 0.5, 0.5], [0, 1.5, 2, 9]).tolist()
-        [0.0, 0.3333333333333333, 0.6666666666666666, 0.6666666666666666]
-    """
-    s, r, new = vector(scores), vector(ratings), vector(new_scores)
-    same_length(scores=s, ratings=r)
-    if not s.size:
-        raise ValueError("nothing to fit: no items")
-    levels, where, counts = np.unique(s, return_inverse=True, return_counts=True)
-    means = sums(where, r, levels.size) / counts
-    fitted = np.asarray(isotonic_regression(means, weights=counts).x, dtype=np.float64)
-    below = np.clip(np.searchsorted(levels, new, side="right") - 1, 0, None)
-    above = np.clip(np.searchsorted(levels, new, side="left"), None, levels.size - 1)
-    # Pooled means can leave the range of the ratings by a rounding step.
-    found: FloatArray = np.clip((fitted[below] + fitted[above]) / 2, r.min(), r.max())
-    return found
 
 
 def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters) -> Estimate:
@@ -224,49 +176,54 @@ def _correlations(scores: FloatArray, ratings: FloatArray) -> FloatArray:
     return both
 
 
-def _mean_correlation(
-    scores: FloatArray,
-    ratings: FloatArray,
-    each: FloatArray,
-    rows: Clusters,
-    which: int,
-    memo: dict[bytes, FloatArray],
-) -> Estimate:
-    """Mean over users of one correlation, computed anew without each question's rows."""
+def _mean_correlations(
+    scores: FloatArray, ratings: FloatArray, each: FloatArray, rows: Clusters
+) -> list[Estimate]:
+    """Mean over users of both correlations, computed anew without each question's rows."""
     (users,) = rows.users
-    counts = np.bincount(users)
-    values, of_user = each[:, which], np.split(np.argsort(users, kind="stable"), np.cumsum(counts))
+    n, of_user = len(each), _by_code(users)
 
-    def rest(at: IntArray) -> float:
-        key = at.tobytes()
-        if key not in memo:
-            left = np.setdiff1d(of_user[users[at[0]]], at, assume_unique=True)
-            memo[key] = _correlations(scores[left], ratings[left])
-        return float(memo[key][which])
+    @cache  # the same rows are left out for both
+    def rest(left_out: bytes) -> FloatArray:
+        at = np.frombuffer(left_out, dtype=np.int64)
+        left = np.setdiff1d(of_user[users[at[0]]], at, assume_unique=True)
+        return _correlations(scores[left], ratings[left])
 
-    def without(columns: Columns) -> FloatArray:
-        if not columns:
-            return np.array([values.mean()])
-        (codes,) = columns
-        size = int(codes.max()) + 1
-        total, number = np.full(size, values.sum()), np.full(size, float(values.size))
-        pairs = pairs_of(codes, users)
-        order = np.argsort(pairs, kind="stable")
-        for at in np.split(order, np.flatnonzero(np.diff(pairs[order])) + 1):
-            cluster, value = codes[at[0]], rest(at)
-            total[cluster] -= values[users[at[0]]]
-            if np.isnan(value):
-                number[cluster] -= 1
-            else:
-                total[cluster] += value
-        mean: FloatArray = np.divide(total, number, out=np.full(size, np.nan), where=number > 0)
-        return mean
+    def mean(which: int) -> Estimate:
+        values = each[:, which]
 
-    weights = 1 / counts[users]
-    constant = bool(np.ptp(values) <= ROUNDING)
-    spread = jackknife(without, weights, rows, constant=constant)
-    n = values.size
-    return interval(float(values.mean()), spread, n=n, n_units=n, null=0.0, bounds=GAIN)
+        def without(columns: Columns) -> FloatArray:
+            if not columns:
+                return np.array([values.mean()])
+            (codes,), size = columns, n_clusters(columns)
+            total, number = np.full(size, values.sum()), np.full(size, float(n))
+            for at in _by_code(pairs_of(codes, users)):
+                cluster, value = codes[at[0]], float(rest(at.tobytes())[which])
+                total[cluster] -= values[users[at[0]]]
+                if np.isnan(value):
+                    number[cluster] -= 1
+                else:
+                    total[cluster] += value
+            left: FloatArray = np.divide(total, number, np.full(size, np.nan), where=number > 0)
+            return left
+
+        weights = 1 / np.bincount(users)[users]
+        spread = jackknife(without, weights, rows, constant=bool(np.ptp(values) <= ROUNDING))
+        return interval(float(values.mean()), spread, n=n, n_units=n, null=0.0, bounds=GAIN)
+
+    return [mean(0), mean(1)]
+
+
+def _isotonic_predictions(s: FloatArray, r: FloatArray, new: FloatArray) -> FloatArray:
+    """Fit a rising step function of the scores s to the ratings r, and read it at new scores."""
+    levels, where, counts = np.unique(s, return_inverse=True, return_counts=True)
+    means = sums(where, r, levels.size) / counts
+    fitted = np.asarray(isotonic_regression(means, weights=counts).x, dtype=np.float64)
+    below = np.clip(np.searchsorted(levels, new, side="right") - 1, 0, None)
+    above = np.clip(np.searchsorted(levels, new, side="left"), None, levels.size - 1)
+    # Pooled means can leave the range of the ratings by a rounding step.
+    predicted: FloatArray = np.clip((fitted[below] + fitted[above]) / 2, r.min(), r.max())
+    return predicted
 
 
 def _errors(predictions: ArrayLike, ratings: ArrayLike) -> FloatArray:
@@ -283,7 +240,8 @@ def _items(scores: ArrayLike, ratings: ArrayLike, rows: Clusters) -> tuple[Float
     return s, r
 
 
-def _by_user(codes: IntArray, n_users: int) -> Iterator[IntArray]:
-    order = np.argsort(codes, kind="stable")
-    if n_users:
-        yield from np.split(order, np.cumsum(np.bincount(codes, minlength=n_users))[:-1])
+def _by_code(codes: IntArray) -> list[IntArray]:
+    """Rows of each code in turn; codes from 0 without gaps."""
+    if not codes.size:
+        return []
+    return np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])

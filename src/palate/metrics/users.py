@@ -7,15 +7,12 @@ given shrunken toward the overall mean, by how much users differ beyond that luc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
+from palate.metrics.arrays import FloatArray, Ids, scored_rows, sums, vector
 from palate.metrics.estimates import UNIT
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +21,35 @@ class WorstUsers:
 
     raw: float | None
     shrunken: float | None
-    n_users: int
 
 
-def user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
+def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstUsers:
+    """Mean accuracy of the lowest tenth of users (CVaR), raw and shrunken.
+
+    With ``k = max(1, share · U)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
+    for j = 0, 1, …: the user at the border counts in part.
+
+    Args:
+        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
+        users: the user id of each row.
+        share: of the users.
+
+    Raises:
+        ValueError: for a share outside of (0, 1], unequal lengths, a value outside of [0, 1], or a
+            NaN user id.
+
+    Example:
+        >>> users = list(range(15))
+        >>> worst_decile([0, 1] + [1] * 13, users).raw
+        0.3333333333333333
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be in (0, 1], got {share:g}")
+    raw, shrunken = _user_means(values, users)
+    return WorstUsers(_tail(raw, share), _tail(shrunken, share))
+
+
+def _user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
     """Accuracy of each user, raw and by normal-normal empirical Bayes (method of moments).
 
     ```
@@ -38,61 +60,20 @@ def user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
     ```
 
     Where no user has two rows, nothing tells users from luck and every w_u is 0.
-
-    Args:
-        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-
-    Raises:
-        ValueError: for unequal lengths, a value outside of [0, 1], or a NaN user id.
-
-    Example:
-        >>> raw, shrunken = user_means([1, 1, 1, 0, 0, 0, 0, 1], ["a"] * 4 + ["b"] * 4)
-        >>> raw.tolist(), shrunken.tolist()
-        ([0.75, 0.25], [0.625, 0.375])
     """
-    x, (codes,), names = scored_rows(vector(values, bounds=UNIT), users)
+    x, codes, names = scored_rows(vector(values, bounds=UNIT), users)
     if not x.size:
         return np.empty(0), np.empty(0)
-    counts = np.bincount(codes, minlength=len(names)).astype(np.int64)
-    raw = sums(codes, x, len(names)) / counts
-    within, between = _variances(x, raw, codes, counts)
-    overall = float(x.mean())
-    weight = between / (between + within / counts) if between else np.zeros_like(raw)
-    return raw, overall + weight * (raw - overall)
-
-
-def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstUsers:
-    """Mean accuracy of the lowest tenth of users (CVaR), raw and shrunken.
-
-    With ``k = max(1, share · U)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
-    for j = 0, 1, …: the user at the border counts in part.
-
-    Raises:
-        ValueError: for a share outside of (0, 1], or as ``user_means``.
-
-    Example:
-        >>> users = list(range(15))
-        >>> worst_decile([0, 1] + [1] * 13, users).raw
-        0.3333333333333333
-    """
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share:g}")
-    raw, shrunken = user_means(values, users)
-    return WorstUsers(_tail(raw, share), _tail(shrunken, share), raw.size)
-
-
-def _variances(
-    x: FloatArray, raw: FloatArray, codes: IntArray, counts: IntArray
-) -> tuple[float, float]:
-    n, units = x.size, raw.size
+    n, units, counts = x.size, len(names), np.bincount(codes)
+    raw, overall = sums(codes, x, units) / counts, float(x.mean())
     spare = n - float(counts @ counts) / n
     if n == units or spare <= 0:
-        return 0.0, 0.0
+        return raw, np.full(units, overall)
     around = x - raw[codes]
     within = float(around @ around) / (n - units)
-    between = float(counts @ (raw - x.mean()) ** 2) - (units - 1) * within
-    return within, max(0.0, between / spare)
+    between = (float(counts @ (raw - overall) ** 2) - (units - 1) * within) / spare
+    weight = between / (between + within / counts) if between > 0 else 0.0
+    return raw, overall + weight * (raw - overall)
 
 
 def _tail(means: FloatArray, share: float) -> float | None:

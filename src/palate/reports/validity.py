@@ -213,7 +213,7 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
 def _differences(what: str, differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
-        tau = one.differences[0]
+        tau = one.tau
         rows.append([
             _named(one.first), _named(one.second), str(one.n), plain(tau.first),
             plain(tau.second), plain(tau.value, signed=True),

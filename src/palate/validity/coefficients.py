@@ -137,7 +137,7 @@ def validity(
         progress(next(steps), total)
 
     found = [one for some in able for one in _all_coefficients(some, how, step)]
-    differences = differences_of(pairs, how)
+    differences = differences_of(pairs, how.seed)
     if pairs:
         step()
     if not found:

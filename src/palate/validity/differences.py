@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from palate.metrics import holm
-from palate.metrics.ranks import AgreementDifference, agreement_differences
+from palate.metrics.ranks import AgreementDifference, agreement_difference
 from palate.metrics.ranks.statistics import RBO_P, Gain
 from palate.validity.matching import LEAST, Match
 
@@ -49,9 +49,10 @@ class Difference:
     quality: str
     k: int
     n: int
-    differences: tuple[AgreementDifference, ...]
+    tau: AgreementDifference
+    """Of Kendall's τ-b."""
     p_holm: float | None
-    """Of the difference in Kendall's τ, Holm over the comparisons of `COMPARED` that are there."""
+    """Holm over the comparisons of `COMPARED` that are there."""
 
 
 def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
@@ -74,14 +75,14 @@ def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
     return pairs
 
 
-def differences_of(pairs: Sequence[tuple[Match, Match]], how: Statistics) -> tuple[Difference, ...]:
+def differences_of(pairs: Sequence[tuple[Match, Match]], seed: int = 0) -> tuple[Difference, ...]:
     """Compare both sides of each pair, Holm-corrected over all of them."""
-    differences = [_difference(first, second, how) for first, second in pairs]
-    corrected = holm([each.differences[0].p for each in differences])
+    differences = [_difference(first, second, seed) for first, second in pairs]
+    corrected = holm([each.tau.p for each in differences])
     return tuple(replace(each, p_holm=p) for each, p in zip(differences, corrected, strict=True))
 
 
-def _difference(first: Match, second: Match, how: Statistics) -> Difference:
+def _difference(first: Match, second: Match, seed: int) -> Difference:
     common, below = _common(first, second), first.below
     quality = below.table(common).figures
     x1, x2 = (side.aligned.table.figures for side in (first, second))
@@ -89,11 +90,11 @@ def _difference(first: Match, second: Match, how: Statistics) -> Difference:
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
         policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
         n=len(common),
-        differences=agreement_differences(
+        tau=agreement_difference(
             [x1[name] for name in common],
             [x2[name] for name in common],
             [quality[name] for name in common],
-            rbo_p=how.rbo_p, gain=how.gain, seed=how.seed,
+            seed=seed,
         ),
         p_holm=None,
     )  # fmt: skip

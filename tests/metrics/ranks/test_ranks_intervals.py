@@ -4,8 +4,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from palate.metrics.ranks import Range, statistics
-from palate.metrics.ranks.over_scorers import Population, range_over_scorers
+from palate.metrics.ranks import statistics
+from palate.metrics.ranks.over_scorers import Population, Range, range_over_scorers
 
 ALL = {s.name: s for s in statistics()}
 KENDALL = ALL["kendall"]

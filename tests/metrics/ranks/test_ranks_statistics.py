@@ -10,7 +10,8 @@ from scipy import stats
 from sklearn.metrics import ndcg_score
 
 from palate.errors import UsageError
-from palate.metrics.ranks import Statistic, statistics
+from palate.metrics.ranks import statistics
+from palate.metrics.ranks.statistics import Statistic
 
 ALL = {s.name: s for s in statistics()}
 CORRELATIONS = ["kendall", "spearman", "weighted"]

@@ -66,29 +66,21 @@ def rank_agreement(
         [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
     """
     x, y = figures_of(figures, downstream)
-    agreements = []
-    for statistic in statistics(rbo_p=rbo_p, gain=gain):
-        value = float(statistic(x, y)[0])
-        agreements.append(
-            RankAgreement(
-                statistic=statistic.name,
-                setting=statistic.setting,
-                value=None if math.isnan(value) else value,
-                n=x.size,
-                chance=chance(statistic, x, y, seed=seed, draws=draws),
-                over_scorers=range_over_scorers(statistic, x, y, seed=seed),
-            )
+    return tuple(
+        RankAgreement(
+            statistic=statistic.name,
+            setting=statistic.setting,
+            value=None if math.isnan(value := float(statistic(x, y)[0])) else value,
+            n=x.size,
+            chance=chance(statistic, x, y, seed=seed, draws=draws),
+            over_scorers=range_over_scorers(statistic, x, y, seed=seed),
         )
-    return tuple(agreements)
+        for statistic in statistics(rbo_p=rbo_p, gain=gain)
+    )
 
 
 def figures_of(figures: ArrayLike, downstream: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Both columns as vectors, refused where a ranking cannot be made of them.
-
-    Raises:
-        UsageError: for fewer than three scorers or a figure that is not finite.
-        ValueError: for columns of unequal length.
-    """
+    """Both columns as vectors, refused as by `rank_agreement` where no ranking can be made."""
     x, y = vector(figures), vector(downstream)
     same_length(figures=x, downstream=y)
     if x.size < LEAST_SCORERS:
@@ -99,21 +91,16 @@ def figures_of(figures: ArrayLike, downstream: ArrayLike) -> tuple[FloatArray, F
             f"scorer {int(missing[0])} (counted from 0) has a figure that is not finite; "
             "leave out scorers without both figures"
         )
-    return tied(x), tied(y)
+    return _tied(x), _tied(y)
 
 
-def tied(figures: FloatArray) -> FloatArray:
-    """Figures that differ by rounding alone are one figure: nothing may be ranked by that.
-
-    Example:
-        >>> tied(np.array([0.3, 0.1 + 0.2, 0.4])).tolist()
-        [0.3, 0.3, 0.4]
-    """
+def _tied(figures: FloatArray) -> FloatArray:
+    """Figures that differ by rounding alone are one figure: nothing may be ranked by that."""
     order = np.argsort(figures, kind="stable")
     rising = figures[order]
     size = ROUNDING * np.maximum(1.0, np.abs(rising))
     group = np.concatenate([[0], np.cumsum(~(np.diff(rising) <= size[1:]))])
-    found = np.empty_like(figures)
+    tied = np.empty_like(figures)
     _, first = np.unique(group, return_index=True)
-    found[order] = rising[first][group]
-    return found
+    tied[order] = rising[first][group]
+    return tied

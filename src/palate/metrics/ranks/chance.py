@@ -56,10 +56,8 @@ def chance(
     values, observed = statistic(shuffled, y), float(statistic(x, y)[0])
     if np.isnan(observed):
         return Chance(None, None, None, None, len(values), exact)
-    if statistic.two_sided:
-        hits = np.count_nonzero(np.abs(values) >= abs(observed) - ROUNDING)
-    else:
-        hits = np.count_nonzero(values >= observed - ROUNDING)
+    size = np.abs if statistic.two_sided else np.asarray
+    hits = np.count_nonzero(size(values) >= size(observed) - ROUNDING)
     p = hits / values.size if exact else (1 + hits) / (1 + values.size)
     low, high = np.quantile(values, [TAIL, 1 - TAIL], method="inverted_cdf").tolist()
     # A mean of 0 by symmetry is printed as 0, not as the sum of rounding errors.

@@ -17,21 +17,16 @@ from scipy.stats import rankdata
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.agreement import figures_of
-from palate.metrics.ranks.statistics import RBO_P, Gain, Statistic, statistics
+from palate.metrics.ranks.statistics import KENDALL
 
 SWAP_EXACT_UP_TO = 12
 LEAST_LEVEL, LEVEL_SHARE = 3, 0.25
 
-Exchanged = tuple[FloatArray, FloatArray, FloatArray]
-"""Ranks in either benchmark by exchange, the first as observed, and the downstream figures."""
-
 
 @dataclass(frozen=True, slots=True)
 class AgreementDifference:
-    """Agreement of the first benchmark minus that of the second; None where not defined."""
+    """Kendall's τ-b of the first benchmark minus that of the second; None where not defined."""
 
-    statistic: str
-    setting: str | None
     first: float | None
     second: float | None
     value: float | None
@@ -43,30 +38,27 @@ class AgreementDifference:
     """True where every exchange was tried."""
 
 
-def agreement_differences(
+def agreement_difference(
     first: ArrayLike,
     second: ArrayLike,
     downstream: ArrayLike,
     *,
-    rbo_p: float = RBO_P,
-    gain: Gain = "shifted",
     seed: int = 0,
     draws: int = 9_999,
-) -> tuple[AgreementDifference, ...]:
-    """Compare two benchmarks' agreement with the same downstream figures, by five statistics.
+) -> AgreementDifference:
+    """Compare two benchmarks' Kendall τ-b with the same downstream figures, ``Δ = τ_1 - τ_2``.
 
     All 2ⁿ exchanges are tried up to 12 scorers whose ranks differ, else p is
     ``(1 + hits) / (1 + draws)`` over seeded ones. It needs six such scorers to reach 0.05.
 
-    Where `level_in_both` names a set of scorers, ranks are counted from it, so that to exchange
-    one of them changes nothing.
+    Where a set of scorers is level in both benchmarks, the largest such set, if it holds three
+    scorers and a quarter of all, ranks are counted from it, so that to exchange one of them changes
+    nothing: scorers that ignore the user are at ½ in every figure of mirrored couples.
 
     Args:
         first: figures of the one benchmark, shape (n,), higher is better.
         second: figures of the other.
         downstream: what both should predict.
-        rbo_p: persistence of RBO.
-        gain: of NDCG.
         seed: of the exchanges.
         draws: how many exchanges beyond 12 scorers.
 
@@ -76,57 +68,29 @@ def agreement_differences(
 
     Example:
         >>> truth = [1, 2, 3, 4, 5, 6, 7, 8]
-        >>> kendall = agreement_differences(truth, [4, 8, 1, 7, 2, 6, 5, 3], truth)[0]
+        >>> kendall = agreement_difference(truth, [4, 8, 1, 7, 2, 6, 5, 3], truth)
         >>> kendall.first, round(kendall.second, 3), round(kendall.p, 3)
         (1.0, -0.143, 0.031)
     """
     x1, y = figures_of(first, downstream)
     x2, _ = figures_of(second, downstream)
-    exchanged, exact = _exchanges(x1, x2, y, seed=seed, draws=draws)
-    differences = []
-    for statistic in statistics(rbo_p=rbo_p, gain=gain):
-        s1, s2 = (float(statistic(x, y)[0]) for x in (x1, x2))
-        defined = not math.isnan(s1 - s2)
-        differences.append(
-            AgreementDifference(
-                statistic=statistic.name,
-                setting=statistic.setting,
-                first=None if math.isnan(s1) else s1,
-                second=None if math.isnan(s2) else s2,
-                value=s1 - s2 if defined else None,
-                n=y.size,
-                p=_exchange_p(statistic, exchanged) if defined else None,
-                exact=exact,
-            )
-        )
-    return tuple(differences)
+    t1, t2 = float(KENDALL(x1, y)[0]), float(KENDALL(x2, y)[0])
+    moved, exact = _exchanged(x1, x2, y, seed=seed, draws=draws)
+    # The observed one comes first: beyond enumeration, it is the 1 of (1 + hits) / (1 + draws).
+    p = np.count_nonzero(moved >= moved[0] - ROUNDING) / moved.size
+    first_tau, second_tau, value = (None if math.isnan(t) else t for t in (t1, t2, t1 - t2))
+    return AgreementDifference(
+        first_tau, second_tau, value, y.size, None if value is None else float(p), exact
+    )
 
 
-def level_in_both(x1: FloatArray, x2: FloatArray) -> NDArray[np.bool_]:
-    """Who is tied in both benchmarks: the largest such set of scorers, if not a small one.
-
-    Not small: three scorers at least, and a quarter of all. Scorers that ignore the user are at ½
-    in every figure of mirrored couples.
-
-    Example:
-        >>> level_in_both(np.array([1, 1, 1, 2, 3.0]), np.array([4, 4, 4, 4, 3.0])).sum()
-        np.int64(3)
-    """
-    columns = np.stack([x1, x2])
-    _, member, sizes = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
-    most = sizes.max()
-    if most < max(LEAST_LEVEL, LEVEL_SHARE * x1.size) or np.count_nonzero(sizes == most) > 1:
-        return np.zeros(x1.size, dtype=bool)
-    largest: NDArray[np.bool_] = member.ravel() == sizes.argmax()
-    return largest
-
-
-def _exchanges(
+def _exchanged(
     x1: FloatArray, x2: FloatArray, y: FloatArray, *, seed: int, draws: int
-) -> tuple[Exchanged, bool]:
-    # Ranks, since the two benchmarks may have different units; the first row is as observed.
+) -> tuple[FloatArray, bool]:
+    """Each |Δ*|, the first as observed, and whether all exchanges were tried."""
+    # Ranks, since the two benchmarks may have different units.
     a, b = rankdata(x1), rankdata(x2)
-    level = level_in_both(a, b)
+    level = _level_in_both(a, b)
     if level.any():
         a, b = a - a[level][0], b - b[level][0]
     # Sorted, and the lower rank first, so that neither the listing of scorers nor the names of the
@@ -144,14 +108,15 @@ def _exchanges(
         swap = np.random.default_rng(seed).integers(0, 2, size=(1 + draws, y.size)).astype(bool)
         swap[0] = False
     swap ^= turned
-    return (np.where(swap, upper, lower), np.where(swap, lower, upper), y), exact
-
-
-def _exchange_p(statistic: Statistic, exchanged: Exchanged) -> float:
-    first, second, y = exchanged
-    moved = statistic(first, y) - statistic(second, y)
+    moved = KENDALL(np.where(swap, upper, lower), y) - KENDALL(np.where(swap, lower, upper), y)
     # An exchange may leave a benchmark without any order; it then has nothing to agree with.
-    moved = np.abs(np.where(np.isnan(moved), 0.0, moved))
-    hits = int(np.count_nonzero(moved >= moved[0] - ROUNDING))
-    # Beyond enumeration the observed row is the 1 of (1 + hits) / (1 + draws).
-    return hits / moved.size
+    return np.abs(np.where(np.isnan(moved), 0.0, moved)), exact
+
+
+def _level_in_both(x1: FloatArray, x2: FloatArray) -> NDArray[np.bool_]:
+    columns = np.stack([x1, x2])
+    _, member, sizes = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
+    most = sizes.max()
+    if most < max(LEAST_LEVEL, LEVEL_SHARE * x1.size) or np.count_nonzero(sizes == most) > 1:
+        return np.zeros(x1.size, dtype=bool)
+    return np.asarray(member.ravel() == sizes.argmax())

@@ -18,7 +18,6 @@ ties that is the population's τ, at any n.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +37,6 @@ class Range:
 
     low: float | None
     high: float | None
-
-
-NO_RANGE = Range(None, None)
 
 
 class Population:
@@ -64,14 +60,7 @@ class Population:
 def range_over_scorers(
     statistic: Statistic, x: FloatArray, y: FloatArray, *, seed: int = 0, draws: int = DRAWS
 ) -> Range:
-    """Give the 95 % interval of this module for the agreement of two rankings.
-
-    Args:
-        statistic: the statistic.
-        x: one figure per scorer, shape (n,).
-        y: the other figure, shape (n,).
-        seed: of the simulated scorers.
-        draws: how many sets of n scorers are simulated.
+    """Give the 95 % interval of this module, over ``draws`` simulated sets of n scorers.
 
     Example:
         >>> from palate.metrics.ranks.statistics import statistics
@@ -82,7 +71,7 @@ def range_over_scorers(
     """
     observed = float(statistic(x, y)[0])
     if math.isnan(observed) or not (np.ptp(x) and np.ptp(y)):
-        return NO_RANGE
+        return Range(None, None)
     population = Population(x, y, seed=seed, draws=draws)
 
     def values(z: float) -> FloatArray:
@@ -90,22 +79,17 @@ def range_over_scorers(
         r = math.copysign(1.0, z) if abs(z) >= FISHER_END else math.tanh(z)
         return statistic(*population.draws(r))
 
-    def above(z: float) -> bool:
-        return float(np.mean(values(z) >= observed - ROUNDING)) > TAIL
+    def end(sign: int) -> float:
+        # From perfect agreement (or disagreement) on, the last r that allows the observed value.
+        outer, inner = -sign * FISHER_END, sign * FISHER_END
 
-    def below(z: float) -> bool:
-        return float(np.mean(values(z) <= observed + ROUNDING)) > TAIL
+        def possible(z: float) -> bool:
+            return float(np.mean(sign * (values(z) - observed) >= -ROUNDING)) > TAIL
 
-    low = float(values(_edge(above, -FISHER_END, FISHER_END)).mean())
-    high = float(values(_edge(below, FISHER_END, -FISHER_END)).mean())
-    return Range(min(low, observed), max(high, observed))
+        if not possible(outer):
+            for _ in range(STEPS):
+                middle = (outer + inner) / 2
+                outer, inner = (outer, middle) if possible(middle) else (middle, inner)
+        return float(values(outer).mean())
 
-
-def _edge(possible: Callable[[float], bool], outer: float, inner: float) -> float:
-    """Last point, coming from ``inner``, at which the observed value is still possible."""
-    if possible(outer):
-        return outer
-    for _ in range(STEPS):
-        middle = (outer + inner) / 2
-        outer, inner = (outer, middle) if possible(middle) else (middle, inner)
-    return outer
+    return Range(min(end(1), observed), max(end(-1), observed))

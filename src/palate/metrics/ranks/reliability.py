@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import fdtri
 
-from palate.metrics.arrays import FloatArray, same_length
+from palate.metrics.arrays import same_length
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.jackknife import jackknife, ratio, variances
@@ -76,20 +76,14 @@ def reliability(values: ArrayLike, clusters: Clusters) -> Reliability | None:
     size = float(np.abs(x).max())
     if effective <= 2 or spread <= (ROUNDING * size) ** 2:
         return None
-    noise = _noise(x, clusters, ones)
-    if noise is None:
-        return None
+    noise = 0.0
+    for i, j in combinations(range(n), 2):
+        parts = variances(ratio(x[:, i] - x[:, j], ones), ones, clusters)
+        if parts is None:
+            return None
+        of_users, of_items, of_cells = parts
+        noise += max(0.0, of_users + of_items - of_cells)
     error, df = noise / spread, effective - 1
     factors = (1.0, float(fdtri(n - 1, df, 1 - TAIL)), float(fdtri(n - 1, df, TAIL)))
     value, low, high = (min(1.0, max(0.0, 1 - error * factor)) for factor in factors)
     return Reliability(value, low, high, df)
-
-
-def _noise(x: FloatArray, clusters: Clusters, weights: FloatArray) -> float | None:
-    total = 0.0
-    for i, j in combinations(range(x.shape[1]), 2):
-        parts = variances(ratio(x[:, i] - x[:, j], weights), weights, clusters)
-        if parts is None:
-            return None
-        total += max(0.0, parts.users + parts.items - parts.cells)
-    return total

@@ -12,7 +12,7 @@ from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.chance import EXACT_UP_TO, all_orders
 from palate.metrics.ranks.over_scorers import Population, Range, range_over_scorers
-from palate.metrics.ranks.statistics import Statistic, statistics
+from palate.metrics.ranks.statistics import KENDALL, statistics
 
 ALPHA, POWER = 0.05, 0.8
 MOST_RESOLVED = 200
@@ -25,20 +25,20 @@ class Resolution:
     """What a comparison of two rankings of n scorers can show, untied and two-sided."""
 
     n: int
-    smallest_p: float
-    """2/n!: the p of a perfect τ or ρ."""
     critical_tau: float | None
     """Smallest |τ| with p ≤ 0.05; None where even a perfect ranking has a larger p."""
     critical_rho: float | None
     """The same for Spearman's ρ; None also beyond 8 scorers, where orders are not enumerated."""
     detectable_tau: float | None
-    """True τ that reaches the critical one 8 times of 10."""
+    """True τ that reaches the critical one with a power of 0.8."""
     intervals: tuple[tuple[float, Range], ...]
     """95 % interval over scorers at the possible τ's nearest to 0, 0.5 and 1."""
 
 
 def resolution(n: int, *, seed: int = 0) -> Resolution:
-    """Say what n scorers can show: smallest p, critical and detectable τ, width of intervals.
+    """Say what n scorers can show: critical and detectable τ, width of intervals.
+
+    A perfect τ or ρ has ``p = 2/n!``.
 
     Args:
         n: scorers, 3 to 200.
@@ -49,32 +49,26 @@ def resolution(n: int, *, seed: int = 0) -> Resolution:
 
     Example:
         >>> six = resolution(6)
-        >>> round(six.smallest_p, 4), round(six.critical_tau, 3), round(six.critical_rho, 3)
-        (0.0028, 0.867, 0.886)
+        >>> round(six.critical_tau, 3), round(six.critical_rho, 3)
+        (0.867, 0.886)
     """
     if not 3 <= n <= MOST_RESOLVED:
         raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")
-    kendall, spearman = statistics()[:2]
-    critical = critical_tau(n)
+    critical = _critical_tau(n)
     return Resolution(
         n=n,
-        smallest_p=min(1.0, 2 / math.factorial(n)),
         critical_tau=critical,
-        critical_rho=_critical_by_enumeration(spearman, n),
-        detectable_tau=_detectable(kendall, n, critical, seed),
-        intervals=tuple(_interval_at(kendall, n, tau, seed) for tau in SHOWN_AT),
+        critical_rho=_critical_rho(n),
+        detectable_tau=_detectable(n, critical, seed),
+        intervals=tuple(_interval_at(n, tau, seed) for tau in SHOWN_AT),
     )
 
 
-def critical_tau(n: int) -> float | None:
-    """Smallest |τ| of n untied scorers with exact two-sided p ≤ 0.05; None where there is none.
+def _critical_tau(n: int) -> float | None:
+    """Smallest |τ| of n untied scorers with exact two-sided p ≤ 0.05.
 
     Exact at any n: the numbers of orders with 0, 1, … inversions are the coefficients of
     ``Π_{j ≤ n} (1 + q + … + q^(j - 1))``.
-
-    Example:
-        >>> critical_tau(4), critical_tau(5), round(critical_tau(10), 3)
-        (None, 1.0, 0.511)
     """
     share = np.ones(1)
     for j in range(2, n + 1):
@@ -86,17 +80,17 @@ def critical_tau(n: int) -> float | None:
     return 1 - 2 * int(possible[-1]) / pairs if possible.size else None
 
 
-def _critical_by_enumeration(statistic: Statistic, n: int) -> float | None:
+def _critical_rho(n: int) -> float | None:
     if n > EXACT_UP_TO:
         return None
-    figures = np.arange(float(n))
-    values = np.sort(np.abs(statistic(figures[all_orders(n)], figures)))
+    figures, spearman = np.arange(float(n)), statistics()[1]
+    values = np.sort(np.abs(spearman(figures[all_orders(n)], figures)))
     p = 1 - np.searchsorted(values, values - ROUNDING) / values.size
     reached = values[p <= ALPHA * (1 + ROUNDING)]
     return float(reached[0]) if reached.size else None
 
 
-def _detectable(kendall: Statistic, n: int, critical: float | None, seed: int) -> float | None:
+def _detectable(n: int, critical: float | None, seed: int) -> float | None:
     if critical is None:
         return None
     figures = np.arange(float(n))
@@ -105,17 +99,17 @@ def _detectable(kendall: Statistic, n: int, critical: float | None, seed: int) -
     low, high = 0.0, 1.0
     while high - low > 1e-3:
         tau = (low + high) / 2
-        found = kendall(*population.draws(math.sin(math.pi * tau / 2)))
+        found = KENDALL(*population.draws(math.sin(math.pi * tau / 2)))
         reached = float(np.mean(found >= critical - ROUNDING)) >= POWER
         low, high = (low, tau) if reached else (tau, high)
     return high
 
 
-def _interval_at(kendall: Statistic, n: int, tau: float, seed: int) -> tuple[float, Range]:
+def _interval_at(n: int, tau: float, seed: int) -> tuple[float, Range]:
     figures = np.arange(float(n))
     other = _with_inversions(n, round((1 - tau) * n * (n - 1) / 4))
-    found = float(kendall(figures, other)[0])
-    return found, range_over_scorers(kendall, figures, other, seed=seed)
+    found = float(KENDALL(figures, other)[0])
+    return found, range_over_scorers(KENDALL, figures, other, seed=seed)
 
 
 def _with_inversions(n: int, inversions: int) -> FloatArray:

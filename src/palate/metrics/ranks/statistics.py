@@ -1,8 +1,9 @@
 """Five ways to say how alike two rankings of the same scorers are.
 
 Both sides are figures, higher is better; row by row, so that thousands of rankings are compared
-in one call. ``x`` is the ranking under test (a benchmark), ``y`` the one it should foretell
-(downstream quality); only NDCG tells the two apart.
+in one call. ``x`` is the ranking under test (a benchmark), ``y`` the one it should predict
+(downstream quality); only NDCG tells the two apart. No value is above 1, nor below -1 (RBO and
+NDCG: 0).
 
 Ties: τ-b, ρ and the weighted τ take them into their denominators. RBO and NDCG are the mean over
 all ways to break them, each equally likely and the two sides independent of each other, so that a
@@ -71,17 +72,12 @@ def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[Statist
     if gain not in GAINS:
         raise UsageError(f"no NDCG gain is called {gain!r}; known: {', '.join(GAINS)}")
     return (
-        Statistic("kendall", _kendall, True),
+        KENDALL,
         Statistic("spearman", _spearman, True),
         Statistic("weighted", _weighted, True, "1/(rank + 1), both rankings' mean"),
         Statistic("rbo", partial(_rbo, p=rbo_p), False, f"p = {rbo_p:g}, extrapolated"),
         Statistic("ndcg", partial(_ndcg, gain=gain), False, f"gain {gain}, all ranks"),
     )
-
-
-def _kendall(x: FloatArray, y: FloatArray) -> FloatArray:
-    """τ-b = Σ a b / √(Σ a² Σ b²) over pairs i < j, a = sgn(x_i - x_j), b = sgn(y_i - y_j)."""
-    return _pair_correlation(x, y, None)
 
 
 def _spearman(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -103,7 +99,7 @@ def _weighted(x: FloatArray, y: FloatArray) -> FloatArray:
         order = np.lexsort((-second, -first), axis=1)
         weights = np.empty(x.shape)
         np.put_along_axis(weights, order, 1 / np.arange(1.0, x.shape[1] + 1)[None], axis=1)
-        halves.append(_pair_correlation(x, y, weights))
+        halves.append(_kendall(x, y, weights))
     return (halves[0] + halves[1]) / 2
 
 
@@ -141,7 +137,11 @@ def _ndcg(x: FloatArray, y: FloatArray, gain: Gain) -> FloatArray:
     return _ratio((gains * expected).sum(axis=1), best)
 
 
-def _pair_correlation(x: FloatArray, y: FloatArray, weights: FloatArray | None) -> FloatArray:
+def _kendall(x: FloatArray, y: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """τ-b = Σ a b / √(Σ a² Σ b²) over pairs i < j, a = sgn(x_i - x_j), b = sgn(y_i - y_j).
+
+    With weights, each sum's terms weigh w_i + w_j.
+    """
     # Scorer by scorer against all later ones, so that no array of all pairs is made.
     a, b = np.ascontiguousarray(x.T), np.ascontiguousarray(y.T)
     w = None if weights is None else np.ascontiguousarray(weights.T)
@@ -178,3 +178,6 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
     defined = bottom > 0
     value = np.where(defined, top / np.where(defined, bottom, 1.0), np.nan)
     return np.clip(value, -1.0, 1.0)
+
+
+KENDALL = Statistic("kendall", _kendall, True)

@@ -16,15 +16,13 @@ from numpy.typing import ArrayLike
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
 from palate.metrics.clusters import Clusters
-from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval, nothing
+from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval
 from palate.metrics.jackknife import jackknife, ratio
-from palate.metrics.means import clustered_mean
+from palate.metrics.means import Bounds, clustered_mean
 from palate.metrics.paired import sign_flip_test
-from palate.metrics.selection.best_of import best_of, samples, sizes, usable
-from palate.metrics.selection.bounds import kl_bound, win_rate_bound
+from palate.metrics.selection.best_of import best_of, kl_bound, samples, sizes, usable
 from palate.metrics.selection.units import Units
 
-Bounds = tuple[float, float]
 UNBOUNDED_BY = 1e3
 
 
@@ -47,7 +45,6 @@ class BestOfPoint:
     """Share of the oracle's gain that the scorer's is, ``Σ_q (E_k - E_1) / Σ_q (O_k - E_1)``;
     None where the oracle gains nothing, as at k = 1."""
     kl_bound: float
-    win_rate_bound: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,36 +108,31 @@ def best_of_curve(
     s, g = samples(scores, gold)
     same_length(gold=g, users=users)
     wanted = sorted(set(sizes(ks, s.shape[1])))
-    lo, hi = gold_range(g, bounds)
+    lo, hi = _gold_range(g, bounds)
     counts = usable(s, g)
     scored_gold = np.where(np.isnan(s), np.nan, g)
     units = Units.of(users, questions, counts >= wanted[-1], mirrors)
     clusters = units.clusters
-    best, oracle, worst, single = (
-        units.values(best_of(by, scored_gold, at))
+    best, oracle, worst, (single,) = (
+        units.values(best_of(by, scored_gold, at)).T
         for by, at in ((s, wanted), (scored_gold, wanted), (-scored_gold, wanted), (s, [1]))
     )
     least = int(counts[units.usable].min()) if units.usable.any() else 0
-    points = []
-    for i, k in enumerate(wanted):
-        gained = best[:, i] - single[:, 0]
-        points.append(
-            BestOfPoint(
-                k=k,
-                solid=2 * k <= least,
-                best=_level(best[:, i], clusters, (lo, hi)),
-                oracle=_level(oracle[:, i], clusters, (lo, hi)),
-                gain=moved_by(gained, clusters, hi - lo, seed),
-                headroom=_headroom(
-                    gained, oracle[:, i] - single[:, 0], worst[:, i] - single[:, 0], clusters
-                ),
-                kl_bound=kl_bound(k),
-                win_rate_bound=win_rate_bound(k),
-            )
+    points = [
+        BestOfPoint(
+            k=k,
+            solid=2 * k <= least,
+            best=_level(picked, clusters, (lo, hi)),
+            oracle=_level(top, clusters, (lo, hi)),
+            gain=_moved_by(picked - single, clusters, hi - lo, seed),
+            headroom=_headroom(picked - single, top - single, bottom - single, clusters),
+            kl_bound=kl_bound(k),
         )
+        for k, picked, top, bottom in zip(wanted, best, oracle, worst, strict=True)
+    ]
     return BestOfCurve(
         points=tuple(points),
-        random=_level(single[:, 0], clusters, (lo, hi)),
+        random=_level(single, clusters, (lo, hi)),
         n_questions=int(units.usable.sum()),
         n_left_out=int((~units.usable).sum()),
         n_samples=s.size,
@@ -149,12 +141,8 @@ def best_of_curve(
     )
 
 
-def gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
-    """Return the bounds, or for None such as nothing reaches.
-
-    Raises:
-        ValueError: for a gold value out of bounds.
-    """
+def _gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
+    """The bounds, or for None such as nothing reaches."""
     known = gold[~np.isnan(gold)]
     if bounds is None:
         # So wide that nothing is ever clipped, and of the size of the values.
@@ -168,7 +156,7 @@ def gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
 
 def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
     if not values.size:
-        return nothing()
+        return Estimate()
     lo, hi = bounds
     # No value is a hypothesis here: one that the mean does not have gives no point interval. But
     # of couples the middle is one, that of a scorer which is blind to the user.
@@ -179,7 +167,7 @@ def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
     return replace(estimate, p=None)
 
 
-def moved_by(values: FloatArray, clusters: Clusters, width: float, seed: int) -> Estimate:
+def _moved_by(values: FloatArray, clusters: Clusters, width: float, seed: int) -> Estimate:
     """Mean of differences in [-width, width]; p by sign flips of the users' sums.
 
     Where users share questions, or units are couples, these sums are not independent, and p is that
@@ -203,7 +191,7 @@ def _headroom(
     n, units = gained.size, clusters.n_users if gained.size else 0
     total = float(room.sum())
     if not total > ROUNDING * max(1.0, float(np.abs(room).max(initial=0.0))):
-        return Estimate(None, None, None, n, units)
+        return Estimate(n=n, n_units=units)
     value = float(gained.sum()) / total
     constant = bool(np.abs(gained - value * room).max() <= ROUNDING * total)
     spread = jackknife(ratio(gained, room), room, clusters, constant=constant)

@@ -26,8 +26,7 @@ from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, Estimate
 from palate.metrics.means import clustered_mean
-from palate.metrics.selection.best_of import best_of, samples, sizes, usable
-from palate.metrics.selection.bounds import kl_bound
+from palate.metrics.selection.best_of import best_of, kl_bound, samples, sizes, usable
 from palate.metrics.selection.curves import UNBOUNDED_BY
 from palate.metrics.selection.units import Units
 
@@ -77,8 +76,8 @@ def over_optimisation(
         users: the user of each question.
         ks: sizes to fit on, weighted equally; k = 1 says nothing and is passed over. By default
             up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part of the curve.
-        questions: what each row asks, as in `best_of_curve`.
-        mirrors: of each row, where gold is a contrast, as there.
+        questions: as in `best_of_curve`.
+        mirrors: as there.
 
     Raises:
         UsageError: for a k that is not in 1 … N, fewer than two ks above 1, or no question with
@@ -119,19 +118,14 @@ def over_optimisation(
         residual=float(np.sqrt(np.mean(rest**2))),
         peak=peak,
         peak_d=peak_d,
-        peak_k=None if peak_d is None else k_of(peak_d),
+        peak_k=None if peak_d is None else _k_of(peak_d),
         peak_gain=None if peak_d is None else peak_d * (alpha - beta * peak_d),
         n_left_out=int((~units.usable).sum()),
     )
 
 
-def k_of(d: float) -> float | None:
-    """Return the k whose KL bound is d²: ``log k - (k - 1)/k = d²``; None beyond e^600.
-
-    Example:
-        >>> round(k_of(math.sqrt(kl_bound(16))), 6), k_of(0.0)
-        (16.0, 1.0)
-    """
+def _k_of(d: float) -> float | None:
+    """The k whose KL bound is d²: ``log k - (k - 1)/k = d²``; None beyond e^600."""
     if d <= 0:
         return 1.0
     target = d * d

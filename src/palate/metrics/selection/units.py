@@ -35,9 +35,6 @@ class Units:
         With ``mirrors``, the number of each row's mirrored row, units are couples, and a couple of
         which one row is not usable does not count.
 
-        Raises:
-            ValueError: for unequal lengths, a NaN id, or mirrors that are not each other's.
-
         Example:
             >>> usable = np.array([True, True, False])
             >>> users, asked = ["ann", "bob", "cy"], ["milk?", "milk?", "tea?"]
@@ -47,7 +44,7 @@ class Units:
             >>> Units.of(["ann", "bob"], None, usable[:2], [1, 0]).clusters.users
             (array([0]), array([1]))
         """
-        same_length(rows=usable, users=users)
+        same_length(rows=usable, users=users, questions=users if questions is None else questions)
         codes = id_codes(users)[0]
         rows: Columns
         if mirrors is None:
@@ -57,22 +54,13 @@ class Units:
             usable = usable & usable[there]
             first = np.flatnonzero(usable & (np.arange(len(usable)) < there))
             rows = first, there[first]
-        asked = None
-        if questions is not None:
-            same_length(rows=usable, questions=questions)
-            asked = id_codes(questions)[0][rows[0]]
+        asked = None if questions is None else id_codes(questions)[0][rows[0]]
         return cls(usable, rows, Clusters.of(*(codes[side] for side in rows), questions=asked))
 
     def values(self, of_rows: FloatArray) -> FloatArray:
-        """Value of each unit: of its row, or the mean of its two rows.
-
-        Args:
-            of_rows: shape (rows, …), the values of all rows.
-        """
-        if len(self.rows) == 1:
-            return of_rows[self.rows[0]]
-        first, second = self.rows
-        return (of_rows[first] + of_rows[second]) / 2
+        """Value of each unit: of its row, or the mean of its two rows; of shape (rows, …)."""
+        first, *second = (of_rows[side] for side in self.rows)
+        return (first + second[0]) / 2 if second else first
 
 
 def _mirrors(mirrors: Sequence[int] | IntArray, users: IntArray) -> IntArray:

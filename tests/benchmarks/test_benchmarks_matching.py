@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.metrics import match_opposite
+from palate.benchmarks.mirrors import match_opposite
 
 SIDE = st.lists(st.integers(0, 3), max_size=6)
 SEEDS = st.integers(0, 2**32 - 1)
