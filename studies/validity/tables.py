@@ -32,31 +32,36 @@ def main() -> None:
         raise SystemExit(f"{work}: no study has ended there yet; run study.py")
     tables = []
     for study, said in found.items():
-        tables += [foretelling(study, said), every_measure(study, said)]
+        tables += [agreement(study, said), every_measure(study, said)]
         tables += [differences(study, said), contestants(study, said)]
     sys.stdout.write(render(tables, Form.MARKDOWN))
     draw({study: said["validity"] for study, said in found.items()}, Path(sys.argv[2]))
 
 
-def foretelling(study: str, said: Entry) -> Table:
-    """Return τ of each figure with what was chosen beforehand, and how sure it is."""
+def agreement(study: str, said: Entry) -> Table:
+    """Return τ of each metric with what was chosen beforehand, and what noise leaves to find."""
     rows = []
     for one in said["validity"]:
         if one["quality"] not in MAIN[study]:
             continue
         tau = one["agreements"][0]
-        over, items = tau["over_scorers"], tau["over_items"]
+        over = tau["over_scorers"]
         rows.append([
             one["metric"], one["benchmark"], _short(one["quality"]), str(tau["n"]),
             with_interval(tau["value"], over["low"], over["high"]),
-            NONE if items["low"] is None else f"[{plain(items['low'])}, {plain(items['high'])}]",
             f"{p_value(tau['chance']['p'])} / {p_value(one['p_holm'][0])}",
+            _reliability(one["reliability"]), _reliability(one["downstream_reliability"]),
+            plain(one["noise_ceiling"]),
         ])  # fmt: skip
-    columns = ["figure", "of", "quality of the picks", "scorers", "τ [95 % over scorers]",
-               "over items", "p (Holm)"]  # fmt: skip
+    columns = ["metric", "of", "quality of the picks", "scorers", "τ [95 % over scorers]",
+               "p / Holm", "reliability", "of the picks", "noise ceiling"]  # fmt: skip
     one = said["validity"][0]
-    title = f"{study}: what foretells the best of {one['k']} of {one['n_samples']}"
+    title = f"{study}: which metric predicts the best of {one['k']} of {one['n_samples']}"
     return Table(title, columns, rows, [], 3)
+
+
+def _reliability(of: Entry | None) -> str:
+    return NONE if of is None else with_interval(of["value"], of["low"], of["high"])
 
 
 def every_measure(study: str, said: Entry) -> Table:
@@ -71,30 +76,25 @@ def every_measure(study: str, said: Entry) -> Table:
          *(f"{plain(own[one]['value'])} ({p_value(own[one]['chance']['p'])})" for one in measures)]
         for figure, own in by.items()
     ]  # fmt: skip
-    columns = ["figure", "of", "scorers", *map(_short, measures)]
+    columns = ["metric", "of", "scorers", *map(_short, measures)]
     notes = ["τ, and its p against random rankings as it is, without a correction."]
     return Table(f"{study}: with every measure", columns, rows, notes, 2)
 
 
 def differences(study: str, said: Entry) -> Table:
-    """Return which figure foretells better, by what was chosen beforehand."""
+    """Return which metric predicts better: the comparisons that palate names beforehand."""
     rows = []
     for one in said["differences"]:
-        if one["quality"] not in MAIN[study]:
-            continue
         tau = one["differences"][0]
-        over = tau["over_scorers"]
         rows.append([
             _short(one["quality"]),
             *(f"{metric} of {name}" for name, metric in (one["first"], one["second"])),
             str(one["n"]), plain(tau["first"]), plain(tau["second"]),
-            with_interval(tau["value"], over["low"], over["high"], signed=True),
-            f"{p_value(tau['p'])} / {p_value(one['p_holm'])}",
-            NONE if one["needed"] is None else f"{one['needed']:,}",
+            plain(tau["value"], signed=True), f"{p_value(tau['p'])} / {p_value(one['p_holm'])}",
         ])  # fmt: skip
     columns = ["quality of the picks", "first", "second", "scorers", "τ of the first",
-               "of the second", "difference [95 %]", "p (Holm)", "scorers needed"]  # fmt: skip
-    return Table(f"{study}: which foretells better", columns, rows, [], 3)
+               "of the second", "difference", "p / Holm"]  # fmt: skip
+    return Table(f"{study}: which predicts better", columns, rows, [], 3)
 
 
 def contestants(study: str, said: Entry) -> Table:

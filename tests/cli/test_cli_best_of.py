@@ -74,7 +74,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert models == {one["scorer"]: tuple(one["models"]) for one in said["downstream"]}
     assert [len(models[one]) for one in ("longest", reads)] == [0, 1]
     text = run("validity", tmp_path / "runs" / "drinks", "-d", down, "--plot", tmp_path / "v.png")
-    assert "foretelling best of 2 of 6" in text
+    assert "predicting best of 2 of 6" in text
     assert "WARNING: 3 scorers show little" in text
     assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
     found = json.loads(
@@ -82,6 +82,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
             "--gain", "rank", "--format", "json")
     )  # fmt: skip
     assert found["validity"][0]["k"] == 4
+    assert {"reliability", "downstream_reliability", "noise_ceiling"} <= set(found["validity"][0])
     settings = [one["setting"] for one in found["validity"][0]["agreements"]]
     assert any("p = 0.5" in one for one in settings if one)
     assert any("gain rank" in one for one in settings if one), settings

@@ -11,7 +11,7 @@ GROUPS = {
     "worst_decile", "losing", "note",
 }  # fmt: skip
 GROUP = {"name", "accuracy", "n_pairs", "n_users", "few", "worst_decile"}
-GAP = {"a", "b", "value", "low", "high", "n", "n_users", "p", "p_holm", "n_tested"}
+GAP = {"a", "b", "value", "low", "high", "n", "n_users", "p", "p_holm", "n_tested", "note"}
 LOSING = {"against", "raw", "share", "n", "n_users"}
 RATINGS = {
     "benchmark", "scorer", "context", "oracle", "n_ratings", "n_users", "n_unrated", "n_unscored",
@@ -52,7 +52,7 @@ def test_by_prints_groups_gaps_and_who_loses(rated: Path, tmp_path: Path) -> Non
     assert "lose: users whose accuracy is lower" in done.stdout
     assert "| tea \\| wine |" in done.stdout
     assert "No gap: fewer than two groups of 10 users or more." in done.stdout
-    assert "p: Holm over all such gaps of a run (1). It speaks of other users" in done.stdout
+    assert "p: Holm over all such gaps of a run (1)." in done.stdout
 
 
 def test_the_document_has_the_lists_that_were_asked_for(rated: Path, tmp_path: Path) -> None:

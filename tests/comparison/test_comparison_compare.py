@@ -24,7 +24,8 @@ def made(name: str, right: list[float], *, ids: range | None = None, mirrored: b
     }
     rows = [
         VerdictRow(
-            id=f"r{k}", content=f"c{k}", user=f"u{k % 11}", subset="all",
+            id=f"r{k}", content=f"c{k}", question=f"q{k & ~1 if mirrored else k}",
+            responses=(f"c{k}", f"d{k}"), user=f"u{k % 11}", subset="all",
             mirror_of=f"r{k ^ 1}" if mirrored else None,
             outcome=outcomes[value], margin=None if value < 0 else value - 0.5,
             lengths=(5, 6 + k % 3),
@@ -95,13 +96,41 @@ def test_couples_are_tested_as_couples() -> None:
     test = paired_test(knows, longest)
     values, users = knows.verdicts.values, knows.verdicts.users
     pairs = np.arange(200).reshape(-1, 2)
-    expected = metrics.paired_couple_difference(
-        values[pairs].mean(axis=1), np.full(100, 0.5), users[pairs[:, 0]], users[pairs[:, 1]]
+    expected = metrics.paired_difference(
+        values[pairs].mean(axis=1),
+        np.full(100, 0.5),
+        metrics.Clusters.of(users[pairs[:, 0]], users[pairs[:, 1]]),
     )
     assert (test.value, test.low, test.high, test.p) == pytest.approx(
         (expected.value, expected.low, expected.high, expected.p)
     )
     assert test.n == 100
+    assert test.method == "t of the dyadic jackknife by user over couples"
+
+
+def asked_alike(run: Run, n_questions: int) -> Run:
+    """The same verdicts, as if users had been asked few questions."""
+    rows = [
+        row.model_copy(update={"question": f"q{k % n_questions}"})
+        for k, row in enumerate(run.verdicts.rows)
+    ]
+    return replace(run, verdicts=Verdicts(rows))
+
+
+def test_where_users_share_questions_p_is_that_of_the_t_both_ways() -> None:
+    a, b = (asked_alike(made(name, draws(seed, 0.7)), 7) for name, seed in (("a", 1), ("b", 2)))
+    test = paired_test(a, b)
+    users, asked = [k % 11 for k in range(200)], [k % 7 for k in range(200)]
+    expected = metrics.paired_difference(
+        a.verdicts.values, b.verdicts.values, metrics.Clusters.of(users, questions=asked)
+    )
+    assert (test.value, test.low, test.high, test.p) == pytest.approx(
+        (expected.value, expected.low, expected.high, expected.p)
+    )
+    assert test.method == "t of the jackknife by user and question"
+    few = paired_test(*(asked_alike(run, 2) for run in (a, b)))
+    assert (few.low, few.p) == (None, None)
+    assert few.note == "no interval: 2.0 effective questions, and more than 2 are needed"
 
 
 def test_oracles_and_other_protocols_are_not_compared() -> None:

@@ -147,6 +147,24 @@ def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) 
     assert views[1].losing == found
 
 
+def test_who_loses_knows_which_users_share_a_question() -> None:
+    pairs = tuple(
+        p.model_copy(update={"question": f"Which, {p.id.split('-')[1]}?"}) for p in PAIRS.pairs
+    )
+    none, shown = (
+        evaluate(Counting(), replace(PAIRS, pairs=pairs), c, root=None, name="c")
+        for c in ("none", "profile:1")
+    )
+    v, w = shown.verdicts.by_id(), none.verdicts.by_id()
+    questions = [name.split("-")[1] for name, _ in v.keys]
+    expected = losing_share(v.values - w.values, v.users, questions)
+    measured = users_who_lose(shown, none)
+    share = measured.share
+    assert (measured.raw, share.value) == (expected.raw, pytest.approx(expected.share))
+    assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
+    assert share.value != pytest.approx(losing_share(v.values - w.values, v.users).share)
+
+
 def test_rows_where_nothing_is_shown_do_not_count() -> None:
     bare = tuple(
         p.model_copy(update={"profile": ()}) if p.id.endswith(("0", "1")) else p

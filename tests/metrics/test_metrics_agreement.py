@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from palate.metrics import position_consistency, wilson
+from palate.metrics.agreement import position_consistency
 
 NAN = math.nan
 VOTES = st.lists(
@@ -52,24 +52,19 @@ def test_naming_the_other_response_changes_nothing_but_exchanging_orders_turns_t
     assert turned.bias == pytest.approx(-c.bias)
 
 
-@given(st.integers(1, 200), st.floats(0, 1), st.sampled_from([0.8, 0.95, 0.99]))
-def test_wilson_against_statsmodels_and_scipy(n: int, share: float, confidence: float) -> None:
-    k = round(n * share)
-    low, high = wilson(k, n, confidence=confidence)
-    theirs = proportion_confint(k, n, alpha=1 - confidence, method="wilson")
-    assert (low, high) == pytest.approx(theirs, abs=1e-9)
-    ci = stats.binomtest(k, n).proportion_ci(confidence, method="wilson")
-    assert (low, high) == pytest.approx((ci.low, ci.high), abs=1e-9)
+@given(VOTES)
+def test_share_and_interval_against_statsmodels(votes: list[tuple[float, float]]) -> None:
+    c = position_consistency(*(list(column) for column in zip(*votes, strict=True)))
+    same = sum(first == second for first, second in votes)
+    low, high = proportion_confint(same, len(votes), method="wilson")
+    assert (c.consistent, c.low, c.high) == pytest.approx((same / len(votes), low, high), abs=1e-9)
 
 
 def test_edges() -> None:
     nothing = position_consistency([NAN], [1])
     assert (nothing.consistent, nothing.bias, nothing.n) == (None, None, 0)
-    assert wilson(0, 5)[0] == 0
-    assert wilson(5, 5)[1] == 1
-    for k, n in [(1, 0), (-1, 3), (4, 3)]:
-        with pytest.raises(ValueError, match="successes"):
-            wilson(k, n)
+    assert position_consistency([1] * 5, [0] * 5).low == 0
+    assert position_consistency([1] * 5, [1] * 5).high == 1
     with pytest.raises(ValueError, match="outcomes must be"):
         position_consistency([2], [1])
     with pytest.raises(ValueError, match="columns differ"):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from sklearn import metrics as sk
 
-from palate.metrics import (
+from palate.metrics.calibration import (
     brier,
     calibration,
     expected_calibration_error,

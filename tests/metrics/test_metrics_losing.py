@@ -79,6 +79,101 @@ def test_the_share_of_a_simulation_is_recovered(mean: float, spread: float) -> N
     assert covered >= 0.86
 
 
+def crossed_rows(
+    seed: int, *, users: int = 12, questions: int = 8
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Some of the questions to every user; users, questions and luck move every row."""
+    rng = np.random.default_rng(seed)
+    u, q = np.nonzero(rng.random((users, questions)) < 0.7)
+    d = rng.normal(0.1, 0.3, users)[u] + rng.normal(0, 0.5, questions)[q] + rng.normal(size=u.size)
+    return d, u, q
+
+
+def test_what_questions_do_to_all_users_is_neither_spread_nor_luck() -> None:
+    # Three users at 0, 1/4 and -1/2, four questions at ±1 and ±1/2, every sum once, no luck:
+    # μ = -1/12, τ² = 7/48 whatever the questions do. By user alone 5/6 is taken off for luck.
+    own, moved = np.array([0, 0.25, -0.5]), np.array([1, 0.5, -0.5, -1])
+    d = (own[:, None] + moved).ravel()
+    users, questions = np.repeat(list("abc"), 4), np.tile(list("wxyz"), 3)
+    model = losing_share(d, users, questions)
+    assert model.mean == pytest.approx(-1 / 12)
+    assert model.spread == pytest.approx(math.sqrt(7 / 48))
+    assert model.share == pytest.approx(ndtr(1 / 12 / math.sqrt(7 / 48)))
+    assert (model.n, model.n_users, model.n_modelled) == (12, 3, 3)
+    assert losing_share(d, users).spread == 0
+
+
+def test_shared_questions_are_covered() -> None:
+    stream, truth, hits, by_user = np.random.default_rng(4), 0.16, [], []
+    users, questions = np.divmod(np.arange(40 * 15), 15)
+    for _ in range(100):
+        chance = stream.normal(0.15, 0.15, 40)[users] + stream.normal(0, 0.3, 15)[questions]
+        after = stream.random(users.size) < np.clip(0.5 + chance, 0, 1)
+        d = after.astype(float) - (stream.random(users.size) < 0.5)
+        for measured, model in (
+            (hits, losing_share(d, users, questions)),
+            (by_user, losing_share(d, users)),
+        ):
+            assert model.low is not None
+            assert model.high is not None
+            measured.append(model.low <= truth <= model.high)
+    assert np.mean(hits) >= 0.91
+    assert np.mean(by_user) < 0.75
+
+
+@given(st.integers(0, 10**6))
+def test_names_and_order_of_users_and_questions_do_not_matter(seed: int) -> None:
+    d, users, questions = crossed_rows(seed)
+    as_given = losing_share(d, users, questions, draws=30)
+    order = np.random.default_rng(seed).permutation(d.size)
+    turned = losing_share(
+        [NAN, *d[order]],
+        ["new", *(f"u{99 - u}" for u in users[order])],
+        ["asked of nobody else", *(f"q{99 - q}" for q in questions[order])],
+        draws=30,
+    )
+    for field in ("raw", "share", "low", "high", "mean", "spread", "n", "n_users", "n_modelled"):
+        assert getattr(turned, field) == pytest.approx(getattr(as_given, field), abs=1e-9)
+    mirrored = losing_share(-d, users, questions, draws=30)
+    assert mirrored.spread == pytest.approx(as_given.spread, abs=1e-9)
+    if as_given.spread:
+        assert mirrored.share == pytest.approx(1 - as_given.share, abs=1e-9)  # type: ignore[operator]
+
+
+@given(ROWS, st.integers(1, 3))
+def test_questions_of_one_user_each_change_nothing(rows: list[tuple[float, int]], n: int) -> None:
+    d, users = [r[0] for r in rows], [r[1] for r in rows]
+    own = [(user, k % n) for k, user in enumerate(users)]
+    assert losing_share(d, users, own, draws=20) == losing_share(d, users, draws=20)
+
+
+def test_few_shared_questions_and_users_of_one_question_have_no_share() -> None:
+    # Two questions; then three of which one holds most rows; then users of one question each.
+    d = np.random.default_rng(5).normal(size=24)
+    users = np.repeat(np.arange(6), 4)
+    heavy = np.tile(["x", "x", "x", "y"], 6).astype(object)
+    heavy[-1] = "z"
+    for questions, modelled in ((np.tile([0, 1], 12), 6), (heavy, 6), (users // 2, 0)):
+        model = losing_share(d, users, questions)
+        assert model.raw is not None
+        assert model.share is model.low is model.high is model.mean is model.spread is None
+        assert (model.n, model.n_users, model.n_modelled) == (24, 6, modelled)
+
+
+def test_where_nobody_or_everybody_is_harmed_by_every_shared_question() -> None:
+    users, questions = np.divmod(np.arange(24), 4)
+    none = losing_share(np.zeros(24), users, questions)
+    assert (none.raw, none.share, none.low, none.high) == (0, 0, 0, 0)
+    everybody = losing_share(np.full(24, -0.5), users, questions)
+    assert (everybody.raw, everybody.share, everybody.low) == (1, 1, 1)
+
+
+def test_one_draw_tells_no_interval_of_shared_questions() -> None:
+    model = losing_share(*crossed_rows(0), draws=1)
+    assert model.share is not None
+    assert model.low is model.high is None
+
+
 @given(ROWS)
 def test_laws(rows: list[tuple[float, int]]) -> None:
     d, users = [r[0] for r in rows], [r[1] for r in rows]
@@ -101,3 +196,7 @@ def test_what_is_refused() -> None:
         losing_share([math.inf], ["a"])
     with pytest.raises(ValueError, match="draws"):
         losing_share([1], ["a"], draws=0)
+    with pytest.raises(ValueError, match="differ in length"):
+        losing_share([1, 0], ["a", "b"], ["x"])
+    with pytest.raises(ValueError, match="NaN"):
+        losing_share([1, 0], ["a", "b"], ["x", NAN])

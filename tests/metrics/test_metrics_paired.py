@@ -10,12 +10,11 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from palate.metrics import (
-    couple_mean,
+    Clusters,
+    clustered_mean,
     holm,
-    paired_couple_difference,
     paired_difference,
     sign_flip_test,
-    user_mean,
 )
 
 NAN = math.nan
@@ -43,15 +42,15 @@ def test_the_same_scorer_twice_differs_by_nothing() -> None:
     x = [1, 0, 0.5, 1]
     e = paired_difference(x, x, list("aabb"))
     assert (e.value, e.low, e.high, e.p) == (0, 0, 0, 1)
-    couples = paired_couple_difference(x, x, list("abcd"), list("bcda"))
+    couples = paired_difference(x, x, Clusters.of("abcd", "bcda"))
     assert (couples.value, couples.low, couples.high, couples.p) == (0, 0, 0, 1)
 
 
 def test_couple_difference_is_the_couple_mean_of_differences() -> None:
     x, y = np.array([1, 0.5, 0, 1, 0.5]), np.array([0.5, 0.5, 0.5, 0, NAN])
     a, b = list("abcda"), list("bcdec")
-    e = paired_couple_difference(x, y, a, b)
-    assert e == couple_mean((x - y)[:4], a[:4], b[:4], null=0.0, bounds=(-1, 1))
+    e = paired_difference(x, y, Clusters.of(a, b))
+    assert e == clustered_mean((x - y)[:4], Clusters.of(a[:4], b[:4]), null=0.0, bounds=(-1, 1))
     assert e.value == 0.25
 
 
@@ -163,7 +162,7 @@ def test_five_thousand_users() -> None:
     rng = np.random.default_rng(0)
     users = rng.integers(0, 5_000, 100_000)
     p = sign_flip_test(rng.choice([-1, 0, 1], 100_000), users, draws=2_000)
-    t = user_mean(rng.choice([-1, 0, 1], 100_000), users, null=0, bounds=(-1, 1))
+    t = clustered_mean(rng.choice([-1, 0, 1], 100_000), users, null=0, bounds=(-1, 1))
     assert p is not None
     assert 0 < p <= 1
     assert t.p is not None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palate.metrics import minimum_detectable_effect, user_mean
+from palate.metrics import clustered_mean, minimum_detectable_effect
 
 
 def test_hand_worked() -> None:
@@ -37,10 +37,10 @@ def test_the_effect_is_found_as_often_as_promised() -> None:
 
 
 def test_no_t_interval_no_effect() -> None:
-    point = user_mean([0.5] * 4, list("abcd"))
+    point = clustered_mean([0.5] * 4, list("abcd"))
     assert minimum_detectable_effect(point.se, point.df) is None
     assert minimum_detectable_effect(None, 3) is None
-    e = user_mean([1, 0, 1, 1], list("abcd"))
+    e = clustered_mean([1, 0, 1, 1], list("abcd"))
     assert minimum_detectable_effect(e.se, e.df) is not None
 
 

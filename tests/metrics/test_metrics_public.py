@@ -1,10 +1,14 @@
 import doctest
 import importlib
+import inspect
 import pkgutil
+import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import palate
 import palate.metrics
 import palate.metrics.ranks
 import palate.metrics.selection
@@ -51,3 +55,19 @@ def test_every_public_function_has_an_example(folder: ModuleType) -> None:
     functions = [getattr(folder, name) for name in folder.__all__]
     without = [f.__name__ for f in functions if not isinstance(f, type) and ">>>" not in f.__doc__]
     assert without == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.__name__)
+def test_every_public_function_is_used_outside_its_file_and_its_tests(folder: ModuleType) -> None:
+    files = [
+        (path, path.read_text(encoding="utf-8"))
+        for path in Path(palate.__file__).parent.rglob("*.py")
+        if path.name != "__init__.py"
+    ]
+    for name in folder.__all__:
+        thing = getattr(folder, name)
+        if isinstance(thing, type):
+            continue  # what a function returns is used without being named
+        home = Path(inspect.getfile(thing))
+        pattern = re.compile(rf"\b{name}\(")
+        assert any(pattern.search(text) for path, text in files if path != home), name

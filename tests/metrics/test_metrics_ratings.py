@@ -5,15 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from palate.metrics import (
+    Clusters,
     cross_fitted_predictions,
     error_saved,
-    isotonic_predictions,
-    mean_alignment,
     mean_error,
     rank_correlations,
 )
+from palate.metrics.ratings import isotonic_predictions
 
 ITEMS = st.lists(
     st.tuples(st.integers(-6, 6), st.integers(0, 4), st.sampled_from("abc")),
@@ -167,7 +168,6 @@ def test_the_order_of_the_rows_changes_no_prediction(items, random) -> None:  # 
 def test_hand_worked_errors() -> None:
     predicted, given_, users = [0.5, 0.5, 1, math.nan], [0, 0.5, 0.5, 1], list("aabb")
     assert mean_error(predicted, given_, users).value == 0.375
-    assert mean_alignment(predicted, given_, users).value == 0.625
     found = mean_error(predicted, given_, users)
     assert (found.n, found.n_units) == (3, 2)
     # Errors ½, 0, ½ against 1, ½, 0 of the baseline: saved ½, ½, -½; by user ½ and -½.
@@ -185,3 +185,47 @@ def test_what_is_refused() -> None:
         cross_fitted_predictions([1, 2], [1, 2], "aa", "x")
     with pytest.raises(ValueError, match="two folds"):
         cross_fitted_predictions([1], [1], "a", "x", folds=1)
+
+
+def test_correlations_are_computed_anew_without_each_question() -> None:
+    rng = np.random.default_rng(7)
+    n, n_users, n_questions = 120, 6, 8
+    users, asked = rng.integers(0, n_users, n), rng.integers(0, n_questions, n)
+    ratings = rng.integers(1, 6, n).astype(float)
+    scores = ratings + rng.normal(0, 2, n)
+
+    def mean_of(there: np.ndarray) -> float:
+        each = [
+            stats.spearmanr(scores[there & (users == u)], ratings[there & (users == u)]).statistic
+            for u in np.unique(users[there])
+        ]
+        return float(np.mean(each))
+
+    every = np.ones(n, dtype=bool)
+    sums = []
+    for out in (
+        [users == u for u in range(n_users)],
+        [asked == q for q in range(n_questions)],
+        [
+            (users == u) & (asked == q)
+            for u, q in set(zip(users.tolist(), asked.tolist(), strict=True))
+        ],
+    ):
+        moved = np.array([mean_of(~rows) for rows in out]) - mean_of(every)
+        sums.append((len(out) - 1) / len(out) * float(moved @ moved))
+    found = rank_correlations(scores, ratings, Clusters.of(users, questions=asked)).spearman
+    assert found.value == pytest.approx(mean_of(every))
+    assert found.se == pytest.approx(np.sqrt(max(sums[0], sums[0] + sums[1] - sums[2])))
+    assert found.n == found.n_units == n_users
+
+
+def test_users_with_too_few_ratings_without_a_question_drop_out_of_it() -> None:
+    # Without q, user b has two distinct ratings left and no correlation.
+    users, asked = list("aaaabbbb"), list("qrstqrst")
+    scores, ratings = [1, 2, 3, 4, 4, 1, 2, 3], [1, 2, 4, 3, 9, 1, 2, 2]
+    rows = Clusters.of(users, questions=asked)
+    found = rank_correlations(scores, ratings, rows)
+    assert found.left_out == 0
+    assert found.kendall.value is not None
+    alone = rank_correlations(scores, ratings, users)
+    assert found.kendall.value == pytest.approx(alone.kendall.value)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palate.errors import RunError
 from palate.records import Outcome
 from palate.runs import Rated, VerdictRow, Verdicts
 from palate.runs import columns as packing
@@ -25,6 +26,8 @@ rows = st.builds(
     VerdictRow,
     id=words,
     content=st.sampled_from(["0f" * 8, "x", "y" * 40]),
+    question=words,
+    responses=st.tuples(words, words),
     user=words,
     subset=words,
     mirror_of=st.one_of(st.none(), words),
@@ -101,18 +104,59 @@ def test_what_was_saved_is_loaded(
 
 def test_labels_and_ratings_are_written_only_where_a_row_has_them(tmp_path: Path) -> None:
     bare = VerdictRow(
-        id="1", content="x", user="u", subset="all", mirror_of=None, outcome=Outcome.CHOSEN,
-        margin=1.0, lengths=(2, 1),
+        id="1", content="x", question="q", responses=("c", "r"), user="u", subset="all",
+        mirror_of=None, outcome=Outcome.CHOSEN, margin=1.0, lengths=(2, 1),
     )  # fmt: skip
-    old = (
-        '{"id":"1","content":"x","user":"u","subset":"all","mirror_of":null,"outcome":"chosen",'
-        '"margin":1.0,"orders":[],"chosen_first":true,"reason":null,"own_words":0,"lengths":[2,1]}'
+    line = (
+        '{"id":"1","content":"x","question":"q","responses":["c","r"],"user":"u","subset":"all",'
+        '"mirror_of":null,"outcome":"chosen","margin":1.0,"orders":[],"chosen_first":true,'
+        '"reason":null,"own_words":0,"lengths":[2,1]}'
     )
-    assert bare.line() == old, "what was written before labels were kept"
-    (tmp_path / "old.jsonl").write_text(old + "\n")
-    assert list(Verdicts.load(tmp_path / "old.jsonl").rows) == [bare]
+    assert bare.line() == line, "no field that this row does not have"
+    (tmp_path / "rows.jsonl").write_text(line + "\n")
+    assert list(Verdicts.load(tmp_path / "rows.jsonl").rows) == [bare]
     rated = Rated(ratings=(5.0, None), scores=(0.5, 0.25), responses=("a", "b"))
     full = bare.model_copy(update={"category": "tea", "traits": {"age": "9"}, "rated": rated})
     assert list(Verdicts([bare, full, bare]).rows) == [bare, full, bare]
     places, columns = Verdicts([bare, full, bare]).rated
     assert (places.tolist(), columns.ratings.shape) == ([-1, 0, -1], (1, 2))
+
+
+def test_rows_of_an_older_version_are_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text(
+        '{"id":"1","content":"x","user":"u","subset":"all","mirror_of":null,"outcome":"chosen",'
+        '"margin":1.0,"lengths":[2,1]}\n'
+    )
+    with pytest.raises(RunError, match="an older version of palate") as refused:
+        Verdicts.load(path)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def row(k: int, user: str, question: str, responses: tuple[str, str], mirror: int | None = None):
+    return VerdictRow(
+        id=f"{k}", content="c", question=question, responses=responses, user=user, subset="all",
+        mirror_of=None if mirror is None else f"{mirror}", outcome=Outcome.CHOSEN, margin=1.0,
+        lengths=(2, 1),
+    )  # fmt: skip
+
+
+def test_clusters_are_users_questions_and_both_responses() -> None:
+    some = Verdicts(
+        [
+            row(0, "ann", "q", ("x", "y"), 1),
+            row(1, "bob", "q", ("y", "x"), 0),
+            row(2, "ann", "r", ("z", "y"), 3),
+            row(3, "cy", "r", ("y", "z"), 2),
+        ]
+    )
+    rows, couples = some.clusters, some.couple_clusters
+    assert [side.tolist() for side in rows.users] == [[0, 1, 0, 2]]
+    assert rows.questions.tolist() == [0, 0, 1, 1]
+    assert [side.tolist() for side in rows.texts] == [[0, 1, 2, 1], [1, 0, 1, 2]]
+    assert rows.by == "user and question"
+    assert [side.tolist() for side in couples.users] == [[0, 0], [1, 2]]
+    assert couples.questions.tolist() == [0, 1]
+    assert couples.by == "user", "no question is asked of two couples"
+    assert some.take([0, 2]).clusters.by == "user"

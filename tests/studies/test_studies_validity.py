@@ -72,21 +72,24 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
     import tables
 
     span = {"low": 0.1, "high": 0.9}
-    tau = {"statistic": "kendall", "value": 0.5, "n": 3, "over_scorers": span, "over_items": span,
-           "chance": {"p": 0.2}, "first": 0.5, "second": 0.25, "p": 0.4}  # fmt: skip
+    tau = {"statistic": "kendall", "value": 0.5, "n": 3, "over_scorers": span,
+           "chance": {"p": 0.2}, "first": 0.5, "second": 0.75, "p": 0.4}  # fmt: skip
+    difference = {**tau, "value": -0.25}
     people = [("longest", "none", 0.6, 0.3), ("random", "none", 0.5, 0.2),
               ("personal:heads/minilm-author?state=prior", "profile:2", 0.4, 0.7)]  # fmt: skip
     for study, measures in tables.MAIN.items():
         entry = {
             "benchmark": study, "metric": "accuracy", "quality": measures[0], "k": 8,
             "n_samples": 16, "agreements": [tau], "p_holm": [0.6],
+            "reliability": {"value": 0.64, "low": 0.2, "high": 0.8}, "noise_ceiling": None,
+            "downstream_reliability": None,
             "contestants": [
                 {"scorer": s, "context": c, "figure": x, "downstream": y} for s, c, x, y in people
             ],
         }  # fmt: skip
         differ = {
             "first": [study, "accuracy"], "second": [study, "gain"], "quality": measures[0],
-            "n": 3, "differences": [tau], "p_holm": 0.9, "needed": 34,
+            "n": 3, "differences": [difference], "p_holm": 0.9,
         }  # fmt: skip
         said = {"validity": [entry], "differences": [differ]}
         (tmp_path / f"{study}-validity.json").write_text(json.dumps(said))
@@ -94,8 +97,8 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
     tables.main()
     printed = capsys.readouterr().out
     assert "| accuracy | tasting | coverage | 3 | 0.500 [0.100, 0.900] |" in printed
-    assert "| 0.200 / 0.600 |" in printed
-    assert "| 0.400 / 0.900 | 34 |" in printed
+    assert "| 0.200 / 0.600 | 0.640 [0.200, 0.800] | – | – |" in printed
+    assert "| 0.500 | 0.750 | −0.250 | 0.400 / 0.900 |" in printed
     assert "| head minilm-author | profile:2 | 0.400 | 0.700 |" in printed
     assert "| coverage | accuracy of tasting | gain of tasting | 3 |" in printed
     assert printed.index("head minilm-author") < printed.index("| longest |")

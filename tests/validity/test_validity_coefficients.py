@@ -1,4 +1,4 @@
-"""Planted scorers: the order is found, figures without a user are what recomputing gives."""
+"""Planted scorers: the order is found, and how much of it is no noise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from palate import metrics
 from palate.benchmarks import load_benchmark
 from palate.errors import ComparisonError, DataError, UsageError
 from palate.evaluation import evaluate
+from palate.metrics.ranks import reliability
 from palate.records import Scores, Traits
 from palate.reports.validity import plot_validity, validity_json, validity_tables
 from palate.runs import Run
-from palate.validity import benchmark_figures, read_downstream, validity
+from palate.validity import read_downstream, validity
 from palate.validity.downstream_file import Downstream
-from palate.validity.figures import same_as_none
+from palate.validity.figures import benchmark_units, held_together, same_as_none
 
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
@@ -30,10 +31,33 @@ def test_twenty_planted_scorers_are_put_in_order(planted):
     assert tau.value >= 0.9
     assert tau.chance.p < 0.001
     assert tau.over_scorers.low > 0.7
-    assert tau.over_items.low is not None
     assert one.downstream[0] > one.downstream[-1] + 0.1
     text = "\n".join(validity_tables(found)[0].notes)
     assert "WARNING" not in text
+    # 240 rows tell such scorers well apart, by what they score and by what they pick.
+    assert one.reliability.value > 0.9
+    assert one.downstream_reliability.value > 0.9
+    assert one.noise_ceiling == pytest.approx(
+        (one.reliability.value * one.downstream_reliability.value) ** 0.5
+    )
+
+
+def test_the_reliabilities_are_those_of_the_rows(planted):
+    runs, file = planted(5, n_rows=60)
+    (one,) = validity(runs, read_downstream(file, 2), metrics=["accuracy"]).coefficients
+    verdicts = runs[0].verdicts
+    questions = [row.question for row in verdicts.rows]
+    values = np.stack([run.verdicts.values for run in runs], axis=1)
+    rows = metrics.Clusters.of(verdicts.users, questions=questions)
+    assert one.reliability == reliability(values, rows)
+    said = json.loads(file.read_text())
+    picked = np.array([[row[1] for row in entry["by_row"]] for entry in said["downstream"]]).T
+    rows = metrics.Clusters.of(said["users"], questions=said["questions"])
+    expected = reliability(picked, rows)
+    assert one.downstream_reliability.value == pytest.approx(expected.value)
+    assert one.downstream_reliability.low == pytest.approx(expected.low)
+    assert one.figures == pytest.approx(values.mean(axis=0))
+    assert one.downstream == pytest.approx(picked.mean(axis=0))
 
 
 def test_few_scorers_are_warned_of(planted):
@@ -42,25 +66,17 @@ def test_few_scorers_are_warned_of(planted):
     (table,) = validity_tables(found)
     assert any(note.startswith("WARNING: 6 scorers show little: |τ| must reach 0.867")
                for note in table.notes)  # fmt: skip
-    assert {row[2] for row in table.rows} >= {"Kendall τ-b", "RBO", "NDCG"}
-
-
-def test_figures_without_a_user_are_those_of_the_others(planted):
-    runs, file = planted(3, n_rows=60)
-    (name, context), figures = next(iter(benchmark_figures(runs, "accuracy").items()))
-    verdicts = runs[0].verdicts
-    assert (name, context) == ("hazy0", "none")
-    assert figures.value == pytest.approx(float(verdicts.values.mean()))
-    for user, value in figures.without.items():
-        assert value == pytest.approx(float(verdicts.values[verdicts.users != user].mean()))
-    below = read_downstream(file, 2)[0]
-    said = json.loads(file.read_text())
-    column = np.array([row[1] for row in said["downstream"][0]["by_row"]])
-    users = np.array(said["users"])
-    own = below.figures["hazy0", "none"]
-    assert own.value == pytest.approx(column.mean())
-    for user, value in own.without.items():
-        assert value == pytest.approx(column[users != user].mean())
+    (row,) = table.rows
+    (one,) = found.coefficients
+    tau = one.agreements[0]
+    assert row[:3] == ["planted", "accuracy", "6"]
+    assert row[3].startswith(f"{tau.value:.3f} [")
+    assert row[4] == f"{tau.chance.p:.3f} / {one.p_holm[0]:.3f}"
+    assert row[5].startswith(f"{one.reliability.value:.3f} [{one.reliability.low:.3f}, ")
+    assert row[6].startswith(f"{one.downstream_reliability.value:.3f} [")
+    assert row[7] == f"{one.noise_ceiling:.3f}"
+    kinds = {entry["statistic"] for entry in validity_json(found)["validity"][0]["agreements"]}
+    assert kinds == {"kendall", "spearman", "weighted", "rbo", "ndcg"}
 
 
 class Named:
@@ -79,6 +95,11 @@ class Named:
             ))  # fmt: skip
 
 
+def benchmark_figures(runs: list[Run], metric: str) -> dict[tuple[str, str], float]:
+    units = benchmark_units(runs, metric)
+    return held_together(units, metric).table.figures if units else {}
+
+
 def test_gains_and_mirrors_are_those_of_the_summaries():
     from palate.comparison import gains_of
 
@@ -93,39 +114,16 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
         own = {c: f for c, f in found.items() if "stranger" not in c[1]}
         assert len(own) == 3
         for (scorer, context), figures in own.items():
-            assert figures.value == pytest.approx(by[scorer, context, kind].value)
+            assert figures == pytest.approx(by[scorer, context, kind].value)
     for metric in ("mirrored accuracy", "shift"):
         for (scorer, context), figures in benchmark_figures(runs, metric).items():
             run = next(r for r in runs
                        if (r.summary.scorer, r.summary.context) == (scorer, context))  # fmt: skip
             told = run.summary.mirrored_accuracy if metric != "shift" else run.summary.shift
-            assert figures.value == pytest.approx(told.value)
+            assert figures == pytest.approx(told.value)
     assert benchmark_figures(runs, "accuracy") == {}, "on mirrors that is mirrored accuracy"
     with pytest.raises(ComparisonError, match="twice"):
         benchmark_figures([*runs, runs[0]], "gain")
-
-
-def test_a_couple_counts_once_in_the_noise():
-    pairs = load_benchmark("tasting")
-    run = evaluate(Named(5.0), pairs, "profile:2", name="named", root=None)
-    (figures,) = benchmark_figures([run], "mirrored accuracy").values()
-    apart = np.array(list(figures.without.values())) - figures.value
-    told = run.verdicts
-    a, b = told.couples.T
-    estimate = metrics.couple_mean(
-        metrics.mirrored_values(told.values[a], told.values[b]), told.users[a], told.users[b]
-    )
-    variance = (len(apart) - 1) / len(apart) * float(apart @ apart)
-    assert variance == pytest.approx(estimate.se**2)
-
-
-def test_progress_is_told_to_the_end(planted):
-    runs, file = planted(4, n_rows=40)
-    other = [Run(r.summary.model_copy(update={"benchmark": "elsewhere"}), r.verdicts) for r in runs]
-    told: list[tuple[int, int]] = []
-    validity([*runs, *other], read_downstream(file), metrics=["accuracy"],
-             progress=lambda done, total: told.append((done, total)))  # fmt: skip
-    assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_who_has_no_partner_is_named(planted):
@@ -183,23 +181,6 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
     del values["named0", "none"]
     (one,) = validity(runs, [below], metrics=["gain"]).coefficients
     assert one.contestants[0] == ("named0", runs[1].summary.context)
-
-
-def test_two_figures_are_compared_on_the_same_scorers(planted):
-    runs, file = planted(8)
-    other = [
-        Run(run.summary.model_copy(update={"benchmark": "elsewhere"}), turned.verdicts)
-        for run, turned in zip(runs, runs[::-1], strict=True)
-    ]
-    found = validity([*runs, *other], read_downstream(file), metrics=["accuracy"])
-    (difference,) = found.differences
-    tau = difference.differences[0]
-    assert tau.first > 0.8
-    assert tau.second < -0.8
-    assert tau.p < 0.05
-    said = validity_json(found)
-    json.dumps(said, allow_nan=False)
-    assert said["differences"][0]["n"] == 8
 
 
 def test_the_picture_is_drawn(planted, tmp_path):

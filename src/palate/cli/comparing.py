@@ -18,7 +18,7 @@ def compare_runs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that hold them.")],
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """Compare finished runs on their common pairs: paired, clustered by user, Holm-corrected."""
+    """Compare finished runs on their common pairs: paired, by user and question, with Holm."""
     found = compare(load_runs(runs))
     document = as_json([run.summary for run in found.runs], (), found.tests)
     show(comparison_tables(found), form, document)

@@ -1,4 +1,4 @@
-"""palate validity: does a benchmark foretell what users get?"""
+"""palate validity: does a benchmark predict what users get?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def validity(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished benchmark runs.")],
     downstream: Annotated[
         list[Path],
-        typer.Option("-d", "--downstream", help="What best-of-n --format json printed; repeat."),
+        typer.Option(
+            "-d",
+            "--downstream",
+            help="What best-of-n --format json printed; repeat. Metrics are compared on the first.",
+        ),
     ],
     k: Annotated[
         int | None, typer.Option("-k", help="Best of how many; default half the samples.")
@@ -37,7 +41,7 @@ def validity(
     seed: flags.Seed = 0,
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """Rank agreement of benchmark figures with downstream quality, over three scorers or more."""
+    """Rank agreement of benchmark metrics with downstream quality, over three scorers or more."""
     # Takes half a second, which no other command should pay.
     from palate.reports.pictures import check_picture
     from palate.reports.validity import plot_validity, validity_json, validity_tables
@@ -49,7 +53,7 @@ def validity(
     below = [one for path in downstream for one in read_downstream(path, k)]
     how = Statistics(rbo_p, gain, seed)
     with bars() as shown:
-        bar = shown.start("rankings and their differences")
+        bar = shown.start("rankings")
         found = measure(load_runs(runs), below, metrics=metric or METRICS, how=how, progress=bar)
     show(validity_tables(found), form, validity_json(found))
     if picture is not None:

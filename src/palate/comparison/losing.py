@@ -14,7 +14,8 @@ def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
 
     Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
     run shows a part of the user; where neither shows any, all rows scored in both. Beside the raw
-    share stands that of a normal model of users' true differences (`metrics.losing_share`).
+    share stands that of a normal model of users' true differences, with an interval by user, and by
+    question where users share questions (`metrics.losing_share`).
 
     Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
 
@@ -43,7 +44,7 @@ def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
     if not shown.any():
         shown[:] = True
     differences = np.where(shown, v.values - w.values, np.nan)
-    found = metrics.losing_share(differences, v.user_codes, seed=seed)
+    found = metrics.losing_share(differences, v.user_codes, v.question_codes, seed=seed)
     share = Figure(value=found.share, low=found.low, high=found.high, n=found.n_modelled)
     return Losing(
         against=theirs.context, raw=found.raw, share=share, n=found.n, n_users=found.n_users

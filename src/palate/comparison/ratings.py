@@ -66,8 +66,8 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
         scale=scale,
         spearman=_by_users(ranks.spearman),
         kendall=_by_users(ranks.kendall),
-        error=Figure.of(metrics.mean_error(predicted.scorer, ratings, clusters)),
-        alignment=Figure.of(metrics.mean_alignment(predicted.scorer, ratings, clusters)),
+        error=(error := Figure.of(metrics.mean_error(predicted.scorer, ratings, clusters))),
+        alignment=_alignment(error),
         baselines=tuple(_baseline(name, predicted, ratings, clusters) for name in BASELINES),
         note=None if len(scores) else "no response has a score of its own",
     )
@@ -200,8 +200,14 @@ def _baseline(
     saved = metrics.error_saved(predicted.scorer, both, ratings, clusters)
     return RatingBaseline(
         name=name,
-        error=Figure.of(metrics.mean_error(both, ratings, clusters)),
-        alignment=Figure.of(metrics.mean_alignment(both, ratings, clusters)),
+        error=(error := Figure.of(metrics.mean_error(both, ratings, clusters))),
+        alignment=_alignment(error),
         saved=Figure.of(saved),
         p=saved.p,
     )
+
+
+def _alignment(error: Figure) -> Figure:
+    """1 − error, with its interval turned round."""
+    value, low, high = (None if x is None else 1 - x for x in (error.value, error.high, error.low))
+    return error.model_copy(update={"value": value, "low": low, "high": high})

@@ -49,6 +49,7 @@ def summarise(
         mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
         shift=Figure.of(shift(verdicts, user_scale)) if mirrored else None,
         subsets=_subsets(verdicts),
+        clustered_by=(verdicts.couple_clusters if mirrored else verdicts.clusters).by,
         detectable_effect=_detectable(accuracy),
         position_consistency=_consistency(verdicts),
         calibration=_calibration(verdicts, seed) if log_odds else None,
@@ -89,7 +90,7 @@ def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
     return {
         "macro_accuracy": Figure.of(metrics.macro_mean(values, clusters)),
         "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
-        "length_controlled": Figure.of(controlled.estimate),
+        "length_controlled": Figure.of(controlled),
     }
 
 

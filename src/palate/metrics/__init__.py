@@ -9,21 +9,17 @@ from palate.metrics.accuracy import (
     shift_values,
     strict_accuracy,
 )
-from palate.metrics.agreement import PositionConsistency, position_consistency, wilson
+from palate.metrics.agreement import PositionConsistency, position_consistency
 from palate.metrics.calibration import (
     Calibration,
     CalibrationScores,
-    brier,
     calibration,
-    expected_calibration_error,
-    fit_temperature,
-    log_loss,
 )
-from palate.metrics.clusters import Clusters, effective_units
+from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap
 from palate.metrics.jackknife import jackknife
-from palate.metrics.length import LengthControlled, length_controlled
+from palate.metrics.length import length_controlled
 from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.matching import match_opposite
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
@@ -34,16 +30,11 @@ from palate.metrics.ratings import (
     RankCorrelations,
     cross_fitted_predictions,
     error_saved,
-    isotonic_predictions,
-    mean_alignment,
     mean_error,
     rank_correlations,
 )
 from palate.metrics.users import (
-    UserAccuracies,
     WorstUsers,
-    share_below,
-    user_accuracies,
     worst_decile,
 )
 
@@ -52,34 +43,25 @@ __all__ = [
     "CalibrationScores",
     "Clusters",
     "Estimate",
-    "LengthControlled",
     "LosingShare",
     "OutcomeCounts",
     "PositionConsistency",
     "Predictions",
     "RankCorrelations",
-    "UserAccuracies",
     "WorstUsers",
     "accuracy",
     "accuracy_bounds",
-    "brier",
     "calibration",
     "clustered_mean",
     "cross_fitted_predictions",
-    "effective_units",
     "error_saved",
-    "expected_calibration_error",
-    "fit_temperature",
     "group_gap",
     "holm",
-    "isotonic_predictions",
     "jackknife",
     "length_controlled",
-    "log_loss",
     "losing_share",
     "macro_mean",
     "match_opposite",
-    "mean_alignment",
     "mean_error",
     "minimum_detectable_effect",
     "mirrored_values",
@@ -87,12 +69,9 @@ __all__ = [
     "paired_difference",
     "position_consistency",
     "rank_correlations",
-    "share_below",
     "shift_values",
     "sign_flip_test",
     "smallest_sign_flip_p",
     "strict_accuracy",
-    "user_accuracies",
-    "wilson",
     "worst_decile",
 ]

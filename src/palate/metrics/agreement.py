@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import bdtr, ndtri
 
 from palate.metrics.accuracy import outcome_counts
 from palate.metrics.arrays import same_length, vector
@@ -58,6 +56,8 @@ def position_consistency(
         >>> c.consistent, round(c.low, 3), round(c.high, 3), c.bias
         (0.75, 0.301, 0.954, 0.125)
     """
+    from scipy.stats import binomtest  # slow to import
+
     first, second = vector(first_order_votes), vector(second_order_votes)
     same_length(first_order_votes=first, second_order_votes=second)
     outcome_counts(np.concatenate([first, second]))
@@ -69,35 +69,6 @@ def position_consistency(
     same = int(np.count_nonzero(moved == 0))
     ones, others = int(np.count_nonzero(moved == 1)), int(np.count_nonzero(moved == -1))
     bias = float(moved.mean()) / 2
-    return PositionConsistency(
-        same / n, *wilson(same, n), bias, _even_split_p(ones, others), ones, others, n
-    )
-
-
-def wilson(successes: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson score interval of a share of independent trials.
-
-    ``(k + z²/2 ± z √(k (n - k)/n + z²/4)) / (n + z²)`` with ``z = z_{(1 + confidence)/2}``.
-
-    Raises:
-        ValueError: unless ``0 ≤ successes ≤ n``, ``n ≥ 1`` and confidence is in (0, 1).
-
-    Example:
-        >>> low, high = wilson(8, 10)
-        >>> round(low, 3), round(high, 3)
-        (0.49, 0.943)
-    """
-    if not (n >= 1 and 0 <= successes <= n and 0 < confidence < 1):
-        raise ValueError("expected 0 <= successes <= n, n >= 1 and confidence in (0, 1)")
-    z = float(ndtri((1 + confidence) / 2))
-    half = z * math.sqrt(successes * (n - successes) / n + z * z / 4)
-    centre = successes + z * z / 2
-    # At 0 and n the formula gives the bound only up to rounding.
-    low = 0.0 if successes == 0 else (centre - half) / (n + z * z)
-    high = 1.0 if successes == n else (centre + half) / (n + z * z)
-    return low, high
-
-
-def _even_split_p(ones: int, others: int) -> float:
-    n = ones + others
-    return min(1.0, 2 * float(bdtr(min(ones, others), n, 0.5))) if n else 1.0
+    low, high = binomtest(same, n).proportion_ci(method="wilson")
+    p = binomtest(ones, ones + others).pvalue if ones + others else 1.0
+    return PositionConsistency(same / n, float(low), float(high), bias, float(p), ones, others, n)

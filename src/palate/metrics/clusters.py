@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -74,13 +75,16 @@ class Clusters:
         """
         if isinstance(users, Clusters):
             return users
-        pair = (users,) if partners is None else (users, partners)
+        sides = (users,) if partners is None else (users, partners)
+        columns = {"users": users, "partners": partners, "questions": questions}
+        columns |= {f"texts {k}": column for k, column in enumerate(texts or ())}
+        same_length(**{name: ids for name, ids in columns.items() if ids is not None})
         return cls(
-            users=_numbered("a couple needs two different users", *pair),
-            questions=None if questions is None else _numbered("", users, questions, skip=1)[0],
+            users=_numbered(sides, "a couple needs two different users"),
+            questions=None if questions is None else _numbered((questions,))[0],
             texts=None
             if texts is None
-            else _numbered("a row needs two different responses", users, *texts, skip=1),
+            else _numbered(texts, "a row needs two different responses"),
         )
 
     def __len__(self) -> int:
@@ -105,6 +109,11 @@ class Clusters:
     def n_users(self) -> int:
         """Distinct users."""
         return int(np.unique(np.concatenate(self.users)).size)
+
+    @property
+    def by(self) -> str:
+        """What intervals are clustered by: ``user``, ``user and question``, ``user and text``."""
+        return "user" if self.items is None else f"user and {self.items.unit.removesuffix('s')}"
 
     @cached_property
     def items(self) -> Items | None:
@@ -219,17 +228,12 @@ def effective_units(counts: FloatArray | list[int]) -> float:
     return float(n.sum()) ** 2 / squares if squares else 0.0
 
 
-def _numbered(refusal: str, *ids: Ids, skip: int = 0) -> Columns:
-    lengths = {f"column {k}": column for k, column in enumerate(ids)}
-    same_length(**lengths)
-    ids = ids[skip:]
-    listed = [
-        x for column in ids for x in (column.tolist() if isinstance(column, np.ndarray) else column)
-    ]
-    columns = tuple(np.split(id_codes(listed)[0], len(ids)))
-    if len(columns) == 2 and bool(np.any(columns[0] == columns[1])):
+def _numbered(columns: tuple[Ids, ...], refusal: str = "") -> Columns:
+    listed = [x.tolist() if isinstance(x, np.ndarray) else x for x in columns]
+    codes = tuple(np.split(id_codes(list(chain.from_iterable(listed)))[0], len(columns)))
+    if len(codes) == 2 and bool(np.any(codes[0] == codes[1])):
         raise ValueError(refusal)
-    return columns
+    return codes
 
 
 def _crossed(ours: Columns, theirs: Columns) -> Columns:

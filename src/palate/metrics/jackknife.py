@@ -73,10 +73,10 @@ def jackknife(
     Example:
         Two users agree on each of three questions, so there are three values and not six:
 
-        >>> x, rows = np.array([1.0, 1, 0, 0, 1, 1]), Clusters.of("ababab", questions="xxyyzz")
+        >>> x, rows = np.array([1.0, 1, 0, 0, 1, 1]), Clusters.of("abcdef", questions="xxyyzz")
         >>> spread = jackknife(ratio(x, np.ones(6)), np.ones(6), rows)
         >>> round(spread.variance, 3), spread.effective, spread.unit
-        (0.111, 2.0, 'users')
+        (0.111, 3.0, 'questions')
     """
     parts = variances(value_without, weights, clusters)
     effective, unit = effective_number(clusters.users, weights), "users"

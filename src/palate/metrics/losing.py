@@ -11,18 +11,28 @@ P(δ < 0) = Φ(-μ / τ);   with τ = 0, 1 where μ < 0 and else 0
 ```
 
 Every user weighs the same. ``s_u² / n_u`` is unbiased for the noise of ``d_u`` whatever the
-distribution of a user's differences, so τ² is what is left of the spread without luck.
+distribution of a user's differences, so τ² is what is left of the spread without luck. Where users
+share questions it is not: what a question does to all users is in s_u² and not in the spread of
+d_u. Both moments are then those of ``crossed``, over users with rows on two questions or more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
 
-from palate.metrics.arrays import FloatArray, Ids, scored_rows, sums, vector
+from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
+from palate.metrics.clusters import Clusters, compact
+from palate.metrics.crossed import (
+    CrossedTable,
+    crossed_moments,
+    drawn_moments,
+    effective_questions,
+)
 from palate.metrics.estimates import ROUNDING
 
 if TYPE_CHECKING:
@@ -38,9 +48,10 @@ class LosingShare:
     raw: float | None
     """Share of users whose mean difference is below 0."""
     share: float | None
-    """P(true difference < 0) of the normal model; None with under three users of two rows."""
+    """P(true difference < 0) of the normal model; None with under three users of two rows, or an
+    effective number of shared questions of 2 or fewer."""
     low: float | None
-    """Lower end of its 95 % interval, by draws of users."""
+    """Lower end of its 95 % interval, by draws of users; of users and shared questions."""
     high: float | None
     mean: float | None
     """μ, the mean of users' differences in the model."""
@@ -51,20 +62,27 @@ class LosingShare:
     n_users: int
     """Users with such a row: those of the raw share."""
     n_modelled: int
-    """Users with two or more: those of the model."""
+    """Users with two or more, on different questions where questions are shared: the model's."""
 
 
 def losing_share(
-    differences: ArrayLike, users: Ids, *, seed: int = 0, draws: int = 200
+    differences: ArrayLike,
+    users: Ids,
+    questions: Ids | None = None,
+    *,
+    seed: int = 0,
+    draws: int = 200,
 ) -> LosingShare:
     """Share of users with a difference below 0: raw, and by the normal model of this module.
 
-    The interval is the 2.5 to 97.5 % range over seeded draws of users with replacement. Users are
-    sorted by their numbers first, so neither names nor the order of rows can change it.
+    The interval is the 2.5 to 97.5 % range over seeded draws of users with replacement, and of
+    questions where two users share one. Users and questions are sorted by their numbers first, so
+    names cannot change it; nor can the order of rows where no two of them have equal numbers.
 
     Args:
         differences: shape (rows,); NaN rows are left out.
         users: the user id of each row.
+        questions: the question id of each row; without them, no question is shared.
         seed: of the draws.
         draws: how many.
 
@@ -72,55 +90,76 @@ def losing_share(
         ValueError: for unequal lengths, an infinite difference, or fewer than one draw.
 
     Example:
-        >>> found = losing_share([1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd"))
-        >>> found.raw, round(found.share, 3), round(found.mean, 3), round(found.spread, 3)
+        >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
+        >>> model = losing_share(d, users)
+        >>> model.raw, round(model.share, 3), round(model.mean, 3), round(model.spread, 3)
         (0.25, 0.206, 0.375, 0.456)
+        >>> model = losing_share(d, users, list("xyyzzxyx"))
+        >>> model.raw, round(model.share, 3), round(model.mean, 3), round(model.spread, 3)
+        (0.25, 0.185, 0.375, 0.418)
     """
     if draws < 1:
         raise ValueError("draws must be at least 1")
-    d, (codes,), names = scored_rows(vector(differences), users)
+    values = vector(differences)
+    d, (codes,), names = scored_rows(values, users)
     if bool(np.isinf(d).any()):
         raise ValueError("differences must be finite, or NaN where unscored")
+    asked = None if questions is None else scored_rows(values, questions)[1][0]
     if not d.size:
         return LosingShare(None, None, None, None, None, None, 0, 0, 0)
-    counts = np.bincount(codes, minlength=len(names))
-    means = sums(codes, d, len(names)) / counts
-    raw = float(np.mean(means < -ROUNDING))
+    if asked is not None and Clusters((codes,), asked).items is None:
+        asked = None  # no question is shared
+    counts = np.bincount(codes)
+    raw = float(np.mean(sums(codes, d, len(names)) / counts < -ROUNDING))
+    if asked is not None:
+        # Two rows on one question say nothing of how a user fares on others.
+        counts = np.bincount(np.unique(np.stack([codes, asked]), axis=1)[0])
     several = counts >= 2
-    modelled = int(several.sum())
-    if modelled < LEAST_USERS:
-        return LosingShare(raw, None, None, None, None, None, d.size, len(names), modelled)
-    around = sums(codes, (d - means[codes]) ** 2, len(names))[several]
-    noise = around / (counts[several] - 1) / counts[several]
-    means = means[several]
-    order = np.lexsort((noise, means))
-    means, noise = means[order], noise[order]
-    drawn = np.random.default_rng(seed).integers(0, modelled, size=(draws, modelled))
-    mean, spread = _moments(means[None], noise[None])
-    shares = _below(*_moments(means[drawn], noise[drawn]))
-    low, high = np.quantile(shares, [0.025, 0.975]).tolist()
-    share = float(_below(mean, spread)[0])
-    return LosingShare(
-        raw=raw,
+    n_modelled, rows = int(several.sum()), several[codes]
+    bare = LosingShare(raw, None, None, None, None, None, d.size, len(names), n_modelled)
+    if n_modelled < LEAST_USERS:
+        return bare
+    d, codes = d[rows], compact(codes[rows])[0]
+    if asked is not None:
+        table = CrossedTable.of(d, codes, compact(asked[rows])[0])
+        if effective_questions(table) <= 2:  # nor is there an interval of any other figure
+            return bare
+        moments, drawn = crossed_moments(table), drawn_moments(table, seed=seed, draws=draws)
+    else:
+        moments, drawn = _moments_by_user(d, codes, seed=seed, draws=draws)
+    share, shares = float(_below(moments)[0]), _below(drawn)
+    variance = float(moments[1, 0])
+    # Draws may all leave too few users and questions, where there are hardly enough.
+    low, high = np.quantile(shares, [0.025, 0.975]).tolist() if shares.size else (None, None)
+    return replace(
+        bare,
         share=share,
-        low=min(low, share),
-        high=max(high, share),
-        mean=float(mean[0]),
-        spread=float(spread[0]),
-        n=d.size,
-        n_users=len(names),
-        n_modelled=modelled,
+        low=None if low is None else min(low, share),
+        high=None if high is None else max(high, share),
+        mean=float(moments[0, 0]),
+        spread=math.sqrt(variance) if variance > ROUNDING else 0.0,
     )
 
 
-def _moments(means: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    # μ and τ of each row of users.
-    mean = means.mean(axis=1)
-    left = means.var(axis=1, ddof=1) - noise.mean(axis=1)
-    return mean, np.sqrt(np.where(left > ROUNDING, left, 0.0))
+def _moments_by_user(
+    d: FloatArray, users: IntArray, *, seed: int, draws: int
+) -> tuple[FloatArray, FloatArray]:
+    """μ and τ² of all users, shape (2, 1), and of draws of them, shape (2, draws)."""
+    counts = np.bincount(users)
+    means = sums(users, d, counts.size) / counts
+    noise = sums(users, (d - means[users]) ** 2, counts.size) / (counts - 1) / counts
+    order = np.lexsort((noise, means))
+    drawn = np.random.default_rng(seed).integers(0, counts.size, size=(draws, counts.size))
+
+    def moments(of: IntArray) -> FloatArray:
+        left = means[of].var(axis=1, ddof=1) - noise[of].mean(axis=1)
+        return np.stack([means[of].mean(axis=1), left])
+
+    return moments(order[None]), moments(order[drawn])
 
 
-def _below(mean: FloatArray, spread: FloatArray) -> FloatArray:
-    alike = spread == 0
-    share = ndtr(-mean / np.where(alike, 1.0, spread))
+def _below(moments: FloatArray) -> FloatArray:
+    mean, variance = moments
+    alike = variance <= ROUNDING
+    share = ndtr(-mean / np.sqrt(np.where(alike, 1.0, variance)))
     return np.where(alike, np.where(mean < -ROUNDING, 1.0, 0.0), share)

@@ -191,21 +191,6 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
     return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
 
 
-def mean_alignment(
-    predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
-) -> Estimate:
-    """Mean over users of each user's mean alignment, ``1 - |prediction - rating|`` on [0, 1].
-
-    Raises:
-        ValueError: as ``mean_error``.
-
-    Example:
-        >>> mean_alignment([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
-        0.625
-    """
-    return macro_mean(1 - _errors(predictions, ratings), clusters, bounds=UNIT)
-
-
 def error_saved(
     predictions: ArrayLike, baseline: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
 ) -> Estimate:

@@ -1,4 +1,4 @@
-"""How accuracy is spread over users: per user, worst decile, share below chance.
+"""How accuracy is spread over users: per user, and the worst decile.
 
 With ten rows a user, the worst decile of the raw means is mostly bad luck. So each mean is also
 given shrunken toward the overall mean, by how much users differ beyond that luck.
@@ -15,25 +15,7 @@ from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, 
 from palate.metrics.estimates import UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from numpy.typing import ArrayLike
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UserAccuracies:
-    """Accuracy of each user, raw and shrunken, in order of first appearance."""
-
-    users: tuple[Hashable, ...]
-    """The users with at least one scored row."""
-    counts: IntArray
-    """Scored rows of each user."""
-    raw: FloatArray
-    """Mean outcome of each user."""
-    shrunken: FloatArray
-    """Empirical-Bayes mean of each user."""
-    between_variance: float | None
-    """τ², the variance of users' true accuracies; None without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +27,7 @@ class WorstUsers:
     n_users: int
 
 
-def user_accuracies(values: ArrayLike, users: Ids) -> UserAccuracies:
+def user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
     """Accuracy of each user, raw and by normal-normal empirical Bayes (method of moments).
 
     ```
@@ -65,22 +47,19 @@ def user_accuracies(values: ArrayLike, users: Ids) -> UserAccuracies:
         ValueError: for unequal lengths, a value outside of [0, 1], or a NaN user id.
 
     Example:
-        >>> one = user_accuracies([1, 1, 1, 0, 0, 0, 0, 1], ["a"] * 4 + ["b"] * 4)
-        >>> one.raw.tolist(), one.shrunken.tolist(), one.between_variance
-        ([0.75, 0.25], [0.625, 0.375], 0.0625)
+        >>> raw, shrunken = user_means([1, 1, 1, 0, 0, 0, 0, 1], ["a"] * 4 + ["b"] * 4)
+        >>> raw.tolist(), shrunken.tolist()
+        ([0.75, 0.25], [0.625, 0.375])
     """
     x, (codes,), names = scored_rows(vector(values, bounds=UNIT), users)
     if not x.size:
-        empty = np.empty(0)
-        return UserAccuracies((), np.empty(0, dtype=np.int64), empty, empty, None)
+        return np.empty(0), np.empty(0)
     counts = np.bincount(codes, minlength=len(names)).astype(np.int64)
     raw = sums(codes, x, len(names)) / counts
     within, between = _variances(x, raw, codes, counts)
     overall = float(x.mean())
-    luck = within / counts
-    weight = between / (between + luck) if between else np.zeros_like(raw)
-    shrunken = overall + weight * (raw - overall)
-    return UserAccuracies(tuple(names), counts, raw, shrunken, between)
+    weight = between / (between + within / counts) if between else np.zeros_like(raw)
+    return raw, overall + weight * (raw - overall)
 
 
 def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstUsers:
@@ -90,7 +69,7 @@ def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstU
     for j = 0, 1, …: the user at the border counts in part.
 
     Raises:
-        ValueError: for a share outside of (0, 1], or as ``user_accuracies``.
+        ValueError: for a share outside of (0, 1], or as ``user_means``.
 
     Example:
         >>> users = list(range(15))
@@ -99,28 +78,8 @@ def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstU
     """
     if not 0 < share <= 1:
         raise ValueError(f"share must be in (0, 1], got {share:g}")
-    found = user_accuracies(values, users)
-    return WorstUsers(_tail(found.raw, share), _tail(found.shrunken, share), len(found.users))
-
-
-def share_below(accuracies: ArrayLike, threshold: float = 0.5) -> float | None:
-    """Share of users whose accuracy (raw or shrunken) lies strictly below the threshold.
-
-    Args:
-        accuracies: one per user, shape (users,).
-        threshold: where "below" starts.
-
-    Raises:
-        ValueError: for a NaN accuracy or another shape.
-
-    Example:
-        >>> share_below([0.4, 0.5, 0.7, 0.9])
-        0.25
-    """
-    means = vector(accuracies)
-    if bool(np.isnan(means).any()):
-        raise ValueError("accuracies must not be NaN")
-    return float(np.mean(means < threshold)) if means.size else None
+    raw, shrunken = user_means(values, users)
+    return WorstUsers(_tail(raw, share), _tail(shrunken, share), raw.size)
 
 
 def _variances(

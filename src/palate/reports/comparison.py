@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palate.comparison import Comparison
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import figure, p_value, with_interval
+from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table
 
 
@@ -41,7 +41,10 @@ def comparison_tables(found: Comparison) -> list[Table]:
         ]
         unit = "couples" if ranked[0].run.summary.mirrored_accuracy is not None else "pairs"
         columns = ["a", "b", "a − b [95 %]", unit, "p", "p (Holm)"]
-        notes = [f"Test: {tests[0].method}."] if tests else []
+        notes = [f"Test: {method}." for method in dict.fromkeys(t.method for t in tests)]
+        notes += without_interval(
+            (f"{short[t.a.scorer]} − {short[t.b.scorer]}", t.note) for t in tests
+        )
         tables.append(
             Table(f"{benchmark}: paired differences in accuracy", columns, paired, notes, 2)
         )

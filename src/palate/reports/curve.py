@@ -15,13 +15,17 @@ from palate.reports.table import Table
 Cell = Callable[[Point], str]
 NOTE = (
     "choices: drawn per user; the same users at every count, but where a row says that fewer have "
-    "so many. Outcomes are averaged over draws, intervals by user (by couple on mirrors)."
+    "so many. Outcomes are averaged over draws. Intervals: jackknife by user (of couples: by both) "
+    "and by question where users share questions."
 )
 PARTICULAR = (
     "The score minus the prior's: how much more this user likes a response than people in general."
 )
 BLIND = "A model that ignores the user gets exactly 0.500."
-LEAD = "Paired over the same pairs; p by sign flips per user, Holm-corrected over a column."
+LEAD = (
+    "Paired over the same pairs; p of the interval's t, or of sign flips by user where no question "
+    "is shared; Holm-corrected over a column."
+)
 
 
 def curve_tables(benchmark: str, found: Curves) -> list[Table]:

@@ -6,10 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from palate.comparison import Grid
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, figure, p_value, plain, seconds, with_interval
+from palate.reports.numbers import (
+    NONE,
+    figure,
+    p_value,
+    plain,
+    seconds,
+    with_interval,
+    without_interval,
+)
 from palate.reports.table import Table
 from palate.runs import Gain, Run, Summary
 
+NAMED = {"gain": "gain", "identity": "identity gain"}
 CONSISTENT = 0.9
 """Below this share of pairs judged alike in both orders, the table says so."""
 
@@ -140,11 +149,12 @@ def _notes(
         return
     if any(s.mirrored_accuracy is not None for s in summaries):
         yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
-        yield "Intervals: dyadic user jackknife over couples."
+        yield f"Intervals: dyadic jackknife over couples, by {_clustered_by(summaries)}."
     else:
         yield (
-            "Intervals: jackknife by user. by user: mean of users' accuracies; length-controlled: "
-            "mean of the accuracies where chosen is longer and where it is shorter."
+            f"Intervals: jackknife by {_clustered_by(summaries)}. by user: mean of users' "
+            "accuracies; length-controlled: mean of the accuracies where chosen is longer and "
+            "where it is shorter."
         )
     if gains:
         yield (
@@ -164,7 +174,18 @@ def _notes(
             f"Smallest difference from ½ found with 80 % power: {min(effects):.3f} to "
             f"{max(effects):.3f}, by scorer."
         )
+    yield from without_interval(
+        (f"{names[s.scorer]}, {context_name(s.context)}, accuracy", s.accuracy.note)
+        for s in summaries
+    )
+    yield from without_interval(
+        (f"{names[g.scorer]}, {context_name(g.context)}, {NAMED[g.kind]}", g.note) for g in gains
+    )
     yield from _left_out(summaries, names)
+
+
+def _clustered_by(summaries: Sequence[Summary]) -> str:
+    return " or ".join(sorted({s.clustered_by for s in summaries}))
 
 
 def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterator[str]:

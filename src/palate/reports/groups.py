@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, figure, p_value, plain, with_interval
+from palate.reports.numbers import NONE, figure, p_value, plain, with_interval, without_interval
 from palate.reports.table import Table
 from palate.runs import GroupView
 
@@ -40,7 +40,13 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
                 ]
             )
         breaks.add(len(rows) - 1)
-    notes = ["Intervals: jackknife by user. worst tenth: of the group's users, shrunken."]
+    notes = [
+        "Intervals: jackknife by user and, where users share questions, by question (by response "
+        "within one question). worst tenth: of the group's users, shrunken."
+    ]
+    notes += without_interval(
+        (group.name, group.accuracy.note) for view in views for group in view.groups
+    )
     if any(group.few for view in views for group in view.groups):
         notes.append("*: under 10 users; the interval is a guess, and the group stands in no gap.")
     if views[0].n_unlabelled:
@@ -100,10 +106,10 @@ def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
     gaps = [view.largest_gap for view in views if view.largest_gap is not None]
     if gaps:
         yield (
-            "gap: clustered by user, the largest between groups of 10 users or more; p: Holm over "
-            f"all such gaps of a run ({max(gap.n_tested for gap in gaps)}). It speaks of other "
-            "users on these pairs, not of other pairs."
+            "gap: the largest between groups of 10 users or more; p: Holm over all such gaps of a "
+            f"run ({max(gap.n_tested for gap in gaps)})."
         )
+        yield from without_interval((f"{gap.a} − {gap.b}", gap.note) for gap in gaps)
     else:
         yield "No gap: fewer than two groups of 10 users or more."
     yield "worst tenth: of all users, raw / shrunken."

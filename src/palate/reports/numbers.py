@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from palate.runs import Figure
 
 NONE = "–"
@@ -59,3 +61,18 @@ def seconds(time: float) -> str:
     if time < 10:
         return f"{time:.1f} s"
     return f"{time:.0f} s" if time < 90 else f"{int(time) // 60}:{int(time) % 60:02d}"
+
+
+def without_interval(named: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+    """Yield a line for each reason why figures have no interval, with the figures it holds for.
+
+    >>> few = "no interval: 1.0 effective questions, and more than 2 are needed"
+    >>> list(without_interval([("longest", few), ("random", few), ("judge", None)]))
+    ['longest; random: no interval: 1.0 effective questions, and more than 2 are needed.']
+    """
+    figures: dict[str, list[str]] = {}
+    for name, reason in named:
+        if reason is not None:
+            figures.setdefault(reason, []).append(name)
+    for reason, names in figures.items():
+        yield f"{'; '.join(dict.fromkeys(names))}: {reason}."

@@ -45,7 +45,10 @@ def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
 
 
 def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
-    yield "Means over users; intervals: jackknife by user. Ratings are mapped to [0, 1]."
+    yield (
+        "Means over users; intervals: jackknife by user, and by question where users share "
+        "questions. Ratings are mapped to [0, 1]."
+    )
     yield (
         "error: |predicted − given|, predicted from the user's other ratings by isotonic "
         "regression on the scores; alignment: 1 − error; saved: the baseline's error − the "

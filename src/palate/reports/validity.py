@@ -9,6 +9,7 @@ from typing import Any
 
 from scipy.stats import rankdata
 
+from palate.metrics.ranks import Reliability
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
@@ -17,50 +18,38 @@ from palate.validity import Coefficients, Difference, Validity
 from palate.validity.coefficients import FEW
 from palate.validity.figures import Contestant
 
-NAMES = {"kendall": "Kendall τ-b", "spearman": "Spearman ρ", "weighted": "weighted τ",
-         "rbo": "RBO", "ndcg": "NDCG"}  # fmt: skip
 NOTE = (
-    "p: against random rankings of these scorers, all n! of them up to 8; after the stroke Holm, "
-    "over the figures of this table. over scorers: 95 % for other scorers drawn like these; over "
-    "items: for these scorers, the noise of users and questions taken out."
+    "τ: Kendall's τ-b [95 % for other scorers drawn like these]. p: against random rankings of "
+    "these scorers, all n! of them up to 8; after the stroke Holm, over the metrics of this table. "
+    "reliability: share of the variance between scorers that is no noise of users and questions, "
+    "of the benchmark's metric and of the picks [95 %]; noise ceiling: √ of their product, the "
+    "most that noise leaves to find."
 )
-CHANCE = "at random: mean and 95 % range that a random ranking gets."
-RIVAL_NOTE = (
+COMPARED_NOTE = (
     "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers whose ranks "
-    "differ; after the stroke Holm, over this table. needed: scorers like these that would tell "
-    "two such τ apart with 80 % power; – where equal, or over a million."
+    "differ; after the stroke Holm, over this table. These comparisons were named beforehand."
 )
 
 
 def validity_tables(found: Validity) -> list[Table]:
-    """Return a table per measure of quality, one of differences, and what so few can show."""
+    """Return a table per measure of quality, and one of the metrics that are compared."""
     tables = []
     for what in dict.fromkeys(_what(one) for one in found.coefficients):
         some = [one for one in found.coefficients if _what(one) == what]
-        rows = [_row(one, at) for one in some for at in range(len(one.agreements))]
-        ends = {5 * (at + 1) - 1 for at in range(len(some) - 1)}
         notes = [
             NOTE,
-            CHANCE,
             *_warnings(some),
             *_held(some),
             *_unmoved(some),
             *(f"{few}: too few." for few in found.too_few),
+            *_left_out(found),
         ]
-        settings = dict.fromkeys(
-            f"{NAMES[a.statistic]}: {a.setting}"
-            for one in some
-            for a in one.agreements
-            if a.setting
-        )
-        notes.append("; ".join(settings) + ".")
-        columns = ["benchmark", "figure", "statistic", "n", "value", "over scorers", "over items",
-                   "p (Holm)", "at random"]  # fmt: skip
-        notes += _left_out(found)
-        tables.append(Table(f"foretelling {what}", columns, rows, notes, 3, frozenset(ends)))
-        own = [one for one in found.differences if _below(one) == _below(some[0])]
-        if own:
-            tables.append(_differences(what, own))
+        columns = ["benchmark", "metric", "n", "τ [95 %]", "p / Holm", "reliability",
+                   "of the picks", "noise ceiling"]  # fmt: skip
+        tables.append(Table(f"predicting {what}", columns, [_row(one) for one in some], notes, 2))
+        differences = [one for one in found.differences if _below(one) == _below(some[0])]
+        if differences:
+            tables.append(_differences(what, differences))
     return tables
 
 
@@ -118,22 +107,17 @@ def validity_json(found: Validity) -> dict[str, Any]:
         "kind": "validity",
         "validity": [
             {
-                **{name: value for name, value in vars(one).items() if name not in OWN},
+                **{name: value for name, value in asdict(one).items() if name not in LISTED},
                 "contestants": [
                     {"scorer": scorer, "context": context, "figure": x, "downstream": y}
                     for (scorer, context), x, y in zip(
                         one.contestants, one.figures, one.downstream, strict=True
                     )
                 ],
-                "agreements": [asdict(agreement) for agreement in one.agreements],
-                "resolution": asdict(one.resolution),
             }
             for one in found.coefficients
         ],
-        "differences": [
-            {**vars(one), "differences": [asdict(own) for own in one.differences]}
-            for one in found.differences
-        ],
+        "differences": [asdict(one) for one in found.differences],
         "too_few": list(found.too_few),
         "only_above": [list(one) for one in found.only_above],
         "only_below": [list(one) for one in found.only_below],
@@ -141,7 +125,8 @@ def validity_json(found: Validity) -> dict[str, Any]:
     }
 
 
-OWN = {"contestants", "figures", "downstream", "agreements", "resolution"}
+LISTED = {"contestants", "figures", "downstream"}
+"""What is listed contestant by contestant."""
 
 
 def plot_validity(found: Validity, file: Path) -> None:
@@ -192,19 +177,19 @@ def _labels(one: Coefficients) -> list[str]:
     ]
 
 
-def _row(one: Coefficients, at: int) -> list[str]:
-    agreement = one.agreements[at]
-    over, items, luck = agreement.over_scorers, agreement.over_items, agreement.chance
+def _row(one: Coefficients) -> list[str]:
+    tau = one.agreements[0]
     return [
-        one.benchmark, one.metric, NAMES[agreement.statistic], str(agreement.n),
-        plain(agreement.value), _range(over.low, over.high), _range(items.low, items.high),
-        f"{p_value(luck.p)} / {p_value(one.p_holm[at])}",
-        NONE if luck.mean is None else f"{plain(luck.mean)} {_range(luck.low, luck.high)}",
+        one.benchmark, one.metric, str(tau.n),
+        with_interval(tau.value, tau.over_scorers.low, tau.over_scorers.high),
+        f"{p_value(tau.chance.p)} / {p_value(one.p_holm[0])}",
+        _reliability(one.reliability), _reliability(one.downstream_reliability),
+        plain(one.noise_ceiling),
     ]  # fmt: skip
 
 
-def _range(low: float | None, high: float | None) -> str:
-    return NONE if low is None or high is None else f"[{plain(low)}, {plain(high)}]"
+def _reliability(of: Reliability | None) -> str:
+    return NONE if of is None else with_interval(of.value, of.low, of.high)
 
 
 def _warnings(some: Sequence[Coefficients]) -> list[str]:
@@ -229,22 +214,14 @@ def _differences(what: str, differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
         tau = one.differences[0]
-        rows.append(
-            [
-                _named(one.first),
-                _named(one.second),
-                str(one.n),
-                plain(tau.first),
-                plain(tau.second),
-                with_interval(tau.value, tau.over_scorers.low, tau.over_scorers.high, signed=True),
-                f"{p_value(tau.p)} / {p_value(one.p_holm)}",
-                NONE if one.needed is None else f"{one.needed:,}",
-            ]
-        )
-    columns = ["first", "second", "n", "τ of the first", "of the second",
-               "difference [95 %]", "p (Holm)", "needed"]  # fmt: skip
-    title = f"which figure foretells {what} better (Kendall τ-b)"
-    return Table(title, columns, rows, [RIVAL_NOTE], 2)
+        rows.append([
+            _named(one.first), _named(one.second), str(one.n), plain(tau.first),
+            plain(tau.second), plain(tau.value, signed=True),
+            f"{p_value(tau.p)} / {p_value(one.p_holm)}",
+        ])  # fmt: skip
+    columns = ["first", "second", "n", "τ of the first", "of the second", "difference", "p / Holm"]
+    title = f"which metric predicts {what} better (Kendall τ-b)"
+    return Table(title, columns, rows, [COMPARED_NOTE], 2)
 
 
 def _named(side: tuple[str, str]) -> str:

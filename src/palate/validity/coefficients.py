@@ -2,54 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, count
-from math import comb
+from itertools import count
 from typing import NamedTuple
-
-import numpy as np
 
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import (
-    AgreementDifference,
     RankAgreement,
+    Reliability,
     Resolution,
-    agreement_differences,
     rank_agreement,
+    reliability,
     resolution,
-    scorers_needed_like,
-    statistics,
 )
-from palate.metrics.ranks.statistics import RBO_P, Gain
 from palate.runs import Run
+from palate.validity.differences import Difference, Statistics, compared, differences_of
 from palate.validity.downstream_file import Downstream, joined
 from palate.validity.figures import METRICS, Contestant
 from palate.validity.matching import (
+    LEAST,
     Match,
     by_the_models_that_picked,
     match,
     refuse_other_questions,
-    replicates,
     sides_of,
 )
 
 Progress = Callable[[int, int], None]
-LEAST = 3
 FEW = 10
-
-
-class Statistics(NamedTuple):
-    """What must be said with the rank statistics, and the seed of their draws."""
-
-    rbo_p: float = RBO_P
-    """Persistence of RBO."""
-    gain: Gain = "shifted"
-    """Of NDCG."""
-    seed: int = 0
-
-
 USUAL = Statistics()
 
 
@@ -81,31 +64,14 @@ class Coefficients:
     """Who has the fewest."""
     agreements: tuple[RankAgreement, ...]
     p_holm: tuple[float | None, ...]
-    """Of each agreement, Holm over the figures that should foretell the same quality."""
+    """Of each agreement, Holm over the figures that should predict the same quality."""
+    reliability: Reliability | None
+    """Of the benchmark's figures."""
+    downstream_reliability: Reliability | None
+    noise_ceiling: float | None
+    """``√(r_x r_y)`` of the two reliabilities: the most that noise leaves to find."""
     resolution: Resolution
     """What so many scorers can show."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Coefficients of two figures for the same quality, over the contestants that have both."""
-
-    first: tuple[str, str]
-    """Benchmark and metric."""
-    second: tuple[str, str]
-    policy: str
-    below: str
-    quality: str
-    k: int
-    n: int
-    differences: tuple[AgreementDifference, ...]
-    p_holm: float | None
-    """Of the difference in Kendall's τ, Holm over all pairs of figures for the same quality."""
-    between: float | None
-    """Kendall's τ of the two figures with each other."""
-    needed: int | None
-    """Scorers like these that would tell two such τ apart; None where they are equal, undefined, or
-    so alike that over a million would be needed."""
 
 
 class Validity(NamedTuple):
@@ -163,14 +129,17 @@ def validity(
         if len(one.contestants) < LEAST
     ]
     able = [[one for one in some if len(one.contestants) >= LEAST] for some in by_measure]
-    total = sum(len(some) + comb(len(some), 2) for some in able)
+    pairs = compared(able[0]) if able else []
+    total = sum(map(len, able)) + bool(pairs)
     steps = count(1)
 
     def step() -> None:
         progress(next(steps), total)
 
     found = [one for some in able for one in _all_coefficients(some, how, step)]
-    differences = [one for some in able for one in _differences(some, how, step)]
+    differences = differences_of(pairs, how)
+    if pairs:
+        step()
     if not found:
         raise UsageError(
             f"validity: no figure has {LEAST} contestants with downstream results"
@@ -181,7 +150,7 @@ def validity(
     known = {one for results in downstream for one in results.values}
     twins = {twin for side in sides for twin in side.same}
     return Validity(
-        coefficients=tuple(found), differences=tuple(differences),
+        coefficients=tuple(found), differences=differences,
         too_few=tuple(dict.fromkeys(few)),
         only_above=tuple(sorted(above - known - twins)), only_below=tuple(sorted(known - above)),
         blind=tuple(sorted({scorer for scorer, _ in twins & known})),
@@ -202,55 +171,21 @@ def _all_coefficients(
     return [replace(one, p_holm=tuple(own[k] for own in corrected)) for k, one in enumerate(found)]
 
 
-def _coefficients(one: Match, how: Statistics) -> Coefficients:
-    x, y = _columns(one, one.contestants)
-    below, (noise,) = one.below, replicates([one], one.contestants)
+def _coefficients(matched: Match, how: Statistics) -> Coefficients:
+    below, (table, of, fewest) = matched.below, matched.aligned
+    quality = below.table(matched.contestants)
+    x, y = list(table.figures.values()), list(quality.figures.values())
+    known = reliability(table.values, table.clusters)
+    picked = reliability(quality.values, quality.clusters)
     return Coefficients(
-        benchmark=one.benchmark, metric=one.metric, policy=below.policy, below=below.benchmark,
-        quality=below.quality, surrogate=below.surrogate, k=below.k, n_samples=below.n,
-        contestants=tuple(one.contestants), figures=tuple(x), downstream=tuple(y),
-        unmoved=one.unmoved, units=one.held.units, of=one.held.of, fewest=one.held.fewest,
-        agreements=rank_agreement(
-            x, y, replicates=noise, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed
-        ),
-        p_holm=(), resolution=resolution(len(x), seed=how.seed),
+        benchmark=matched.benchmark, metric=matched.metric, policy=below.policy,
+        below=below.benchmark, quality=below.quality, surrogate=below.surrogate, k=below.k,
+        n_samples=below.n, contestants=matched.contestants, figures=tuple(x), downstream=tuple(y),
+        unmoved=matched.unmoved, units=len(table.clusters), of=of, fewest=fewest,
+        agreements=rank_agreement(x, y, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed),
+        p_holm=(), reliability=known, downstream_reliability=picked,
+        noise_ceiling=None
+        if known is None or picked is None
+        else math.sqrt(known.value * picked.value),
+        resolution=resolution(len(x), seed=how.seed),
     )  # fmt: skip
-
-
-def _differences(
-    matches: Sequence[Match], how: Statistics, step: Callable[[], None]
-) -> list[Difference]:
-    found = []
-    for first, second in combinations(matches, 2):
-        difference = _difference(first, second, how)
-        step()
-        if difference is not None:
-            found.append(difference)
-    corrected = holm([one.differences[0].p for one in found])
-    return [replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True)]
-
-
-def _difference(first: Match, second: Match, how: Statistics) -> Difference | None:
-    common = [one for one in first.contestants if one in second.held.figures]
-    if len(common) < LEAST:
-        return None
-    (ours, y), (theirs, _) = _columns(first, common), _columns(second, common)
-    noise = replicates([first, second], common)
-    found = agreement_differences(
-        ours, theirs, y, replicates=(noise[0], noise[1]), same_users=noise[0].same_users,
-        rbo_p=how.rbo_p, gain=how.gain, seed=how.seed,
-    )  # fmt: skip
-    between = float(statistics()[0](np.array([ours]), np.array([theirs]))[0])
-    below = first.below
-    return Difference(
-        first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
-        policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
-        n=len(common), differences=found, p_holm=None,
-        between=None if np.isnan(between) else between,
-        needed=scorers_needed_like(ours, theirs, y, seed=how.seed),
-    )  # fmt: skip
-
-
-def _columns(one: Match, common: Sequence[Contestant]) -> tuple[list[float], list[float]]:
-    quality = one.below.figures
-    return [one.held.figures[c].value for c in common], [quality[c].value for c in common]

@@ -14,10 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from palate.errors import ComparisonError, DataError, UsageError
 from palate.metrics.estimates import ROUNDING
-from palate.metrics.ranks.over_items import shared_part
-from palate.metrics.selection.clusters import Clusters
-from palate.metrics.two_way import moves_of_mean, owner_variance
-from palate.validity.figures import Contestant, Doubles, Figures, Units, left_out
+from palate.metrics.selection.units import Units
+from palate.validity.figures import Contestant, Doubles, ScorerTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,49 +49,20 @@ class Downstream:
     @cached_property
     def still(self) -> frozenset[Contestant]:
         """Who has the same value in every row, or couple, as the blind have in a contrast."""
-        clusters = self._clusters()
+        units = self._units()
         return frozenset(
-            one for one, own in self.values.items() if np.ptp(clusters.of_units(own)) <= ROUNDING
+            name for name, own in self.values.items() if np.ptp(units.values(own)) <= ROUNDING
         )
 
-    @cached_property
-    def figures(self) -> dict[Contestant, Figures]:
-        """Each contestant's mean over rows, or couples, and the same without each user."""
-        if not self.values:
-            return {}
-        clusters = self._clusters()
-        labels = tuple(self.users[side] for side in clusters.rows)
-        return {
-            one: left_out(Units(clusters.of_units(own), labels)) for one, own in self.values.items()
-        }
+    def table(self, contestants: Sequence[Contestant]) -> ScorerTable:
+        """Return the values of some contestants over rows, or couples, with their clusters."""
+        units = self._units()
+        values = np.stack([self.values[name] for name in contestants], axis=1)
+        return ScorerTable(tuple(contestants), units.values(values), units.clusters)
 
-    def spread(self, contestants: Sequence[Contestant]) -> Doubles:
-        """Return how much noisier each contestant is than `figures` without each user say.
-
-        By the variance of `palate.metrics.two_way` of what sets each contestant apart from what
-        all do alike (`shared_part`); it knows that rows of one question share answers, and couples
-        users: ``√(V / ((U − 1)/U Σ_u m_u²))``, m_u what leaving out user u moves; NaN where no
-        user moves it though couples differ.
-        """
-        clusters = self._clusters()
-        values = np.array([clusters.of_units(self.values[one]) for one in contestants]).T
-        values -= values.mean(axis=0)
-        values -= shared_part(values)
-        found = np.ones(len(contestants))
-        for k, own in enumerate(values.T):
-            moves, one = moves_of_mean(own), np.ones_like(own)
-            moved, both = moves(clusters.owners), clusters.variance(moves, one)
-            if both is None:  # one question holds everything
-                both = owner_variance(moves, clusters.owners, one)
-            if moved is None or both is None or both <= ROUNDING**2:
-                continue
-            plain = (moved.size - 1) / moved.size * float(moved @ moved)
-            found[k] = np.sqrt(both / plain) if plain > ROUNDING**2 else np.nan
-        return found
-
-    def _clusters(self) -> Clusters:
-        kept = ~np.isnan(next(iter(self.values.values())))
-        return Clusters.of(self.users, self.questions, kept, self.mirrors)
+    def _units(self) -> Units:
+        rated = ~np.isnan(next(iter(self.values.values())))
+        return Units.of(self.users, self.questions, rated, self.mirrors)
 
 
 class _Read(BaseModel):

@@ -1,4 +1,4 @@
-"""One figure per scorer, with and without each user: what rankings are made of."""
+"""One figure per scorer, with the rows or couples behind it: what rankings are made of."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.errors import ComparisonError
+from palate.metrics.clusters import Clusters
 from palate.runs import Run, Verdicts
 from palate.specs import Spec
 
@@ -21,55 +22,49 @@ ROUNDED = 1e-9
 METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
 
 
-class Figures(NamedTuple):
-    """A mean over units (rows or couples) for one contestant, and the same without each user."""
-
-    value: float
-    without: Mapping[str, float]
-    """By user left out; a user without units leaves the value as it is."""
-
-
-class Units(NamedTuple):
+class UnitValues(NamedTuple):
     """What a figure is the mean of: a value per row, or per couple."""
 
     values: Doubles
     """NaN where a unit does not count."""
-    users: tuple[NDArray[np.str_], ...]
-    """Of each unit: whose it is, or both whose it is."""
+    clusters: Clusters
+    """Users, questions and texts of each unit."""
 
 
-class Held(NamedTuple):
-    """Figures of several contestants, all over the same units."""
+class ScorerTable(NamedTuple):
+    """Values of several contestants over the same units."""
 
-    figures: dict[Contestant, Figures]
-    units: int
-    """That count for every contestant."""
+    contestants: tuple[Contestant, ...]
+    values: Doubles
+    """Of each unit under each contestant, shape (units, contestants)."""
+    clusters: Clusters
+    """Of the units."""
+
+    @property
+    def figures(self) -> dict[Contestant, float]:
+        """Each contestant's mean."""
+        return dict(zip(self.contestants, self.values.mean(axis=0).tolist(), strict=True))
+
+
+class AlignedMetric(NamedTuple):
+    """A benchmark's metric for several contestants, over the units that count for all of them."""
+
+    table: ScorerTable
     of: int
-    """That count for the contestant with the most."""
+    """Units of the contestant with the most."""
     fewest: Contestant
     """Who has the fewest."""
 
 
-def benchmark_figures(runs: Sequence[Run], metric: str) -> dict[Contestant, Figures]:
-    """Return what a benchmark's runs say of each contestant, by one of `METRICS`.
+def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitValues]:
+    """Return what a benchmark's runs say of each contestant, by one of `METRICS`, unit by unit.
 
-    Only contestants that have the figure: accuracy of whole sets, mirrored accuracy and shift of
+    Only contestants that have the metric: accuracy of whole sets, mirrored accuracy and shift of
     couples, gains of contexts that show something and whose partner is there. Oracles are left out,
-    and of shift the scorers that keep users' states, whose margins were scaled by user. All figures
-    are over the rows (or couples) that count for every contestant.
+    and of shift the scorers that keep users' states, whose margins were scaled by user.
 
     Raises:
-        ComparisonError: for runs of several benchmarks or of other rows, or where no row counts for
-            every contestant.
-    """
-    units = benchmark_units(runs, metric)
-    return held_together(units, metric).figures if units else {}
-
-
-def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, Units]:
-    """Return the values behind `benchmark_figures`, contestant by contestant.
-
-    Raises `ComparisonError` for runs of several benchmarks, or of other rows.
+        ComparisonError: for runs of several benchmarks, of other rows, or twice of one contestant.
     """
     names = {run.summary.benchmark for run in runs}
     if len(names) > 1:
@@ -95,25 +90,29 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, Units]
     return found
 
 
-def held_together(units: Mapping[Contestant, Units], metric: str) -> Held:
-    """Return every contestant's figure over the units that count for all of them.
+def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> AlignedMetric:
+    """Hold all contestants to the units that count for every one of them.
 
     Raises `ComparisonError` where there is none.
     """
-    counts = {one: ~np.isnan(own.values) for one, own in units.items()}
-    fewest = min(counts, key=lambda one: int(counts[one].sum()))
+    counts = {name: ~np.isnan(own.values) for name, own in units.items()}
+    fewest = min(counts, key=lambda name: int(counts[name].sum()))
     shared = np.logical_and.reduce(list(counts.values()))
     if not shared.any():
         raise ComparisonError(
             f"validity: no row has {metric} of every contestant; leave out who is unscored where "
             f"others are not, {_named(fewest)} first"
         )
-    figures = {
-        one: figure_of(Units(own.values[shared], tuple(side[shared] for side in own.users)))
-        for one, own in units.items()
-    }
-    most = max(int(own.sum()) for own in counts.values())
-    return Held(figures, int(shared.sum()), most, fewest)
+    table = ScorerTable(
+        contestants=tuple(units),
+        values=np.stack([own.values[shared] for own in units.values()], axis=1),
+        clusters=next(iter(units.values())).clusters.take(shared),
+    )
+    return AlignedMetric(
+        table=table,
+        of=max(int(own.sum()) for own in counts.values()),
+        fewest=fewest,
+    )
 
 
 def _named(contestant: Contestant) -> str:
@@ -141,23 +140,23 @@ def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
 
 def _units(
     run: Run, metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
-) -> Units | None:
+) -> UnitValues | None:
     verdicts = run.verdicts
     if metric == "accuracy":
-        return None if verdicts.mirrored else Units(verdicts.values, (verdicts.users,))
+        return None if verdicts.mirrored else UnitValues(verdicts.values, verdicts.clusters)
     if metric in ("mirrored accuracy", "shift"):
         if not verdicts.mirrored:
             return None
         a, b = verdicts.couples.T
-        users = (verdicts.users[a], verdicts.users[b])
         if metric == "mirrored accuracy":
-            return Units(metrics.mirrored_values(verdicts.values[a], verdicts.values[b]), users)
+            values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
+            return UnitValues(values, verdicts.couple_clusters)
         values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
         told = run.summary.shift.value if run.summary.shift is not None else None
         # A scorer that keeps users' states was scaled by user, and the run does not say by what.
         if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
             return None
-        return Units(values, users)
+        return UnitValues(values, verdicts.couple_clusters)
     other = _partner(metric, runs, contestant)
     return None if other is None else _gained(verdicts, other.verdicts, contestant)
 
@@ -175,59 +174,11 @@ def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
     return runs.get((scorer, str(stranger)))
 
 
-def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> Units:
+def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> UnitValues:
     if not ours.same_rows(theirs):
         raise ComparisonError(f"validity: the runs of {contestant[0]} are of different rows")
     apart = np.where(ours.own_words > 0, ours.values - theirs.values, np.nan)
     if not ours.mirrored:
-        return Units(apart, (ours.users,))
+        return UnitValues(apart, ours.clusters)
     a, b = ours.couples.T
-    return Units((apart[a] + apart[b]) / 2, (ours.users[a], ours.users[b]))
-
-
-def figure_of(units: Units) -> Figures:
-    """Return the mean of units that all count, and the same without each user.
-
-    Replicates of couples vary as the dyadic jackknife says.
-    """
-    found = left_out(units)
-    if len(units.users) == 2:
-        return found._replace(
-            without=_dyadic(found.value, found.without, units.values, units.users)
-        )
-    return found
-
-
-def left_out(units: Units) -> Figures:
-    """Return the mean of units that all count, and plainly the same without each user."""
-    values = units.values
-    total, n = float(values.sum()), len(values)
-    sums: dict[str, tuple[float, int]] = {}
-    for side in units.users:
-        names, codes = np.unique(side, return_inverse=True)
-        held = np.bincount(codes, weights=values, minlength=len(names))
-        many = np.bincount(codes, minlength=len(names))
-        for name, own, count in zip(names.tolist(), held.tolist(), many.tolist(), strict=True):
-            before = sums.get(name, (0.0, 0))
-            sums[name] = before[0] + own, before[1] + count
-    without = {
-        name: (total - own) / (n - count) for name, (own, count) in sums.items() if count < n
-    }
-    return Figures(total / n, without)
-
-
-def _dyadic(
-    mean: float, without: Mapping[str, float], values: Doubles, sides: Sequence[NDArray[np.str_]]
-) -> dict[str, float]:
-    """Draw replicates over couples towards the mean, to the variance of the dyadic jackknife.
-
-    Leaving out either of its users takes a couple away, so the plain sum of squares counts what a
-    couple does by itself twice.
-    """
-    estimate = metrics.couple_mean(values, *sides, null=0.0, bounds=(-1.0, 1.0))
-    apart = np.array(list(without.values())) - mean
-    plain = (len(apart) - 1) / len(apart) * float(apart @ apart) if len(apart) else 0.0
-    if estimate.se is None or not plain > 0:
-        return dict(without)
-    scale = estimate.se / np.sqrt(plain)
-    return {user: mean + scale * (value - mean) for user, value in without.items()}
+    return UnitValues((apart[a] + apart[b]) / 2, ours.couple_clusters)

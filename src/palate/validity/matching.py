@@ -1,29 +1,27 @@
-"""Contestants that a benchmark and a measure of quality both know, and how noisy both are."""
+"""Contestants that a benchmark and a measure of quality both know."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from palate.errors import ComparisonError
 from palate.metrics.estimates import ROUNDING
-from palate.metrics.ranks import Replicates
-from palate.metrics.ranks.over_items import shared_part
 from palate.runs import Run
 from palate.validity.downstream_file import Downstream
 from palate.validity.figures import (
+    AlignedMetric,
     Contestant,
-    Doubles,
-    Figures,
-    Held,
-    Units,
+    UnitValues,
     benchmark_units,
     held_together,
     same_as_none,
 )
 
+LEAST = 3
+"""Scorers that make a ranking."""
 LEAST_SHARED = 0.5
 
 
@@ -32,7 +30,7 @@ class Side(NamedTuple):
 
     benchmark: str
     metric: str
-    units: Mapping[Contestant, Units]
+    units: Mapping[Contestant, UnitValues]
     same: Mapping[Contestant, Contestant]
     """Contestants that are another one of these again."""
 
@@ -43,14 +41,14 @@ class Match(NamedTuple):
     benchmark: str
     metric: str
     below: Downstream
-    held: Held
+    aligned: AlignedMetric
     unmoved: tuple[Contestant, ...] = ()
     """Left out: both of their figures are the same in every unit."""
 
     @property
-    def contestants(self) -> list[Contestant]:
+    def contestants(self) -> tuple[Contestant, ...]:
         """Those with both, in the order of the runs."""
-        return list(self.held.figures)
+        return self.aligned.table.contestants
 
 
 def sides_of(runs: Mapping[str, Sequence[Run]], metrics: Sequence[str]) -> list[Side]:
@@ -84,7 +82,7 @@ def match(side: Side, below: Downstream) -> Match | None:
     return Match(side.benchmark, side.metric, below, held_together(kept, side.metric), unmoved)
 
 
-def _still(units: Units) -> bool:
+def _still(units: UnitValues) -> bool:
     return bool(np.nanmax(units.values) - np.nanmin(units.values) <= ROUNDING)
 
 
@@ -123,42 +121,3 @@ def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstre
                 "when it picked; run the older of the two again"
             )
     return found
-
-
-def replicates(matches: Sequence[Match], common: Sequence[Contestant]) -> list[Replicates]:
-    """Return, for each match, both figures of these contestants without one user at a time.
-
-    All matches are of one measure. The users of all are one list, whatever their benchmarks are
-    called: a user who is left out is left out everywhere. Downstream noise is widened by that of
-    questions.
-    """
-    below = matches[0].below
-    quality = below.figures
-    users = sorted(
-        {*_users(quality, common), *(u for m in matches for u in _users(m.held.figures, common))}
-    )
-    if len(users) < 2:
-        return [Replicates(None, None) for _ in matches]
-    level = np.array([quality[one].value for one in common])
-    moved = _without(quality, common, users) - level
-    shared = shared_part(moved)
-    spread = below.spread(common)
-    if np.isnan(spread).any():
-        return [Replicates(None, None) for _ in matches]
-    widened = level + shared + (moved - shared) * spread
-    return [
-        Replicates(_without(m.held.figures, common, users), widened, same_users=True)
-        for m in matches
-    ]
-
-
-def _users(figures: Mapping[Contestant, Figures], common: Sequence[Contestant]) -> Iterator[str]:
-    return (user for one in common for user in figures[one].without)
-
-
-def _without(
-    figures: Mapping[Contestant, Figures], common: Sequence[Contestant], users: Sequence[str]
-) -> Doubles:
-    return np.array(
-        [[figures[one].without.get(user, figures[one].value) for one in common] for user in users]
-    )

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from palate.errors import UsageError
-from palate.metrics.selection import k_of, kl_bound, win_rate_bound
+from palate.metrics.selection import kl_bound, win_rate_bound
+from palate.metrics.selection.overoptimisation import k_of
 
 
 def test_published_values() -> None:

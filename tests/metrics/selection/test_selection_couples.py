@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from palate.metrics import couple_mean
-from palate.metrics.selection import best_of, best_of_curve, best_of_differences, over_optimisation
-from palate.metrics.two_way import two_way_mean
+from palate.metrics import Clusters, clustered_mean
+from palate.metrics.selection import best_of, best_of_curve, over_optimisation
 
 SAMPLES = 8
 USERS = 32
@@ -56,7 +55,7 @@ def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
         for name in ("best", "oracle", "gain", "headroom"):
             one, other = (getattr(curve.points[k], name) for curve in (rows, found))
             assert one.value == pytest.approx(other.value, nan_ok=True) or one.value is None
-    by_hand = couple_mean(values.mean(axis=1), users[::2], users[1::2])
+    by_hand = clustered_mean(values.mean(axis=1), Clusters.of(users[::2], users[1::2]))
     best = found.points[1].best
     assert (best.value, best.low, best.high) == pytest.approx(
         (by_hand.value, by_hand.low, by_hand.high)
@@ -64,7 +63,7 @@ def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
     # p of a gain is the t's: sums of users who meet each other do not flip by themselves
     gains = (values - best_of(scores, gold, [1])[:, :1].reshape(-1, 2)).mean(axis=1)
     assert found.points[1].gain.p == pytest.approx(
-        couple_mean(gains, users[::2], users[1::2], null=0, bounds=(-1, 1)).p
+        clustered_mean(gains, Clusters.of(users[::2], users[1::2]), null=0, bounds=(-1, 1)).p
     )
 
 
@@ -105,17 +104,8 @@ def test_both_rows_of_a_couple_count_or_none() -> None:
     assert (found.n_questions, found.n_left_out) == (22, 2)
 
 
-def test_differences_and_bends_are_over_couples_too() -> None:
+def test_fits_are_over_couples_too() -> None:
     scores, gold, users, mirrors = world(np.random.default_rng(4), 30, 0.8)
-    other = world(np.random.default_rng(4), 30, 0.0)[0]
-    (one,) = best_of_differences(scores, other, gold, users, [4], mirrors=mirrors)
-    knows, blind = (
-        best_of_curve(s, gold, users, [4], mirrors=mirrors).points[0].best for s in (scores, other)
-    )
-    # against a blind scorer the difference is as sure as the value is
-    assert one.difference.value == pytest.approx(knows.value - blind.value)
-    assert one.difference.se == pytest.approx(knows.se)
-    assert one.difference.n == 30
     fit = over_optimisation(scores, gold, users, [2, 3, 4], mirrors=mirrors)
     assert (fit.alpha.n, fit.n_left_out) == (30, 0)
 
@@ -130,7 +120,7 @@ def test_couples_that_share_questions_are_clustered_both_ways() -> None:
     )
     assert plain.value == wider.value
     values = best_of(scores, gold, [4]).reshape(-1, 2).mean(axis=1)
-    by_hand = two_way_mean(values, users[::2], shared[::2], mirrored=users[1::2])
+    by_hand = clustered_mean(values, Clusters.of(users[::2], users[1::2], questions=shared[::2]))
     assert (wider.se, wider.df) == pytest.approx((by_hand.se, by_hand.df))
     assert wider.df <= 9 < plain.df
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from palate.errors import UsageError
-from palate.metrics import sign_flip_test, user_mean
-from palate.metrics.selection import best_of, best_of_curve, best_of_differences
+from palate.metrics import clustered_mean, sign_flip_test
+from palate.metrics.selection import best_of, best_of_curve
 
 NAN = math.nan
 
@@ -26,7 +26,7 @@ def test_points_are_user_means_of_the_questions() -> None:
     curve = best_of_curve(scores, gold, users, [1, 3, 8])
     values = best_of(scores, gold, [1, 3, 8])
     for i, point in enumerate(curve.points):
-        expected = user_mean(values[:, i], users, null=0)
+        expected = clustered_mean(values[:, i], users, null=0)
         assert (point.best.value, point.best.low, point.best.high, point.best.se) == (
             pytest.approx(expected.value),
             pytest.approx(expected.low),
@@ -149,36 +149,12 @@ def test_all_questions_alike_in_the_middle_is_no_point_interval() -> None:
     assert (curve.random.value, curve.random.low) == (0.5, None)
 
 
-def test_differences_hand_worked() -> None:
-    # The first always finds the best of three, the second picks by chance.
-    gold = [[0.0, 1.0, 0.5], [1.0, 0.0, 0.2], [0.3, 0.6, 0.0]]
-    found = best_of_differences(gold, np.zeros((3, 3)), gold, list("abc"), [3])[0].difference
-    assert found.value == pytest.approx((1 - 0.5 + 1 - 0.4 + 0.6 - 0.3) / 3)
-    assert found.p == 0.25
-
-
-def test_differences_count_what_both_scored() -> None:
-    first = [[1.0, 2.0, 3.0, NAN]]
-    second = [[3.0, 2.0, NAN, 9.0]]
-    gold = [[0.0, 0.75, 1.0, 1.0]]
-    (one, two) = best_of_differences(first, second, gold, ["a"], [1, 2])
-    assert one.difference.value == 0
-    assert two.difference.value == 0.75
-    assert not two.solid
-    turned = best_of_differences(second, first, gold, ["a"], [2])[0]
-    assert turned.difference.value == -0.75
-
-
 def test_bad_input() -> None:
     scores, gold, users = world(6)
     with pytest.raises(UsageError, match="best of 9"):
         best_of_curve(scores, gold, users, [9])
-    with pytest.raises(UsageError, match="best of 9"):
-        best_of_differences(scores, scores, gold, users, [9])
     with pytest.raises(ValueError, match="users 39"):
         best_of_curve(scores, gold, users[1:], [1])
-    with pytest.raises(ValueError, match="users 39"):
-        best_of_differences(scores, scores, gold, users[1:], [1])
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palate.metrics.selection import best_of, best_of_curve, best_of_differences, over_optimisation
+from palate.metrics.selection import best_of, best_of_curve, over_optimisation
 from palate.metrics.selection.curves import BestOfPoint
 
 SAMPLES = 8
@@ -89,10 +89,6 @@ def test_questions_of_one_user_each_change_nothing() -> None:
     scores, gold, users, questions = world(rng, alone(12), 0.5)
     plain = best_of_curve(scores, gold, users, [1, 4, 8], bounds=None)
     assert best_of_curve(scores, gold, users, [1, 4, 8], questions=questions, bounds=None) == plain
-    other = -scores
-    assert best_of_differences(
-        scores, other, gold, users, [4], questions=questions, bounds=None
-    ) == best_of_differences(scores, other, gold, users, [4], bounds=None)
     assert over_optimisation(
         scores, gold, users, [2, 3, 4], questions=questions
     ) == over_optimisation(scores, gold, users, [2, 3, 4])
@@ -118,11 +114,6 @@ def test_shared_questions_widen_all_that_rests_on_them() -> None:
         over_optimisation(scores, gold, users, [2, 3, 4], questions=q) for q in (None, questions)
     ]
     assert fits[1].alpha.se > fits[0].alpha.se
-    both = [
-        best_of_differences(scores, -scores, gold, users, [4], questions=q, bounds=None)[0]
-        for q in (None, questions)
-    ]
-    assert both[1].difference.se > both[0].difference.se
 
 
 def test_headroom_by_leaving_questions_out_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""How well one ranking of scorers foretells another, by five statistics and with all doubts."""
+"""How well one ranking of scorers predicts another, by five statistics."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, same_length, vector
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.chance import Chance, chance
-from palate.metrics.ranks.over_items import Replicates, range_over_items
-from palate.metrics.ranks.over_scorers import NO_RANGE, Range, range_over_scorers
+from palate.metrics.ranks.over_scorers import Range, range_over_scorers
 from palate.metrics.ranks.statistics import RBO_P, Gain, statistics
 
 LEAST_SCORERS = 3
@@ -35,15 +34,12 @@ class RankAgreement:
     """What random rankings get, and the p-value against them."""
     over_scorers: Range
     """95 % interval for other scorers drawn like these, measured alike."""
-    over_items: Range
-    """95 % interval for these scorers, measured without noise; none without replicates."""
 
 
 def rank_agreement(
     figures: ArrayLike,
     downstream: ArrayLike,
     *,
-    replicates: Replicates | None = None,
     rbo_p: float = RBO_P,
     gain: Gain = "shifted",
     seed: int = 0,
@@ -53,31 +49,27 @@ def rank_agreement(
 
     Args:
         figures: what a benchmark says of each scorer, shape (n,), higher is better.
-        downstream: the quality that it should foretell, shape (n,).
-        replicates: both with one user at a time left out, for the interval over items.
+        downstream: the quality that it should predict, shape (n,).
         rbo_p: persistence of RBO; the first ten ranks hold 86 % of the weight at 0.9.
         gain: of NDCG: ``shifted``, ``rank`` or ``exponential``.
         seed: of random rankings and of the intervals' draws.
         draws: random rankings beyond 8 scorers.
 
     Raises:
-        UsageError: for fewer than three scorers, a figure that is not finite, replicates of
-            another shape, ``rbo_p`` outside of (0, 1) or an unknown gain.
+        UsageError: for fewer than three scorers, a figure that is not finite, ``rbo_p`` outside
+            of (0, 1) or an unknown gain.
         ValueError: for columns of unequal length.
 
     Example:
-        >>> found = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
-        >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in found[:2]]
+        >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
+        >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]
         [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
     """
     x, y = figures_of(figures, downstream)
-    found = []
+    agreements = []
     for statistic in statistics(rbo_p=rbo_p, gain=gain):
         value = float(statistic(x, y)[0])
-        over_items = NO_RANGE
-        if replicates is not None:
-            over_items = range_over_items(statistic, x, y, replicates, seed=seed)
-        found.append(
+        agreements.append(
             RankAgreement(
                 statistic=statistic.name,
                 setting=statistic.setting,
@@ -85,10 +77,9 @@ def rank_agreement(
                 n=x.size,
                 chance=chance(statistic, x, y, seed=seed, draws=draws),
                 over_scorers=range_over_scorers(statistic, x, y, seed=seed),
-                over_items=over_items,
             )
         )
-    return tuple(found)
+    return tuple(agreements)
 
 
 def figures_of(figures: ArrayLike, downstream: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -40,8 +40,6 @@ class Statistic:
     """(m, n) and (m, n) figures to m values; NaN where the statistic is not defined."""
     two_sided: bool
     """True for correlations, whose 0 means no agreement; RBO and NDCG are tested upward."""
-    lowest: float
-    """No value is lower; 1 is the highest of all five."""
     setting: str | None = None
     """What a table must state beside the name."""
 
@@ -73,11 +71,11 @@ def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[Statist
     if gain not in GAINS:
         raise UsageError(f"no NDCG gain is called {gain!r}; known: {', '.join(GAINS)}")
     return (
-        Statistic("kendall", _kendall, True, -1.0),
-        Statistic("spearman", _spearman, True, -1.0),
-        Statistic("weighted", _weighted, True, -1.0, "1/(rank + 1), both rankings' mean"),
-        Statistic("rbo", partial(_rbo, p=rbo_p), False, 0.0, f"p = {rbo_p:g}, extrapolated"),
-        Statistic("ndcg", partial(_ndcg, gain=gain), False, 0.0, f"gain {gain}, all ranks"),
+        Statistic("kendall", _kendall, True),
+        Statistic("spearman", _spearman, True),
+        Statistic("weighted", _weighted, True, "1/(rank + 1), both rankings' mean"),
+        Statistic("rbo", partial(_rbo, p=rbo_p), False, f"p = {rbo_p:g}, extrapolated"),
+        Statistic("ndcg", partial(_ndcg, gain=gain), False, f"gain {gain}, all ranks"),
     )
 
 

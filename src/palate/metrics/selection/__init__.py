@@ -7,7 +7,7 @@ from palate.metrics.selection.curves import (
     BestOfPoint,
     best_of_curve,
 )
-from palate.metrics.selection.overoptimisation import OverOptimisation, k_of, over_optimisation
+from palate.metrics.selection.overoptimisation import OverOptimisation, over_optimisation
 
 __all__ = [
     "BestOfCurve",
@@ -15,7 +15,6 @@ __all__ = [
     "OverOptimisation",
     "best_of",
     "best_of_curve",
-    "k_of",
     "kl_bound",
     "over_optimisation",
     "usable",

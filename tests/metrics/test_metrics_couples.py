@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palate.metrics import Estimate, couple_mean, mirrored_values, plain_dyadic_variance
+from palate.metrics import Clusters, Estimate, clustered_mean, mirrored_values
 
 Couple = tuple[float, int, int]
 COUPLES = st.lists(
@@ -16,6 +16,10 @@ COUPLES = st.lists(
     min_size=1,
     max_size=25,
 )  # fmt: skip
+
+
+def couple_mean(values: Any, a: Any, b: Any, **options: Any) -> Estimate:
+    return clustered_mean(values, Clusters.of(a, b), **options)
 
 
 def columns(couples: list[Couple]) -> tuple[list[float], list[int], list[int]]:
@@ -27,16 +31,6 @@ def same(one: Estimate, other: Estimate) -> None:
         a, b = getattr(one, field.name), getattr(other, field.name)
         assert (a is None) == (b is None), field.name
         assert a is None or a == pytest.approx(b, abs=1e-12), field.name
-
-
-def sum_over_all_pairs(couples: list[Couple]) -> float:
-    mean = sum(c[0] for c in couples) / len(couples)
-    return sum(
-        (x - mean) * (y - mean)
-        for x, a, b in couples
-        for y, c, d in couples
-        if {a, b} & {c, d}
-    ) / len(couples) ** 2  # fmt: skip
 
 
 def variance_by_leaving_out(couples: list[Couple]) -> float:
@@ -68,13 +62,6 @@ def test_hand_worked_floor() -> None:
     # V_J = 2/36 - 4/36 < 0, and V_D = 1/16.
     e = couple_mean([1, 0, 1, 0], list("abcd"), list("bcde"))
     assert e.se == pytest.approx(1 / 4)
-    assert plain_dyadic_variance([1, 0, 1, 0], list("abcd"), list("bcde")) == -1 / 32
-
-
-@given(COUPLES)
-def test_plain_variance_is_the_sum_over_pairs_that_share_a_user(couples: list[Couple]) -> None:
-    plain = plain_dyadic_variance(*columns(couples))
-    assert plain == pytest.approx(sum_over_all_pairs(couples), abs=1e-12)
 
 
 @given(COUPLES)
@@ -147,7 +134,7 @@ def test_one_dyad_has_no_interval() -> None:
 def test_a_user_is_never_their_own_partner() -> None:
     with pytest.raises(ValueError, match="two different users"):
         couple_mean([1, 0], ["a", "b"], ["b", "b"])
-    with pytest.raises(ValueError, match="values 2, users 1"):
+    with pytest.raises(ValueError, match="users 2, partners 1"):
         couple_mean([1, 0], ["a", "b"], ["c"])
 
 

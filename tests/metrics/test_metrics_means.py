@@ -8,8 +8,9 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.metrics import Estimate, accuracy, effective_units, macro_mean, user_mean
+from palate.metrics import Estimate, accuracy, clustered_mean, macro_mean
 from palate.metrics.arrays import Ids
+from palate.metrics.clusters import effective_units
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 6)), min_size=1, max_size=40
@@ -31,7 +32,7 @@ def leave_one_out_variance(x: np.ndarray[Any, Any], users: np.ndarray[Any, Any])
 
 def test_hand_worked() -> None:
     # Mean 2/3; sums of residuals 2/3, -1/3, -1/3; V = 2/3 · (4 + 1 + 1)/9 / 4² = 1/36.
-    e = user_mean([1, 1, 0, 1, 1, 0], list("aabbcc"))
+    e = clustered_mean([1, 1, 0, 1, 1, 0], list("aabbcc"))
     assert e.value == pytest.approx(2 / 3)
     assert e.se == pytest.approx(1 / 6)
     assert e.df == 2
@@ -63,7 +64,7 @@ def test_effective_units() -> None:
 @given(ROWS)
 def test_variance_is_that_of_leaving_each_user_out(rows: list[tuple[float, int]]) -> None:
     x, users = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
-    e = user_mean(x, users)
+    e = clustered_mean(x, users)
     if e.se:
         assert e.se**2 == pytest.approx(leave_one_out_variance(x, users), rel=1e-9)
 
@@ -74,7 +75,7 @@ def test_equal_users_agree_with_statsmodels_cluster_robust_ols() -> None:
     users = np.repeat(np.arange(20), 7)
     x = (rng.random(140) < rng.beta(4, 3, 20)[users]).astype(float)
     fit = sm.OLS(x, np.ones(140)).fit(cov_type="cluster", cov_kwds={"groups": users})
-    assert user_mean(x, users).se == pytest.approx(fit.bse[0], rel=1e-12)
+    assert clustered_mean(x, users).se == pytest.approx(fit.bse[0], rel=1e-12)
 
 
 def test_unequal_users_scale_each_sum_of_the_sandwich() -> None:
@@ -86,13 +87,13 @@ def test_unequal_users_scale_each_sum_of_the_sandwich() -> None:
     e = x - x.mean()
     scaled = e * n / (n - counts[users])
     sandwich = sm.stats.sandwich_covariance.S_crosssection(scaled[:, None], users)[0, 0] / n**2
-    assert user_mean(x, users).se == pytest.approx(math.sqrt(11 / 12 * sandwich), rel=1e-12)
+    assert clustered_mean(x, users).se == pytest.approx(math.sqrt(11 / 12 * sandwich), rel=1e-12)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=3, max_size=30))
 def test_one_row_per_user_is_the_classical_standard_error(values: list[float]) -> None:
     users = list(range(len(values)))
-    e = user_mean(values, users)
+    e = clustered_mean(values, users)
     if e.se:
         assert e.se == pytest.approx(np.std(values, ddof=1) / math.sqrt(len(values)), rel=1e-9)
         assert e.df == len(values) - 1
@@ -102,7 +103,7 @@ def test_one_row_per_user_is_the_classical_standard_error(values: list[float]) -
 @given(ROWS)
 def test_swapping_chosen_and_rejected_mirrors_the_estimate(rows: list[tuple[float, int]]) -> None:
     x, users = np.array([r[0] for r in rows]), [r[1] for r in rows]
-    for mean in (user_mean, macro_mean):
+    for mean in (clustered_mean, macro_mean):
         e, f = mean(x, users), mean(1 - x, users)
         assert e.value is not None
         flipped = dataclasses.replace(
@@ -117,7 +118,7 @@ def test_swapping_chosen_and_rejected_mirrors_the_estimate(rows: list[tuple[floa
 @given(ROWS, st.randoms(use_true_random=False))
 def test_order_and_names_change_nothing(rows: list[tuple[float, int]], random: Any) -> None:
     shuffled = random.sample(rows, len(rows))
-    for mean in (user_mean, macro_mean):
+    for mean in (clustered_mean, macro_mean):
         e = mean([r[0] for r in rows], [r[1] for r in rows])
         same(e, mean([r[0] for r in shuffled], [("user", 9 - r[1]) for r in shuffled]))
 
@@ -131,7 +132,7 @@ def test_unscored_rows_move_nothing(rows: list[tuple[float, int]], extra: list[i
 
 @given(ROWS)
 def test_the_interval_holds_the_value_and_stays_in_bounds(rows: list[tuple[float, int]]) -> None:
-    for mean in (user_mean, macro_mean):
+    for mean in (clustered_mean, macro_mean):
         e = mean([r[0] for r in rows], [r[1] for r in rows])
         assert e.value is not None
         assert (e.low is None) == (e.high is None) == (e.p is None)
@@ -141,9 +142,9 @@ def test_the_interval_holds_the_value_and_stays_in_bounds(rows: list[tuple[float
 
 
 def test_ids_of_any_kind_but_never_mixed_up() -> None:
-    assert user_mean([1, 0, 1, 1], [1, "1", (1,), None]).n_units == 4
+    assert clustered_mean([1, 0, 1, 1], [1, "1", (1,), None]).n_units == 4
     arrays: list[Ids] = [np.array(["x", "y", "x"]), np.array([7, 8, 7]), ["x", "y", "x"]]
-    assert {user_mean([1, 0, 0], ids).n_units for ids in arrays} == {2}
+    assert {clustered_mean([1, 0, 0], ids).n_units for ids in arrays} == {2}
 
 
 def test_the_interval_covers_with_unequal_users() -> None:
@@ -152,7 +153,7 @@ def test_the_interval_covers_with_unequal_users() -> None:
     users = np.repeat(np.arange(30), rng.integers(2, 60, 30))
     for _ in range(worlds):
         x = (rng.random(users.size) < rng.beta(6, 4, 30)[users]).astype(float)
-        e, m = user_mean(x, users, null=0.6), macro_mean(x, users, null=0.6)
+        e, m = clustered_mean(x, users, null=0.6), macro_mean(x, users, null=0.6)
         assert e.low is not None
         assert e.high is not None
         assert e.p is not None
@@ -168,6 +169,6 @@ def test_the_interval_covers_with_unequal_users() -> None:
 def test_a_hundred_thousand_rows() -> None:
     rng = np.random.default_rng(0)
     users = rng.integers(0, 5_000, 100_000)
-    e = user_mean(rng.integers(0, 2, 100_000), [f"user-{u}" for u in users])
+    e = clustered_mean(rng.integers(0, 2, 100_000), [f"user-{u}" for u in users])
     assert (e.n, e.n_units) == (100_000, np.unique(users).size)
     assert e.se == pytest.approx(0.5 / math.sqrt(100_000), rel=0.1)

@@ -1,0 +1,205 @@
+"""Mean and variance of users' true differences where users share questions.
+
+A row weighs 1/n_u, m_u is a user's mean, x = d - μ. Under weights a of users and b of questions
+(all 1; in a draw, how often each was drawn) a row counts a_u b_q times:
+
+```
+μ  = Σ_u a_u m_u / Σ_u a_u
+τ² = mean_u (mean x_i x_j, rows of u, different questions)
+     - mean (x_i x_j, rows of different users and questions)
+```
+
+A question moves all of its users alike. Within one user that looks like luck; pairs of rows on
+different questions are free of it, and of luck. Rows of a user or question drawn twice stay rows of
+one user or question, since the product of a row with its own copy is a square.
+
+Draws of users × questions count the luck of a cell thrice (Owen 2007, the pigeonhole bootstrap). So
+the deviations of μ and of τ² from their estimates are brought to the two-way variance, V_user and
+V_question those of the same draws of users alone and of questions alone, each times G/(G - 1) for G
+units, V_cell that of both less either:
+
+```
+V = max(V_user, V_user + V_question - V_cell),   deviations × t_{0.975, ν} / z_{0.975} √(V / V_both)
+ν = min(U, Q_eff) - 1
+```
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import ndtri, stdtrit
+
+from palate.metrics.arrays import FloatArray, IntArray, sums
+from palate.metrics.estimates import ROUNDING, TAIL
+
+BLOCK = 1 << 20
+"""Numbers in one array of weights: 8 MiB, and about twenty such arrays at a time."""
+
+
+class CrossedTable(NamedTuple):
+    """Sums by user and question, each a sparse matrix of shape (users, questions)."""
+
+    counts: csr_array
+    """Rows, n."""
+    sums: csr_array
+    """Differences, s, less a constant near their mean, so that no digits are lost."""
+    squared_counts: csr_array
+    products: csr_array
+    """n s."""
+    squared_sums: csr_array
+    offset: float
+    """The constant."""
+
+    @classmethod
+    def of(cls, differences: FloatArray, users: IntArray, questions: IntArray) -> CrossedTable:
+        """Add up the rows of each user on each question.
+
+        Users and questions are sorted by their means and numbers of rows, so that names cannot
+        change what is drawn; the order of rows decides between those with equal ones.
+
+        Args:
+            differences: shape (rows,), finite.
+            users: code of each row's user, from 0 without gaps.
+            questions: code of each row's question, from 0 without gaps.
+        """
+        users, questions = _by_mean(differences, users), _by_mean(differences, questions)
+        shape = int(users.max()) + 1, int(questions.max()) + 1
+        rows = np.bincount(users).astype(np.float64)
+        offset = float(np.mean(sums(users, differences, shape[0]) / rows))
+        cells, at = np.unique(users * shape[1] + questions, return_inverse=True)
+        n = np.bincount(at).astype(np.float64)
+        s = sums(at, differences - offset, cells.size)
+        place = np.divmod(cells, shape[1])
+        matrices = (
+            csr_array((values, place), shape=shape) for values in (n, s, n * n, n * s, s * s)
+        )
+        return cls(*matrices, offset)
+
+
+def effective_questions(table: CrossedTable) -> float:
+    """Effective number of questions, ``(Σ_q w_q)² / Σ_q w_q²``, where each row weighs 1/n_u.
+
+    Example:
+        >>> rows = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+        >>> effective_questions(CrossedTable.of(np.ones(4), *rows))
+        2.0
+    """
+    users = table.counts.shape[0]
+    weights = table.counts.T @ (1 / table.counts.sum(axis=1))
+    return float(users**2 / (weights @ weights))
+
+
+def crossed_moments(
+    table: CrossedTable,
+    user_weights: FloatArray | None = None,
+    question_weights: FloatArray | None = None,
+) -> FloatArray:
+    """μ and τ² under each column of weights; NaN where a column leaves no pair of either kind.
+
+    Users left with rows on fewer than two questions count in neither moment. From sums by user,
+    question and cell, so rows are never paired.
+
+    Args:
+        table: of all rows.
+        user_weights: shape (users, draws), whole numbers of 0 or more; by default 1, for one draw.
+        question_weights: shape (questions, draws).
+
+    Returns:
+        Shape (2, draws).
+
+    Example:
+        Two users differ by 2, two questions by 4; every cell is the sum of both:
+
+        >>> rows = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+        >>> table = CrossedTable.of(np.array([-3.0, 1.0, -1.0, 3.0]), *rows)
+        >>> crossed_moments(table).tolist()
+        [[0.0], [2.0]]
+    """
+    user_weights, question_weights = (
+        np.ones((size, 1)) if weights is None else weights
+        for size, weights in zip(table.counts.shape, (user_weights, question_weights), strict=True)
+    )
+    squared = question_weights**2
+    n, s = table.counts @ question_weights, table.sums @ question_weights
+    nn, ns, ss = (matrix @ squared for matrix in table[2:5])
+    pairs = n * n - nn  # of whole numbers, so exactly 0 where a user has one question or none
+    paired = pairs > 0
+    users = np.where(paired, user_weights, 0.0)
+    each = users / np.where(paired, n, 1.0)
+    total = users.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = (each * s).sum(axis=0) / total
+        x = s - mean * n
+        same_question = ss - 2 * mean * ns + mean**2 * nn
+        products = x * x - same_question
+        within = (users * products / np.where(paired, pairs, 1.0)).sum(axis=0) / total
+        weights = table.counts.T @ each
+        by_question = (table.sums.T @ each - mean * weights) * question_weights
+        # The sum of all weighted x is 0, so that of all pairs is too.
+        apart = -(each**2 * products).sum(axis=0) - (by_question**2).sum(axis=0)
+        n_apart = total**2 - (each**2 * pairs).sum(axis=0)
+        n_apart -= ((weights * question_weights) ** 2).sum(axis=0)
+        between = apart / np.where(n_apart > ROUNDING * total**2, n_apart, np.nan)
+    return np.stack(np.broadcast_arrays(mean + table.offset, within - between))
+
+
+def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
+    """μ and τ² of draws of users and questions, their deviations scaled as in this module.
+
+    Draws that leave no pair are left out; a single one that is left has no variance and goes too.
+
+    Args:
+        table: of all rows, with effective numbers of users and questions above 1.
+        seed: of the draws.
+        draws: how many.
+
+    Returns:
+        Shape (2, usable draws).
+
+    Example:
+        >>> users, questions = np.divmod(np.arange(60), 6)
+        >>> drawn_moments(CrossedTable.of(users / 9, users, questions), seed=0, draws=50).shape
+        (2, 50)
+    """
+    shape, rng = table.counts.shape, np.random.default_rng(seed)
+    estimate = crossed_moments(table)
+    step = max(1, BLOCK // sum(shape))
+    blocks = []
+    for start in range(0, draws, step):
+        a, b = (_drawn(rng, size, min(step, draws - start)) for size in shape)
+        weights = ((a, b), (a, None), (None, b))
+        blocks.append(np.stack([crossed_moments(table, *pair) for pair in weights]))
+    moments = np.concatenate(blocks, axis=2) - estimate
+    both, users, questions = moments[:, :, np.isfinite(moments).all(axis=(0, 1))]
+    if both.shape[1] < 2:
+        return both[:, :0]
+    n_users, n_questions = shape
+    v_both, v_user, v_question, v_cell = (
+        part.var(axis=1, keepdims=True)
+        for part in (both, users, questions, both - users - questions)
+    )
+    v_user *= n_users / (n_users - 1)
+    v_question *= n_questions / (n_questions - 1)
+    v = np.maximum(v_user, v_user + v_question - v_cell)
+    v = np.divide(v, v_both, out=np.zeros_like(v), where=v_both > 0)
+    df = min(n_users, effective_questions(table)) - 1
+    return estimate + float(stdtrit(df, 1 - TAIL) / ndtri(1 - TAIL)) * np.sqrt(v) * both
+
+
+def _drawn(rng: np.random.Generator, size: int, draws: int) -> FloatArray:
+    """How often each of some units is drawn, shape (size, draws)."""
+    at = rng.integers(0, size, size=(draws, size)) + size * np.arange(draws)[:, None]
+    counts = np.bincount(at.ravel(), minlength=size * draws).reshape(draws, size)
+    return np.ascontiguousarray(counts.T, dtype=np.float64)
+
+
+def _by_mean(differences: FloatArray, codes: IntArray) -> IntArray:
+    """Number the clusters anew, by mean and number of rows."""
+    counts = np.bincount(codes)
+    order = np.lexsort((counts, sums(codes, differences, counts.size) / counts))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rank[codes]

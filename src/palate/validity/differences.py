@@ -1,0 +1,103 @@
+"""Which metric predicts the quality of picks better? Six comparisons, named beforehand.
+
+All pairs of all metrics would be dozens of tests, and by Holm none could be found. So what is
+compared was fixed before any result was seen, on the first measure of quality alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from palate.metrics import holm
+from palate.metrics.ranks import AgreementDifference, agreement_differences
+from palate.metrics.ranks.statistics import RBO_P, Gain
+from palate.validity.matching import LEAST, Match
+
+COMPARED = (
+    ("accuracy", "mirrored accuracy"),
+    ("accuracy", "gain"),
+    ("mirrored accuracy", "shift"),
+    ("mirrored accuracy", "identity gain"),
+    ("shift", "identity gain"),
+    ("gain", "identity gain"),
+)
+"""Pairs of metrics whose agreement with quality is compared."""
+
+
+class Statistics(NamedTuple):
+    """What must be said with the rank statistics, and the seed of their draws."""
+
+    rbo_p: float = RBO_P
+    """Persistence of RBO."""
+    gain: Gain = "shifted"
+    """Of NDCG."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Rank agreement of two metrics with the same quality, over contestants that have both."""
+
+    first: tuple[str, str]
+    """Benchmark and metric."""
+    second: tuple[str, str]
+    policy: str
+    below: str
+    """The benchmark that the answers are to."""
+    quality: str
+    k: int
+    n: int
+    differences: tuple[AgreementDifference, ...]
+    p_holm: float | None
+    """Of the difference in Kendall's τ, Holm over the comparisons of `COMPARED` that are there."""
+
+
+def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
+    """Return the two sides of each comparison of `COMPARED` that these matches allow.
+
+    The first benchmark that has both metrics; where none has, the first that has each. Two sides
+    with fewer than three common contestants are not compared.
+    """
+    pairs = []
+    for first, second in COMPARED:
+        sides = [
+            (a, b)
+            for a in matches
+            for b in matches
+            if (a.metric, b.metric) == (first, second) and len(_common(a, b)) >= LEAST
+        ]
+        # Stable: of several the order of the runs decides.
+        sides.sort(key=lambda pair: pair[0].benchmark != pair[1].benchmark)
+        pairs += sides[:1]
+    return pairs
+
+
+def differences_of(pairs: Sequence[tuple[Match, Match]], how: Statistics) -> tuple[Difference, ...]:
+    """Compare both sides of each pair, Holm-corrected over all of them."""
+    differences = [_difference(first, second, how) for first, second in pairs]
+    corrected = holm([each.differences[0].p for each in differences])
+    return tuple(replace(each, p_holm=p) for each, p in zip(differences, corrected, strict=True))
+
+
+def _difference(first: Match, second: Match, how: Statistics) -> Difference:
+    common, below = _common(first, second), first.below
+    quality = below.table(common).figures
+    x1, x2 = (side.aligned.table.figures for side in (first, second))
+    return Difference(
+        first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
+        policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
+        n=len(common),
+        differences=agreement_differences(
+            [x1[name] for name in common],
+            [x2[name] for name in common],
+            [quality[name] for name in common],
+            rbo_p=how.rbo_p, gain=how.gain, seed=how.seed,
+        ),
+        p_holm=None,
+    )  # fmt: skip
+
+
+def _common(first: Match, second: Match) -> list[tuple[str, str]]:
+    return [name for name in first.contestants if name in second.contestants]

@@ -1,0 +1,127 @@
+"""Which metrics are compared, and with what."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from palate.metrics import Clusters, holm
+from palate.metrics.ranks import agreement_differences
+from palate.reports.validity import validity_json, validity_tables
+from palate.runs import Run
+from palate.validity import COMPARED, METRICS, Downstream, Statistics, read_downstream, validity
+from palate.validity.differences import compared, differences_of
+from palate.validity.figures import UnitValues
+from palate.validity.matching import Match, Side, match
+
+NAMES = [(f"s{k}", "none") for k in range(8)]
+ROWS = Clusters.of(range(10))
+
+
+def downstream(seed: int = 0) -> Downstream:
+    stream = np.random.default_rng(seed)
+    return Downstream(
+        benchmark="below", policy="p", samples="s", quality="q", surrogate=False, k=4, n=8,
+        values={name: stream.random(10) for name in NAMES}, rows={},
+        users=np.arange(10).astype(str), questions=np.arange(10).astype(str),
+    )  # fmt: skip
+
+
+def metric_of(benchmark: str, metric: str, names: list = NAMES, seed: int = 1) -> Match:
+    stream = np.random.default_rng([seed, METRICS.index(metric)])
+    units = {name: UnitValues(stream.random(10), ROWS) for name in names}
+    matched = match(Side(benchmark, metric, units, {}), downstream())
+    assert matched is not None
+    return matched
+
+
+def sides(matches: list[Match]) -> list[tuple[str, ...]]:
+    return [
+        (first.benchmark, first.metric, second.benchmark, second.metric)
+        for first, second in compared(matches)
+    ]
+
+
+def test_six_comparisons_are_named_and_no_more() -> None:
+    assert len(COMPARED) == len({frozenset(pair) for pair in COMPARED}) == 6
+    assert {name for pair in COMPARED for name in pair} == set(METRICS)
+    everything = [metric_of(name, metric) for name in ("one", "two") for metric in METRICS]
+    assert len(compared(everything)) == 6
+    assert all(side[0] == side[2] == "one" for side in sides(everything))
+
+
+def test_metrics_of_one_benchmark_come_first() -> None:
+    # Accuracy is of whole sets, mirrored accuracy of couples: two benchmarks. Gains are of both.
+    whole = [metric_of("whole", metric) for metric in ("accuracy", "gain")]
+    couples = [metric_of("couples", metric) for metric in METRICS[1:]]
+    assert sides([*whole, *couples]) == [
+        ("whole", "accuracy", "couples", "mirrored accuracy"),
+        ("whole", "accuracy", "whole", "gain"),
+        ("couples", "mirrored accuracy", "couples", "shift"),
+        ("couples", "mirrored accuracy", "couples", "identity gain"),
+        ("couples", "shift", "couples", "identity gain"),
+        ("couples", "gain", "couples", "identity gain"),
+    ]
+    assert sides(whole) == [("whole", "accuracy", "whole", "gain")]
+    assert sides(couples[:1]) == []
+
+
+def test_three_common_contestants_are_needed() -> None:
+    few = metric_of("b", "gain", NAMES[:4])
+    assert sides([metric_of("b", "accuracy", NAMES[2:]), few]) == []
+    assert len(sides([metric_of("b", "accuracy", NAMES[1:]), few])) == 1
+
+
+def test_differences_are_those_of_the_common_contestants_and_holm_is_over_all_of_them() -> None:
+    first, second = metric_of("b", "accuracy"), metric_of("b", "gain", NAMES[3:])
+    third = metric_of("b", "identity gain")
+    found = differences_of(compared([first, second, third]), Statistics(seed=3))
+    assert [(each.first, each.second, each.n) for each in found] == [
+        (("b", "accuracy"), ("b", "gain"), 5),
+        (("b", "gain"), ("b", "identity gain"), 5),
+    ]
+    common = NAMES[3:]
+    x, y = first.aligned.table.figures, second.aligned.table.figures
+    quality = {name: own.mean() for name, own in downstream().values.items()}
+    columns = [[side[name] for name in common] for side in (x, y, quality)]
+    expected = agreement_differences(*columns, seed=3)
+    for difference, other in zip(found[0].differences, expected, strict=True):
+        assert (difference.statistic, difference.p) == (other.statistic, other.p)
+        assert difference.value == pytest.approx(other.value)
+    assert [each.p_holm for each in found] == holm([each.differences[0].p for each in found])
+
+
+def test_the_first_measure_of_quality_alone(planted):
+    runs, file = planted(8)
+    (below,) = read_downstream(file)
+    # A second benchmark where the worst scorer is the best: its rows are no couples, so it is
+    # accuracy again, and accuracy is not compared with itself.
+    other = [
+        Run(run.summary.model_copy(update={"benchmark": "elsewhere"}), turned.verdicts)
+        for run, turned in zip(runs, runs[::-1], strict=True)
+    ]
+    assert validity([*runs, *other], [below], metrics=["accuracy"]).differences == ()
+    told: list[tuple[int, int]] = []
+    found = validity([*runs, *other], [below, replace(below, quality="another")],
+                     metrics=["accuracy"],
+                     progress=lambda done, total: told.append((done, total)))  # fmt: skip
+    assert told == [(k, 4) for k in range(1, 5)]
+    assert len(validity_tables(found)) == 2
+    json.dumps(validity_json(found), allow_nan=False)
+
+
+def test_differences_stand_below_the_measure_they_are_of() -> None:
+    from palate.reports.validity import _differences
+
+    first, second = metric_of("b", "accuracy"), metric_of("b", "gain")
+    (difference,) = differences_of(compared([first, second]), Statistics())
+    table = _differences("q", [difference])
+    tau = difference.differences[0]
+    assert table.rows[0][:3] == ["accuracy on b", "gain on b", "8"]
+    assert table.rows[0][3] == f"{tau.first:.3f}".replace("-", "−")
+    assert table.rows[0][5] == f"{tau.value:+.3f}".replace("-", "−")
+    assert table.rows[0][6] == f"{tau.p:.3f} / {difference.p_holm:.3f}"
+    assert pytest.approx(tau.first - tau.second) == tau.value
