@@ -274,7 +274,7 @@ def main() -> int:
     cut.add_argument("--question", metavar="BEGINNING", help="only rows of the question so begun")
     asked = parser.parse_args()
     if asked.files:
-        designs = []
+        designs: list[Design] = []
         for file in asked.files:
             pairs = load_benchmark(file).select()
             if asked.largest_question or asked.question is not None:
