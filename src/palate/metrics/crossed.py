@@ -73,10 +73,9 @@ class CrossedTable(NamedTuple):
         n = np.bincount(at).astype(np.float64)
         s = sums(at, differences - offset, cells.size)
         place = np.divmod(cells, shape[1])
-        matrices = (
-            csr_array((values, place), shape=shape) for values in (n, s, n * n, n * s, s * s)
-        )
-        return cls(*matrices, offset)
+        values = n, s, n * n, n * s, s * s
+        n, s, nn, ns, ss = (csr_array((value, place), shape=shape) for value in values)
+        return cls(n, s, nn, ns, ss, offset)
 
 
 def effective_questions(table: CrossedTable) -> float:
@@ -173,6 +172,7 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
         weights = ((a, b), (a, None), (None, b))
         blocks.append(np.stack([crossed_moments(table, *pair) for pair in weights]))
     moments = np.concatenate(blocks, axis=2) - estimate
+    both: FloatArray
     both, users, questions = moments[:, :, np.isfinite(moments).all(axis=(0, 1))]
     if both.shape[1] < 2:
         return both[:, :0]
@@ -186,20 +186,22 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
     v = np.maximum(v_user, v_user + v_question - v_cell)
     v = np.divide(v, v_both, out=np.zeros_like(v), where=v_both > 0)
     df = min(n_users, effective_questions(table)) - 1
-    return estimate + float(stdtrit(df, 1 - TAIL) / ndtri(1 - TAIL)) * np.sqrt(v) * both
+    scale = float(stdtrit(df, 1 - TAIL) / ndtri(1 - TAIL)) * np.sqrt(v)
+    scaled: FloatArray = estimate + scale * both
+    return scaled
 
 
 def _drawn(rng: np.random.Generator, size: int, draws: int) -> FloatArray:
     """How often each of some units is drawn, shape (size, draws)."""
     at = rng.integers(0, size, size=(draws, size)) + size * np.arange(draws)[:, None]
     counts = np.bincount(at.ravel(), minlength=size * draws).reshape(draws, size)
-    return np.ascontiguousarray(counts.T, dtype=np.float64)
+    columns: FloatArray = np.ascontiguousarray(counts.T, dtype=np.float64)
+    return columns
 
 
 def _by_mean(differences: FloatArray, codes: IntArray) -> IntArray:
     """Number the clusters anew, by mean and number of rows."""
     counts = np.bincount(codes)
     order = np.lexsort((counts, sums(codes, differences, counts.size) / counts))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return rank[codes]
+    rank: IntArray = np.argsort(order)[codes]
+    return rank

@@ -63,6 +63,8 @@ class LosingShare:
     """Users with such a row: those of the raw share."""
     n_modelled: int
     """Users with two or more, on different questions where questions are shared: the model's."""
+    note: str | None = None
+    """Why there is no share, or no interval."""
 
 
 def losing_share(
@@ -118,27 +120,31 @@ def losing_share(
     n_modelled, rows = int(several.sum()), several[codes]
     bare = LosingShare(raw, None, None, None, None, None, d.size, len(names), n_modelled)
     if n_modelled < LEAST_USERS:
-        return bare
+        rows_needed = "two rows" if asked is None else "rows on two questions"
+        note = f"no share: {n_modelled} users with {rows_needed}, and {LEAST_USERS} are needed"
+        return replace(bare, note=note)
     d, codes = d[rows], compact(codes[rows])[0]
     if asked is not None:
         table = CrossedTable.of(d, codes, compact(asked[rows])[0])
-        if effective_questions(table) <= 2:  # nor is there an interval of any other figure
-            return bare
+        effective = effective_questions(table)
+        if effective <= 2:  # nor has any other figure an interval
+            note = f"no share: {effective:.1f} effective questions, and more than 2 are needed"
+            return replace(bare, note=note)
         moments, drawn = crossed_moments(table), drawn_moments(table, seed=seed, draws=draws)
     else:
         moments, drawn = _moments_by_user(d, codes, seed=seed, draws=draws)
     share, shares = float(_below(moments)[0]), _below(drawn)
     variance = float(moments[1, 0])
-    # Draws may all leave too few users and questions, where there are hardly enough.
-    low, high = np.quantile(shares, [0.025, 0.975]).tolist() if shares.size else (None, None)
-    return replace(
+    model = replace(
         bare,
         share=share,
-        low=None if low is None else min(low, share),
-        high=None if high is None else max(high, share),
         mean=float(moments[0, 0]),
         spread=math.sqrt(variance) if variance > ROUNDING else 0.0,
     )
+    if not shares.size:
+        return replace(model, note="no interval: under two draws leave users on two questions")
+    low, high = np.quantile(shares, [0.025, 0.975]).tolist()
+    return replace(model, low=min(low, share), high=max(high, share))
 
 
 def _moments_by_user(

@@ -117,5 +117,7 @@ def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
         yield (
             "lose: users whose accuracy is lower than with nothing shown; raw, and P(true "
             "difference < 0) of a normal model without the luck; users: of the raw share / with "
-            "two pairs or more, of the model."
+            "two pairs or more (on different questions where users share some), of the model."
         )
+        shares = [view.losing.share for view in views if view.losing is not None]
+        yield from without_interval(("lose", share.note) for share in shares)

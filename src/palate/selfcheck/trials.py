@@ -47,9 +47,9 @@ def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) 
     for scorer, of_chosen in margins(world, seed, number).items():
         if scorer == "confident" and world.rows != "mirrored":
             continue  # its verdicts are those of `blind`; its shift on mirrors is checked once
-        scale = scales(world) if scorer == "confident" else None
+        scaled = scales(world) if scorer == "confident" else None
         verdicts = planted_verdicts(rows, of_chosen)
-        runs[scorer] = Run(_summary(tools, scorer, verdicts, scale), verdicts)
+        runs[scorer] = Run(_summary(tools, scorer, verdicts, scaled), verdicts)
     gains = {}
     for ours, theirs in GAINS:
         base = Gain(
@@ -110,9 +110,7 @@ def _judged(row: VerdictRow, margin: float) -> VerdictRow:
     return row.model_copy(update={"outcome": verdict.outcome, "margin": verdict.margin})
 
 
-def _summary(
-    tools: Tools, scorer: str, verdicts: Verdicts, scale: Mapping[str, float] | None
-) -> Summary:
+def _summary(tools: Tools, scorer: str, verdicts: Verdicts, scaled: Floats | None) -> Summary:
     return tools.summarise(
-        verdicts, benchmark="planted", scorer=scorer, context="none", user_scale=scale
+        verdicts, benchmark="planted", scorer=scorer, context="none", scales=scaled
     )
