@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
 from palate.metrics.clusters import Clusters, compact
-from palate.metrics.crossed import CrossedTable, drawn_moments
+from palate.metrics.crossed import CrossedTable, drawn_moments, effective_questions
 from palate.metrics.estimates import ROUNDING, TAIL
 
 LEAST_USERS = 3
@@ -106,13 +106,16 @@ def losing_share(
     rows = several[codes]
     d, codes, asked = d[rows], compact(codes[rows])[0], compact(asked[rows])[0]
     if shared:
-        moments = drawn_moments(CrossedTable.of(d, codes, asked), seed=seed, draws=draws)
+        table = CrossedTable.of(d, codes, asked)
+        effective = effective_questions(table)
+        if effective <= 2:  # nor has any other figure an interval
+            note = f"no share: {effective:.1f} effective questions, and more than 2 are needed"
+            return replace(bare, note=note)
+        moments = drawn_moments(table, seed=seed, draws=draws)
     else:
         moments = _moments_by_user(d, codes, seed=seed, draws=draws)
-    if not moments.size:
-        return replace(bare, note="no share: 2 effective questions or fewer")
     share, *shares = _below(moments).tolist()
-    if not shares:  # all draws leave too few users and questions, where there are hardly enough
+    if not shares:
         note = "no interval: under two draws leave users on two questions"
         return replace(bare, share=share, note=note)
     low, high = np.quantile(shares, [TAIL, 1 - TAIL]).tolist()

@@ -30,7 +30,7 @@ class Resolution:
     critical_rho: float | None
     """The same for Spearman's ρ; None also beyond 8 scorers, where orders are not enumerated."""
     detectable_tau: float | None
-    """True τ that reaches the critical one with a power of 0.8."""
+    """True τ that reaches the critical one 8 times of 10."""
     intervals: tuple[tuple[float, Range], ...]
     """95 % interval over scorers at the possible τ's nearest to 0, 0.5 and 1."""
 
