@@ -32,6 +32,7 @@ from shared_scorers import SKEWED, Kind, World, kinds_for
 
 from palate.benchmarks import load_benchmark
 from palate.comparison.paired import BY_USER, method_of
+from palate.errors import PalateError
 from palate.metrics import Clusters, Estimate, clustered_mean, jackknife, sign_flip_test
 from palate.metrics.arrays import FloatArray
 from palate.metrics.clusters import Part, parts_of
@@ -288,7 +289,10 @@ def main() -> int:
     if asked.files:
         designs: list[Design] = []
         for file in asked.files:
-            pairs = load_benchmark(file).select()
+            try:
+                pairs = load_benchmark(file).select()
+            except PalateError as error:
+                raise SystemExit(str(error)) from error
             if asked.largest_question or asked.question is not None:
                 pairs = replace(pairs, pairs=tuple(of_question(pairs.pairs, asked.question)))
             designs += file_designs(pairs.name, pairs)
