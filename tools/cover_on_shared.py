@@ -1,13 +1,14 @@
 """How often 95 % intervals cover the truth where users share questions.
 
-    python tools/cover_on_shared.py [FILE ...] [--largest-question | --question BEGINNING]
-    python tools/cover_on_shared.py
+    python tools/cover_on_shared.py FILE ... [--largest-question | --question BEGINNING]
+    python tools/cover_on_shared.py [--skewed]
 
 With files: who judged what is the file's (its test rows, and its mirrored couples), scorers are
 planted. "p < 0.05": of two scorers of which neither is better, by the test that `palate compare`
 uses. Without a file: users, questions and choices are planted too, in 27 designs; exit status 1
 where a cell covers under 0.92 or all on average under 0.94, or where more than 7 % (6 % on average)
-of the differences of nothing are found.
+of the differences of nothing are found. `--skewed` plants scorers whose accuracy is skewed by user
+or question instead, which a symmetric interval does not cover as often.
 
 Variances of all draws at once come from sums by cluster; three draws of every cell are checked
 against `palate.metrics.clustered_mean` to 1e-9.
@@ -27,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from shared_designs import Design, file_designs, of_question, planted_designs
-from shared_scorers import Kind, World, kinds_for
+from shared_scorers import SKEWED, Kind, World, kinds_for
 
 from palate.benchmarks import load_benchmark
 from palate.comparison.paired import BY_USER, method_of
+from palate.errors import PalateError
 from palate.metrics import Clusters, Estimate, clustered_mean, jackknife, sign_flip_test
 from palate.metrics.arrays import FloatArray
 from palate.metrics.clusters import Part, parts_of
@@ -217,10 +219,20 @@ def _cells(rule: Cover) -> list[str]:
 
 
 def planted_cells(
-    designs: Iterable[tuple[Design, Design]], draws: int, processes: int, seed: int = 0
+    designs: Iterable[tuple[Design, Design]],
+    draws: int,
+    processes: int,
+    seed: int = 0,
+    *,
+    skewed: bool = False,
 ) -> list[tuple[Cover, Cover]]:
     """Return the old and the new interval of each kind of scorer in each planted design."""
-    cells = [(design, kind) for both in designs for design in both for kind in kinds_for(design)]
+    cells = [
+        (design, kind)
+        for rows, couples in designs
+        for design in ((rows,) if skewed else (rows, couples))
+        for kind in (SKEWED if skewed else kinds_for(design))
+    ]
     return _all_measured(cells, draws, processes, seed, test_alone=False)
 
 
@@ -269,6 +281,7 @@ def main() -> int:
     parser.add_argument("--draws", type=int, help="300 by default, 2,000 in planted designs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skewed", action="store_true", help="scorers right for most users only")
     cut = parser.add_mutually_exclusive_group()
     cut.add_argument("--largest-question", action="store_true", help="only its rows")
     cut.add_argument("--question", metavar="BEGINNING", help="only rows of the question so begun")
@@ -276,7 +289,10 @@ def main() -> int:
     if asked.files:
         designs: list[Design] = []
         for file in asked.files:
-            pairs = load_benchmark(file).select()
+            try:
+                pairs = load_benchmark(file).select()
+            except PalateError as error:
+                raise SystemExit(str(error)) from error
             if asked.largest_question or asked.question is not None:
                 pairs = replace(pairs, pairs=tuple(of_question(pairs.pairs, asked.question)))
             designs += file_designs(pairs.name, pairs)
@@ -284,7 +300,9 @@ def main() -> int:
         sys.stdout.write(render([table], Form.MARKDOWN))
         return 0
     draws = asked.draws or 2_000
-    cells = planted_cells(planted_designs(), draws, asked.processes, asked.seed)
+    cells = planted_cells(
+        planted_designs(), draws, asked.processes, asked.seed, skewed=asked.skewed
+    )
     sys.stdout.write(render([planted_table(cells, draws)], Form.MARKDOWN))
     lines = totals([both for _, both in cells])
     for name, value, bar, held in lines:

@@ -20,6 +20,7 @@ from palate.metrics.estimates import GAIN, UNIT
 
 LEVEL = 0.4
 ACCURATE = float(ndtr(LEVEL))
+SKEWED_LEVEL = 1.0
 READS_USERS = 0.534
 """Mean accuracy on couples of scorers that are better on some questions than on others."""
 TASTES = 3
@@ -122,9 +123,9 @@ def opposed(world: World) -> FloatArray:
     return _right(LEVEL + world.effect(users, 0.1) + scores + world.noise(0.3))
 
 
-def effects(world: World, shares: Shares) -> FloatArray:
+def effects(world: World, shares: Shares, level: float = LEVEL) -> FloatArray:
     """Share out the variance among users, questions, texts and the rows themselves."""
-    return _right(LEVEL + _latent(world, world.sides(), shares))
+    return _right(level + _latent(world, world.sides(), shares))
 
 
 def two_blind(world: World) -> FloatArray:
@@ -133,11 +134,11 @@ def two_blind(world: World) -> FloatArray:
     return blind(world, sides) - blind(world, sides)
 
 
-def two_of_all(world: World) -> FloatArray:
+def two_of(world: World, shares: Shares, level: float = LEVEL) -> FloatArray:
     """Take one scorer with effects of users, questions and texts from another."""
     sides = world.sides()
-    first, second = (_latent(world, sides, ALL) for _ in range(2))
-    return _right(LEVEL + first) - _right(LEVEL + second)
+    first, second = (_latent(world, sides, shares) for _ in range(2))
+    return _right(level + first) - _right(level + second)
 
 
 def no_gain(world: World) -> FloatArray:
@@ -185,7 +186,7 @@ ON_ROWS = (
     Kind("user, question, text effects", partial(effects, shares=ALL), ACCURATE),
     Kind("users opposed", opposed, ACCURATE, QUESTIONS),
     Kind("two of random texts", two_blind, 0.0, DIFFERENCE),
-    Kind("two with all effects", two_of_all, 0.0, DIFFERENCE),
+    Kind("two with all effects", partial(two_of, shares=ALL), 0.0, DIFFERENCE),
     Kind("a gain of nothing", no_gain, 0.0, DIFFERENCE),
 )
 ON_COUPLES = (
@@ -202,6 +203,25 @@ ON_COUPLES = (
     Kind("couples, all effects", couples_of_all, ACCURATE),
     Kind("couples, two with all effects", two_on_couples, 0.0, DIFFERENCE),
 )
+SKEWED = (
+    Kind(
+        "users apart",
+        partial(effects, shares=Shares(0.5, 0, 0), level=SKEWED_LEVEL),
+        float(ndtr(SKEWED_LEVEL)),
+    ),
+    Kind(
+        "questions apart",
+        partial(effects, shares=Shares(0, 0.5, 0), level=SKEWED_LEVEL),
+        float(ndtr(SKEWED_LEVEL)),
+    ),
+    Kind(
+        "two with users apart",
+        partial(two_of, shares=Shares(0.5, 0, 0), level=SKEWED_LEVEL),
+        0.0,
+        DIFFERENCE,
+    ),
+)
+"""Scorers right for most users (on most questions) and wrong for a few: a skewed distribution."""
 
 
 def kinds_for(design: Design) -> list[Kind]:
