@@ -1,12 +1,17 @@
 """One table out of several `palate learning-curve --format json` documents.
 
     python tools/curve_summary.py minilm.json smollm2.json
+    python tools/curve_summary.py minilm.json smollm2.json --csv studies/learning_curves
 
-A row per model; per user all choices, but where a column says otherwise.
+The table has a row per model; per user all choices, but where a column says otherwise. With `--csv`
+every point goes into FOLDER/NAME.csv instead, one file a document: value and interval of each
+metric by model, group of users and choices.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
 import json
 import sys
 from pathlib import Path
@@ -20,13 +25,24 @@ COLUMNS = [
     f"mirrors, minus prior, {FEW} choices", "mirrors, minus prior", "of it seen", "of it unseen",
     "shift",
 ]  # fmt: skip
+METRICS = ["accuracy", "mirrored", "shift", "particular", "gain", "lead"]
+PLAIN = ["p", "p_lead", "p_lead_holm"]
 
 
 def main() -> None:
-    """Print the table as Markdown."""
+    """Print the table as Markdown, or write the points."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("documents", nargs="+", type=Path)
+    parser.add_argument("--csv", type=Path, metavar="FOLDER")
+    asked = parser.parse_args()
+    documents = {path: json.loads(path.read_text(encoding="utf-8")) for path in asked.documents}
+    if asked.csv is not None:
+        asked.csv.mkdir(parents=True, exist_ok=True)
+        for path, document in documents.items():
+            write_points(document["curve"], asked.csv / f"{path.stem}.csv")
+        return
     rows: list[list[str]] = []
-    for path in sys.argv[1:]:
-        said = json.loads(Path(path).read_text(encoding="utf-8"))
+    for said in documents.values():
         by = {(one["model"], one["group"], one["choices"]): one for one in said["curve"]}
         for model in dict.fromkeys(one["model"] for one in said["curve"]):
             blind = (model, "all", None) in by
@@ -44,6 +60,26 @@ def main() -> None:
     sys.stdout.write(render([Table("all choices", COLUMNS, rows)], Form.MARKDOWN))
 
 
+def write_points(points: list[dict[str, Any]], file: Path) -> None:
+    """Write one line a point; numbers with five decimals, nothing where there is none."""
+    header = ["model", "users", "choices", "n_users", "n_pairs"]
+    header += [f"{name}{end}" for name in METRICS for end in ("", "_low", "_high")] + PLAIN
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(header)
+        for point in points:
+            numbers = [
+                (point.get(name) or {}).get(end)
+                for name in METRICS
+                for end in ("value", "low", "high")
+            ]
+            numbers += [point.get(name) for name in PLAIN]
+            rows.writerow(
+                [point[name] for name in ("model", "group", "choices", "n_users", "n_pairs")]
+                + ["" if x is None else f"{x:.5f}" for x in numbers]
+            )
+
+
 def _figure(point: dict[str, Any], name: str) -> str:
     found = point.get(name)
     if not found or found["value"] is None:
@@ -58,9 +94,9 @@ def _lead(point: dict[str, Any]) -> str:
     if not found:
         return "–"
     p = point["p_lead_holm"]
-    shown = "<0.001" if p < 0.001 else f"{p:.3f}"
-    text = f"{found['value']:+.3f} [{found['low']:.3f}, {found['high']:.3f}] {shown}"
-    return text.replace("-", "−")
+    shown = "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+    ends = "–" if found["low"] is None else f"{found['low']:.3f}, {found['high']:.3f}"
+    return f"{found['value']:+.3f} [{ends}] {shown}".replace("-", "−")
 
 
 if __name__ == "__main__":

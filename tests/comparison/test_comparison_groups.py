@@ -13,7 +13,8 @@ from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.evaluation import evaluate
 from palate.metrics import accuracy, group_gap, holm, losing_share, worst_decile
 from palate.records import PreferencePair, Scores, Slate, Traits
-from palate.runs import Run, load_run
+from palate.reports import group_tables
+from palate.runs import Losing, Run, load_run
 
 
 class Counting:
@@ -163,6 +164,42 @@ def test_who_loses_knows_which_users_share_a_question() -> None:
     assert (measured.raw, share.value) == (expected.raw, pytest.approx(expected.share))
     assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
     assert share.value != pytest.approx(losing_share(v.values - w.values, v.users).share)
+
+
+def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> None:
+    def compared(question: str | None) -> Losing:
+        pairs = tuple(
+            p.model_copy(
+                update={
+                    "question": question or p.question,
+                    "chosen": f"{p.id} {p.chosen}",
+                    "rejected": f"{p.id} {p.rejected}",
+                }
+            )
+            for p in PAIRS.pairs
+        )
+        none, shown = (
+            evaluate(Counting(), replace(PAIRS, pairs=pairs), c, root=None, name="c")
+            for c in ("none", "profile:1")
+        )
+        return users_who_lose(shown, none)
+
+    expected = compared(None)
+    assert compared("Which?") == expected
+    assert expected.share.low is not None
+
+
+def test_why_nobody_knows_who_loses_is_said() -> None:
+    pairs = tuple(p.model_copy(update={"question": "Which?"}) for p in PAIRS.pairs)
+    none, shown = (
+        evaluate(Counting(), replace(PAIRS, pairs=pairs), c, root=None, name="c")
+        for c in ("none", "profile:1")
+    )
+    measured = users_who_lose(shown, none)
+    note = "no share: 0 users with rows on two questions, and 3 are needed"
+    assert (measured.share.value, measured.share.note) == (None, note)
+    tables = group_tables(groups_of([none, shown], ["category"]))
+    assert f"lose: {note}." in [line for table in tables for line in table.notes]
 
 
 def test_rows_where_nothing_is_shown_do_not_count() -> None:

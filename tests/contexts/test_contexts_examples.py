@@ -164,6 +164,7 @@ def test_a_mirror_partner_is_never_the_stranger(seed: int) -> None:
         ("examples:05?order=recent&of=self", "examples:5"),
         ("examples:5?order=nearest", "examples:5?order=nearest"),
         ("examples:5?order=random&of=stranger", "examples:5?of=stranger&order=random"),
+        ("examples:5?of=stranger&draws=04", "examples:5?draws=4&of=stranger"),
     ],
 )
 def test_examples_have_one_canonical_spec(spec: str, canonical: str) -> None:

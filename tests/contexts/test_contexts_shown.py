@@ -7,9 +7,9 @@ import pytest
 from palate.benchmarks import PairSet, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation.rows import make_rows, nobody
+from palate.evaluation.rows import make_rows, nobody, own_state
 from palate.prompts import pair_prompt, rating_prompt, render
-from palate.records import Post, PreferencePair, RubricAspect, Slate, user_key
+from palate.records import Post, PreferencePair, RubricAspect, Slate
 
 TEXT = ("I like strong tea.", "Milk first.", "The boat leaks.")
 CONTEXTS = ("none", "profile:1", "profile:9", "profile:2?order=recent", "stranger:1", "stranger:9",
@@ -70,6 +70,8 @@ def test_own_words_are_counted() -> None:
         ("stranger:5", "profile:5?of=stranger"),
         ("stranger:5?order=recent", "profile:5?of=stranger&order=recent"),
         ("profile:5?order=recent&of=stranger", "profile:5?of=stranger&order=recent"),
+        ("stranger:5?draws=3", "profile:5?draws=3&of=stranger"),
+        ("stranger:5?draws=1", "profile:5?of=stranger"),
         ("none", "none"),
         ("rubric", "rubric"),
     ],
@@ -86,6 +88,8 @@ def test_contexts_have_one_canonical_spec(spec: str, canonical: str) -> None:
     ["none:1", "none?of=stranger", "profile", "profile:0", "profile:-1", "profile:x", "profile:²",
      "profile:1.5", "profile:5?of=partner", "profile:5?order=newest", "profile:5?k=3", "stranger",
      "stranger:5?of=self", "stranger:5?of=stranger", "stranger:0", "rubric:1", "rubric?of=stranger",
+     "profile:5?draws=2", "profile:5?of=self&draws=1", "stranger:5?draws=0", "stranger:5?draws=-1",
+     "stranger:5?draws=two", "stranger:5?draws=1.5", "rubric?draws=2", "none?draws=2",
      "rubric?of=self", f"profile:{'9' * 5000}", "nothing"],
 )  # fmt: skip
 def test_what_is_no_context_is_refused(spec: str) -> None:
@@ -162,7 +166,7 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
         PairSet("gold", pairs),
         build_context(spec),
         seed=1,
-        whose=user_key if needs_user else nobody,
+        whose=own_state if needs_user else nobody,
     )
     for row in rows:
         text = everything_a_model_could_read(row.slate)
@@ -186,8 +190,8 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
         p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users
     ]  # fmt: skip
     context = build_context(spec)
-    ours = make_rows(PairSet("a", tuple(users)), context, seed=0, whose=user_key)
-    theirs = make_rows(PairSet("a", tuple(swapped)), context, seed=0, whose=user_key)
+    ours = make_rows(PairSet("a", tuple(users)), context, seed=0, whose=own_state)
+    theirs = make_rows(PairSet("a", tuple(swapped)), context, seed=0, whose=own_state)
     for one, other in zip(ours, theirs, strict=True):
         assert one.slate == other.slate
         assert one.chosen_position == 1 - other.chosen_position

@@ -308,6 +308,8 @@ def test_a_benchmark_with_nothing_to_read_is_refused(
     [
         ("plan:m/m?k=010&order=bm25&of=self&max_tokens=128", "plan:m/m"),
         ("plan:m/m?k=5&order=recent&of=stranger", "plan:m/m?k=5&of=stranger&order=recent"),
+        ("plan:m/m?of=stranger&draws=1", "plan:m/m?of=stranger"),
+        ("persona:m/m?of=stranger&draws=2", "persona:m/m?draws=2&of=stranger"),
         ("persona:m/m?k=20", "persona:m/m"),
         ("persona:m/m?from=posts&k=7", "persona:m/m?from=posts&k=7"),
     ],
@@ -319,7 +321,7 @@ def test_written_contexts_have_one_canonical_spec(build: Any, spec: str, canonic
 @pytest.mark.parametrize(
     "spec",
     ["plan:m/m?k=0", "plan:m/m?of=bob", "plan:m/m?order=random", "persona:m/m?from=rubric",
-     "persona:m/m?k=x"],
+     "persona:m/m?k=x", "persona:m/m?draws=2", "plan:m/m?of=stranger&draws=0"],
 )  # fmt: skip
 def test_what_is_no_context_is_refused(build: Any, spec: str) -> None:
     with pytest.raises(SpecError) as caught:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from palate.benchmarks import PairSet
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
-from palate.downstream.scores.scoring import score_samples
+from palate.downstream.scores.scoring import plan_cells, score_samples
 from palate.downstream.scores.slates import SampledRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import Options
+from palate.personal import fit
 from palate.records import (
+    Choice,
     Judgement,
+    Message,
     Post,
     PreferencePair,
     Scores,
     Settings,
+    Slate,
     Traits,
+    user_key,
 )
+from palate.scorers import build_scorer
 
 
 def rows(n: int = 2) -> PairSet:
@@ -203,6 +211,41 @@ def test_a_second_call_computes_nothing(made, tmp_path):
     assert made[0].asked == asked
     np.testing.assert_array_equal(first.values, again.values)
     assert first.folder == again.folder
+
+
+def test_third_users_compare_every_two_answers(tmp_path):
+    texts = ("Go!! Now!! Run!", "Rest a while, in peace.", "Perhaps, I think so.", "NEVER! Go.")
+    history = {
+        f"h{k}": [Choice(question="?", chosen=texts[k % 3], rejected=texts[(k % 3 + 1 + j % 3) % 4])
+                  for j in range(6)]
+        for k in range(5)
+    }  # fmt: skip
+    fit("user-heads", history, ["style"], Settings(), options={"variance": 1.0}).save(tmp_path)
+    own = build_scorer(f"personal:{tmp_path}").adapted(history)
+    own.users.save(tmp_path / "users.safetensors")
+    spec = f"personal:{tmp_path}?state=stranger&users={tmp_path / 'users.safetensors'}"
+    pairs = replace(rows(1), pairs=(rows(1).pairs[0].model_copy(update={"user_id": "h0"}),))
+    found = score_samples(spec, of(texts), pairs, root=None)
+    question = (Message(role="user", content=pairs.pairs[0].question),)
+    wide = Slate(question=question, candidates=texts)
+    each = np.array([
+        scores.values for user in list(history)[1:]
+        for _, scores in own.score([wide.replace(user=user_key(user))])
+    ], np.float32)  # fmt: skip
+    beaten = np.sign(each[:, :, None] - each[:, None, :]).mean(axis=0)
+    assert found.values[0] == pytest.approx(beaten.sum(axis=1) / 3, abs=1e-6)
+    assert np.ptp(found.values) > 0
+
+
+def test_draws_are_refused_since_scores_are_never_averaged():
+    pairs = replace(rows(2), pairs=tuple(
+        pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
+        for pair in rows(2).pairs
+    ))  # fmt: skip
+    with pytest.raises(UsageError, match="no draws") as caught:
+        plan_cells(["longest"], ["none", "stranger:1?draws=2"], pairs, Options())
+    assert "\n" not in str(caught.value)
+    assert plan_cells(["longest"], ["stranger:1"], pairs, Options())
 
 
 def test_samples_of_other_rows_are_refused(made):

@@ -11,7 +11,7 @@ from palate.benchmarks import PairSet, load_benchmark, mirrors
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
-from palate.records import PreferencePair, Scores, Settings, Slate, Traits, user_key
+from palate.records import Post, PreferencePair, Scores, Settings, Slate, Traits, user_key
 from palate.runs import load_run, read_manifest
 
 TASTING = load_benchmark("tasting")
@@ -110,8 +110,123 @@ def test_a_limit_changes_no_stranger() -> None:
     )
     for pairs in (TASTING, mirrors(bare)):
         whole = pairs.others()
-        for name, others in pairs.limit(3).others().items():
-            assert others.strangers == whole[name].strangers
+        few = pairs.limit(3)
+        for pair in few.pairs:
+            before, after = (
+                others[pair.subset].stranger(pair, "posts") for others in (whole, few.others())
+            )
+            assert before is not None and before == after
+
+
+def friends(names: str) -> PairSet:
+    """Users with a post of their own each, who chose as their neighbours did or not."""
+    return PairSet("friends", tuple(
+        pair(f"{name}{k}", name, *(("tea", "milk") if (k + n) % 3 else ("milk", "tea")),
+             profile=(Post(id=name, text=f"post by {name}"),))
+        for n, name in enumerate(names) for k in range(3)
+    ))  # fmt: skip
+
+
+def likes(text: str, response: str) -> float | None:
+    """Three users like tea, two milk, one neither, and of one nothing is known."""
+    name = text[-1:]
+    if name == "g":
+        return None
+    return float((response == "tea") * (name in "abc") + (response == "milk") * (name in "de"))
+
+
+@pytest.mark.parametrize("draws", [2, 4, 9])
+def test_verdicts_are_averaged_over_draws(draws: int) -> None:
+    pairs = friends("abcdefg")
+    scorer = ByFunction(
+        lambda slate, text: likes(slate.shown[0].text, text) if slate.shown else 0.0,
+        needs_shown=True,
+    )
+    run = evaluate(scorer, pairs, f"stranger:1?draws={draws}", root=None)
+    others = pairs.others()["all"]
+    shares = []
+    for k, one in enumerate(pairs.pairs):
+        drawn = [others.at_draw(n).stranger(one, "posts") for n in range(draws)]
+        margins = [
+            (likes(user.id, one.chosen) or 0) - (likes(user.id, one.rejected) or 0)
+            for user in drawn if user is not None and user.id != "g"
+        ]  # fmt: skip
+        verdicts = [1.0 if margin > 0 else 0.5 if margin == 0 else 0.0 for margin in margins]
+        expected = sum(verdicts) / len(verdicts)
+        row = run.verdicts.rows[k]
+        assert (row.share, row.margin, row.orders) == (expected, None, ())
+        assert row.outcome == (
+            "tie" if expected == 0.5 else "chosen" if expected > 0.5 else "rejected"
+        )
+        shares.append(expected)
+    summary = run.summary
+    assert summary.accuracy.value == pytest.approx(sum(shares) / len(shares))
+    assert summary.bounds == pytest.approx((summary.accuracy.value,) * 2)
+    assert summary.strict_accuracy == sum(share > 0.5 for share in shares) / len(shares)
+    assert summary.calibration is None and summary.position_consistency is None
+    assert any("averaged" in note for note in summary.notes)
+
+
+def test_one_draw_is_a_row_with_a_margin_and_the_first_of_several() -> None:
+    pairs = friends("abcdef")
+    scorer = ByFunction(lambda slate, text: likes(slate.shown[0].text, text))
+    one, same, two = (
+        evaluate(scorer, pairs, f"stranger:1{more}", root=None).verdicts.rows
+        for more in ("", "?draws=1", "?draws=2")
+    )
+    assert list(one) == list(same)
+    for row, both in zip(one, two, strict=True):
+        assert row.margin is not None and row.share is None
+        assert both.share in (row.outcome.credit / 2 + half for half in (0, 0.25, 0.5))
+
+
+def test_draws_of_whom_there_are_none_count_for_nothing() -> None:
+    pairs = friends("ab")
+    scorer = ByFunction(lambda slate, text: float(text == "milk") if slate.shown else 9.0)
+    one, many = (
+        evaluate(scorer, pairs, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
+    )
+    assert many.values.tolist() == one.values.tolist()
+    # A user alone has no stranger at all: shown nothing, as with one draw.
+    alone = friends("a")
+    one, many = (
+        evaluate(scorer, alone, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
+    )
+    assert many.values.tolist() == one.values.tolist() == [0.5] * 3
+    bare = evaluate(scorer, alone, "none", root=None).verdicts
+    assert bare.values.tolist() == one.values.tolist()
+
+
+@pytest.mark.parametrize("scorer", ["random", "longest"])
+def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
+    scorer: str, tmp_path: Path
+) -> None:
+    first = evaluate(scorer, TASTING, "stranger:2?draws=3", root=tmp_path)
+    summary = first.summary
+    for figure in (summary.accuracy, summary.mirrored_accuracy):
+        assert figure is not None
+        assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
+    assert summary.shift is not None
+    assert (summary.shift.value, summary.shift.n) == (None, 0), "without margins there is no shift"
+    assert first.folder is not None
+    before = (first.folder / "verdicts.jsonl").read_bytes()
+    assert b'"share":' in before
+    assert load_run(first.folder).verdicts.rows[0] == first.verdicts.rows[0]
+    again = evaluate(scorer, TASTING, "stranger:2?draws=3", root=tmp_path)
+    assert (again.folder / "verdicts.jsonl").read_bytes() == before  # type: ignore[operator]
+
+
+def test_gains_are_told_against_every_number_of_draws() -> None:
+    contexts = ["none", "profile:1", "stranger:1", "stranger:1?draws=4"]
+    grid = run_grid(plan_grid([TASTING], ["random"], contexts, Options()), root=None,
+                    options=Options())  # fmt: skip
+    assert {(g.context, g.kind, g.against, g.value) for g in grid.gains} == {
+        ("profile:1", "gain", "none", 0.0),
+        ("profile:1", "identity", "profile:1?of=stranger", 0.0),
+        ("profile:1", "identity", "profile:1?draws=4&of=stranger", 0.0),
+        ("profile:1?of=stranger", "gain", "none", 0.0),
+        ("profile:1?draws=4&of=stranger", "gain", "none", 0.0),
+    }
 
 
 def test_undeclared_numbers_are_never_put_on_disk(tmp_path: Path) -> None:

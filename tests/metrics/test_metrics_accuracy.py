@@ -39,14 +39,25 @@ def test_nothing_scored_and_nothing_at_all() -> None:
     assert accuracy_bounds([]) is None
 
 
+def test_shares_count_by_their_side_and_add_by_their_size() -> None:
+    values = [0.75, 0.5, 0.125, 1, NAN]
+    counts = outcome_counts(values)
+    assert (counts.chosen, counts.rejected, counts.ties, counts.unscored) == (2, 1, 1, 1)
+    assert accuracy(values, list("abcde")).value == 2.375 / 4
+    assert strict_accuracy(values) == 2 / 5
+    assert accuracy_bounds(values) == pytest.approx((2.375 / 5, 3.375 / 5))
+    assert mirrored_values([0.75, 0.125], [0.25, 0.5]).tolist() == [0.5, 0.3125]
+
+
 def test_other_numbers_are_no_outcomes() -> None:
     for use in (outcome_counts, strict_accuracy, accuracy_bounds):
-        with pytest.raises(ValueError, match="outcomes must be"):
-            use([1, 0.25])
+        for wrong in (1.25, -0.1):
+            with pytest.raises(ValueError, match="outcomes must be"):
+                use([1, wrong])
     with pytest.raises(ValueError, match="outcomes must be"):
-        accuracy([0.3], ["a"])
-    with pytest.raises(ValueError, match="outcomes must be"):
-        mirrored_values([0.3], [1])
+        accuracy([1.3], ["a"])
+    with pytest.raises(ValueError, match="expected values in"):
+        mirrored_values([-0.3], [1])
 
 
 @given(OUTCOMES)

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from palate.metrics import Clusters, jackknife
 from palate.metrics.crossed import (
     CrossedTable,
-    _effective_questions,
     crossed_moments,
     drawn_moments,
+    effective_questions,
 )
 from palate.metrics.jackknife import ratio
 
@@ -109,7 +109,7 @@ def test_effective_number_of_questions() -> None:
     # Ann has one row of each question, Bob three of the first: weights 1.5 and 0.5.
     users, questions = np.array([0, 0, 1, 1, 1]), np.array([0, 1, 0, 0, 0])
     table = CrossedTable.of(np.zeros(5), users, questions)
-    assert _effective_questions(table) == pytest.approx(4 / (1.5**2 + 0.5**2))
+    assert effective_questions(table) == pytest.approx(4 / (1.5**2 + 0.5**2))
 
 
 @pytest.mark.parametrize("of_question", [0.0, 0.2, 1.0])

@@ -344,7 +344,7 @@ def test_gaps_and_length_control_leave_out_questions_on_both_sides(seed: int) ->
 
     for value_of, found in (
         (gap, group_gap(x, side, rows)),
-        (both, length_controlled(x, 2 + side, np.full(40, 2.5), rows).estimate),
+        (both, length_controlled(x, 2 + side, np.full(40, 2.5), rows)),
     ):
         by_user, by_item, cells = weighted_by_hand(x, users, asked, None, value_of)
         assert found.value == pytest.approx(value_of(list(range(40))))

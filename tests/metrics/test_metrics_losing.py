@@ -44,6 +44,7 @@ def test_users_with_one_row_are_in_the_raw_share_only() -> None:
     alone = losing_share([1, -1, 0, NAN], list("abcd"))
     assert alone.raw == pytest.approx(1 / 3)
     assert alone.share is alone.low is alone.high is None
+    assert alone.note == "no share: 0 users with two rows, and 3 are needed"
 
 
 def test_nobody_and_everybody() -> None:
@@ -148,11 +149,17 @@ def test_few_shared_questions_and_users_of_one_question_have_no_share() -> None:
     users = np.repeat(np.arange(6), 4)
     heavy = np.tile(["x", "x", "x", "y"], 6).astype(object)
     heavy[-1] = "z"
-    for questions, modelled in ((np.tile([0, 1], 12), 6), (heavy, 6), (users // 2, 0)):
+    cases = (
+        (np.tile([0, 1], 12), 6, "no share: 2.0 effective questions, and more than 2 are needed"),
+        (heavy, 6, "no share: 1.6 effective questions, and more than 2 are needed"),
+        (users // 2, 0, "no share: 0 users with rows on two questions, and 3 are needed"),
+    )
+    for questions, modelled, note in cases:
         model = losing_share(d, users, questions)
         assert model.raw is not None
         assert model.share is model.low is model.high is None
         assert (model.n, model.n_users, model.n_modelled) == (24, 6, modelled)
+        assert model.note == note
 
 
 def test_where_nobody_or_everybody_is_harmed_by_every_shared_question() -> None:
@@ -167,6 +174,7 @@ def test_one_draw_tells_no_interval_of_shared_questions() -> None:
     model = losing_share(*crossed_rows(0), draws=1)
     assert model.share is not None
     assert model.low is model.high is None
+    assert model.note == "no interval: under two draws leave users on two questions"
 
 
 @given(ROWS)

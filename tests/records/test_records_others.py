@@ -1,14 +1,20 @@
+"""Whose posts and choices are gathered, and the law of strangers: any third user, per row."""
+
 from __future__ import annotations
 
+from collections import Counter
 from itertools import permutations
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from palate.benchmarks import load_benchmark
-from palate.records import Choice, Others, Post, PreferencePair, User
-from palate.records.others import derangement
+from palate.records import Choice, Others, Post, PreferencePair, User, partners_of, third_users
+
+NAMES = "abcdefgh"
 
 
 def pair(
@@ -22,61 +28,6 @@ def pair(
 
 def post(name: str, date: str | None = None, text: str = "words") -> Post:
     return Post(id=name, text=text, date=date)
-
-
-def allowed(i: int, j: int, names: list[str], barred: dict[str, frozenset[str]]) -> bool:
-    return i != j and names[j] not in barred.get(names[i], frozenset())
-
-
-def exists(names: list[str], barred: dict[str, frozenset[str]]) -> bool:
-    n = range(len(names))
-    return any(all(allowed(i, p[i], names, barred) for i in n) for p in permutations(n))
-
-
-@st.composite
-def bars(draw: st.DrawFn) -> tuple[list[str], dict[str, frozenset[str]]]:
-    names = list("abcdef"[: draw(st.integers(0, 6))])
-    couples = [(a, b) for a in names for b in names if a < b]
-    drawn = draw(st.sets(st.sampled_from(couples))) if couples else set()
-    barred = {n: frozenset(x for c in drawn if n in c for x in c if x != n) for n in names}
-    return names, barred
-
-
-@settings(max_examples=200)
-@given(bars(), st.integers(0, 50))
-def test_a_derangement_is_found_wherever_one_exists(
-    drawn: tuple[list[str], dict[str, frozenset[str]]], seed: int
-) -> None:
-    names, barred = drawn
-    found = derangement(names, barred, seed)
-    for mine, theirs in found.items():
-        assert mine != theirs
-        assert theirs not in barred[mine]
-    assert len(set(found.values())) == len(found)
-    assert (len(found) == len(names)) == exists(names, barred)
-
-
-def test_swaps_alone_would_get_stuck_here() -> None:
-    # Only a -> b -> c -> d -> a (and its inverse) remain of four users in two barred couples.
-    barred = {"a": frozenset("c"), "c": frozenset("a"), "b": frozenset("d"), "d": frozenset("b")}
-    for seed in range(30):
-        found = derangement(list("abcd"), barred, seed)
-        assert len(found) == 4
-        assert all(theirs not in barred[mine] for mine, theirs in found.items())
-
-
-def test_the_seed_draws_and_the_same_seed_repeats() -> None:
-    names = list("abcdefgh")
-    drawn = [derangement(names, {}, seed) for seed in range(10)]
-    assert drawn == [derangement(names, {}, seed) for seed in range(10)]
-    assert len({tuple(found.values()) for found in drawn}) > 5
-
-
-def test_every_stranger_is_as_likely_as_another() -> None:
-    counts = dict.fromkeys("bcd", 0)
-    for seed in range(900):
-        counts[derangement(list("abcd"), {}, seed)["a"]] += 1
-    assert all(abs(count - 300) < 75 for count in counts.values())
 
 
 def test_posts_are_the_union_by_id_oldest_first() -> None:
@@ -97,20 +48,131 @@ def test_traits_are_gathered_over_rows() -> None:
     assert Others.of(rows).users["ann"].traits == {"age": "40", "town": "Ghent"}
 
 
-def test_a_partner_is_known_from_either_side() -> None:
-    others = Others.of([pair("1", "ann", mirror_of="2"), pair("2", "bob"), pair("3", "cy")])
-    assert others.partners == {"ann": frozenset({"bob"}), "bob": frozenset({"ann"})}
+def test_a_row_has_a_partner_where_two_rows_of_two_users_name_each_other() -> None:
+    rows = [
+        pair("1", "ann", mirror_of="2"), pair("2", "bob", mirror_of="1"),
+        pair("3", "ann", mirror_of="2"),  # 2 names another
+        pair("4", "cy", mirror_of="9"), pair("5", "ann"),
+        pair("6", "di", mirror_of="7"), pair("7", "di", mirror_of="6"),
+    ]  # fmt: skip
+    assert partners_of(rows) == {"1": "bob", "2": "ann"}
 
 
-def test_strangers_are_drawn_among_users_with_posts() -> None:
-    rows = [pair(name, name, post(name)) for name in "abc"]
-    rows += [pair(name, name) for name in "xyz"]
-    for seed in range(20):
-        strangers = Others.of(rows, seed).strangers
-        assert set(strangers) == set("abcxyz")
-        assert set(strangers.values()) <= set("abc")
-        assert all(mine != theirs for mine, theirs in strangers.items())
-        assert sorted(strangers[name] for name in "abc") == list("abc")
+@st.composite
+def draws(draw: st.DrawFn) -> tuple[list[str], set[str], int, str]:
+    pool = sorted(draw(st.sets(st.sampled_from(NAMES))))
+    excluded = draw(st.sets(st.sampled_from(NAMES), max_size=2))
+    return pool, excluded, draw(st.integers(1, 10)), draw(st.text(max_size=3))
+
+
+@settings(max_examples=300)
+@given(draws())
+def test_third_users_are_of_the_pool_and_nobody_twice(
+    drawn: tuple[list[str], set[str], int, str],
+) -> None:
+    pool, excluded, n, row = drawn
+    left = set(pool) - excluded
+    found = third_users(pool, excluded, n, row)
+    assert len(found) == len(set(found)) == min(n, len(left))
+    assert set(found) <= left
+    assert found == third_users(pool, excluded, n, row)
+    assert found == third_users(pool, excluded, n + 3, row)[:n]
+
+
+def test_every_order_of_third_users_is_as_likely_as_another() -> None:
+    drawn = Counter(
+        tuple(third_users(list("abcdef"), {"b", "e"}, 3, seed, "row"))
+        for seed in range(2400)
+    )  # fmt: skip
+    assert set(drawn) == set(permutations("acdf", 3))
+    assert chisquare(list(drawn.values())).pvalue > 0.001
+
+
+def test_a_draw_lists_no_users() -> None:
+    pool = range(10**9)  # a list of them would take eight gigabytes
+    found = third_users(pool, {3, 10**9 - 1}, 5, "row")  # type: ignore[arg-type]
+    assert len(set(found)) == 5
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> list[PreferencePair]:
+    """Rows of users with and without posts, some of them in couples."""
+    users = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=12))
+    bare = draw(st.sets(st.sampled_from(NAMES), max_size=3))
+    rows = [
+        pair(str(k), user, *(() if user in bare else (post(f"{user}{k}"),)))
+        for k, user in enumerate(users)
+    ]
+    for k in range(0, len(rows) - 1, 2):
+        ours, theirs = rows[k], rows[k + 1]
+        if ours.user_id != theirs.user_id and draw(st.booleans()):
+            rows[k] = ours.model_copy(update={"mirror_of": theirs.id})
+            rows[k + 1] = theirs.model_copy(update={"mirror_of": ours.id})
+    return rows
+
+
+@settings(max_examples=200)
+@given(worlds(), st.integers(0, 5), st.randoms())
+def test_a_stranger_is_a_third_user_with_posts(
+    rows: list[PreferencePair], seed: int, shuffle: object
+) -> None:
+    others, by_id = Others.of(rows, seed), {row.id: row for row in rows}
+    with_posts = {row.user_id for row in rows if row.profile}
+    mixed = list(rows)
+    shuffle.shuffle(mixed)  # type: ignore[attr-defined]
+    again = Others.of(mixed, seed)
+    for row in rows:
+        excluded = {row.user_id}
+        if row.mirror_of:
+            excluded.add(by_id[row.mirror_of].user_id)
+        found = [others.at_draw(k).stranger(row, "posts") for k in range(len(NAMES) + 1)]
+        named = [user.id for user in found if user is not None]
+        assert sorted(named) == sorted(with_posts - excluded)
+        assert found[len(named) :] == [None] * (len(found) - len(named))
+        assert all(user.posts for user in found if user is not None)
+        same = again.stranger(row, "posts")
+        assert (same and same.id) == (found[0] and found[0].id)
+
+
+def couples_of(users: str, n: int) -> list[PreferencePair]:
+    """Rows of couples, every two users in turn."""
+    between = [(a, b) for a in users for b in users if a < b]
+    rows = []
+    for k in range(n):
+        a, b = between[k % len(between)]
+        rows += [
+            pair(f"{k}a", a, post(a), mirror_of=f"{k}b"),
+            pair(f"{k}b", b, post(b), mirror_of=f"{k}a"),
+        ]
+    return rows
+
+
+def test_partners_of_other_couples_are_drawn_and_all_as_often() -> None:
+    rows = couples_of("abcdef", 1500)
+    others = Others.of(rows, 0)
+    drawn = Counter()
+    both = 0
+    for row, mate in zip(rows[::2], rows[1::2], strict=True):
+        ours, theirs = (others.stranger(one, "posts") for one in (row, mate))
+        assert ours is not None and theirs is not None
+        both += ours.id == theirs.id
+        for one, stranger in ((row, ours), (mate, theirs)):
+            drawn[one.user_id, stranger.id] += 1
+    assert len(drawn) == 6 * 5, "everybody is somebody's partner, and a stranger elsewhere"
+    # 500 rows of each user; any other user is its partner in a fifth of them.
+    assert chisquare(list(drawn.values())).pvalue > 0.001
+    assert both == pytest.approx(1500 / 4, abs=4 * np.sqrt(1500 * 3 / 16)), "drawn row by row"
+
+
+def test_another_seed_and_another_row_draw_others() -> None:
+    rows = [pair(f"{k}", "a", post("a")) for k in range(60)]
+    rows += [pair(name, name, post(name)) for name in "bcdefgh"]
+    by_seed = [
+        [found.id for row in rows[:60] if (found := Others.of(rows, seed).stranger(row, "posts"))]
+        for seed in (0, 1)
+    ]
+    assert by_seed[0] != by_seed[1]
+    assert set(by_seed[0]) == set("bcdefgh"), "one user's rows have many strangers"
 
 
 @pytest.mark.parametrize(
@@ -120,79 +182,37 @@ def test_strangers_are_drawn_among_users_with_posts() -> None:
         [pair("1", "ann", post("p")), pair("2", "ann", post("q"))],
         [pair("1", "ann", post("p"), mirror_of="2"), pair("2", "bob", post("q"), mirror_of="1")],
         [pair("1", "ann"), pair("2", "bob")],
+        [pair("1", "ann", mirror_of="2"), pair("2", "bob", post("q"), mirror_of="1")],
     ],
 )
-def test_where_there_can_be_no_stranger_there_is_none(rows: list[PreferencePair]) -> None:
-    assert Others.of(rows).strangers == {}
+def test_where_there_is_no_third_user_there_is_no_stranger(rows: list[PreferencePair]) -> None:
+    others = Others.of(rows)
+    assert [others.stranger(row, "posts") for row in rows] == [None] * len(rows)
 
 
-def test_a_user_without_posts_never_gets_their_partner() -> None:
-    rows = [pair("1", "ann", post("p"), mirror_of="2"), pair("2", "bob", mirror_of="1")]
-    assert Others.of(rows).strangers == {}
-
-
-def test_who_cannot_be_served_is_absent_and_the_rest_are_served() -> None:
-    # ann is everyone's partner; the other three can only be strangers to each other.
-    rows = [pair(f"{n}{k}", n, post(n), mirror_of=f"a{k}") for k, n in enumerate("bcd")]
-    rows += [pair(f"a{k}", "a", post("a")) for k in range(3)]
-    for seed in range(20):
-        strangers = Others.of(rows, seed).strangers
-        assert set(strangers) == set("bcd") == set(strangers.values())
-
-
-@given(st.permutations(range(8)), st.integers(0, 20))
-def test_strangers_do_not_depend_on_the_order_of_rows(order: list[int], seed: int) -> None:
-    rows = [pair(str(k), f"u{k % 5}", post(f"p{k}")) for k in range(8)]
-    assume(order != list(range(8)))
-    shuffled = [rows[k] for k in order]
-    assert Others.of(shuffled, seed).strangers == Others.of(rows, seed).strangers
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_on_tasting_everyone_has_a_stranger_who_is_no_partner(seed: int) -> None:
-    for others in load_benchmark("tasting").others(seed).values():
-        assert set(others.strangers) == set(others.users) == set(others.strangers.values())
-        for mine, theirs in others.strangers.items():
-            assert theirs != mine
-            assert theirs not in others.partners[mine]
-
-
-def chose(name: str, user: str, mirror_of: str | None = None) -> PreferencePair:
-    return pair(f"past-{name}", user, mirror_of=mirror_of)
+@pytest.mark.parametrize("seed", range(3))
+def test_on_tasting_every_row_has_a_stranger_who_is_no_partner_of_the_row(seed: int) -> None:
+    tasting = load_benchmark("tasting")
+    others, by_id = tasting.others(seed), {row.id: row for row in tasting.pairs}
+    elsewhere = 0
+    partners: dict[str, set[str]] = {}
+    for row in tasting.pairs:
+        partners.setdefault(row.user_id, set()).add(by_id[row.mirror_of or ""].user_id)
+    for row in tasting.pairs:
+        stranger = others[row.subset].stranger(row, "posts")
+        assert stranger is not None
+        assert stranger.id not in (row.user_id, by_id[row.mirror_of or ""].user_id)
+        elsewhere += stranger.id in partners[row.user_id]
+    assert elsewhere > 0
 
 
 def test_strangers_of_choices_are_drawn_among_users_with_choices() -> None:
     rows = [pair(name, name, post(name)) for name in "abcd"]
-    history = [chose(name, name) for name in "bcdx"]
+    history = [pair(f"past-{name}", name) for name in "bcdx"]
     for seed in range(20):
         others = Others.of(rows, seed, history)
-        strangers = others.choice_strangers
-        assert set(strangers) == set("abcdx")
-        assert set(strangers.values()) <= set("bcdx")
-        assert all(mine != theirs for mine, theirs in strangers.items())
-        assert set(others.strangers.values()) == set("abcd")
-
-
-def test_a_partner_of_pairs_or_of_past_choices_is_no_stranger_of_choices() -> None:
-    rows = [pair("1", "a", post("p"), mirror_of="2"), pair("2", "b", post("q"), mirror_of="1"),
-            pair("3", "c", post("r")), pair("4", "d", post("s"))]  # fmt: skip
-    history = [chose("a", "a", "past-c"), chose("b", "b"), chose("c", "c", "past-a"),
-               chose("d", "d")]  # fmt: skip
-    for seed in range(20):
-        strangers = Others.of(rows, seed, history).choice_strangers
-        assert (strangers["a"], strangers["c"]) == ("d", "b")
-        assert strangers["b"] != "a"
-
-
-@given(bars(), st.integers(0, 20))
-def test_no_stranger_of_choices_is_a_partner(
-    drawn: tuple[list[str], dict[str, frozenset[str]]], seed: int
-) -> None:
-    names, barred = drawn
-    users = {
-        name: User(id=name, choices=(Choice(question="?", chosen="y", rejected="n"),))
-        for name in names
-    }
-    for mine, theirs in Others(users, barred, seed).choice_strangers.items():
-        assert theirs != mine
-        assert theirs not in barred[mine]
+        drawn = [others.stranger(row, "choices") for row in rows]
+        assert all(user is not None and user.choices for user in drawn)
+        assert all(user and user.id != row.user_id for user, row in zip(drawn, rows, strict=True))
+    assert isinstance(drawn[0], User)
+    assert isinstance(drawn[0].choices[0], Choice)

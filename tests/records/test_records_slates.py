@@ -93,8 +93,14 @@ def test_a_copy_is_validated() -> None:
         slate().user = "other"  # type: ignore[misc]
 
 
+def test_who_is_excluded_is_part_of_what_is_read() -> None:
+    keys = {slate().prompt_key, slate(excluded=("a",)).prompt_key, slate(user="a").prompt_key,
+            slate(excluded=("a", "b")).prompt_key}  # fmt: skip
+    assert len(keys) == 4
+
+
 def test_a_slate_has_room_for_nothing_else() -> None:
-    assert set(Slate.model_fields) == {"question", "shown", "candidates", "user"}
+    assert set(Slate.model_fields) == {"question", "shown", "candidates", "user", "excluded"}
 
 
 @given(TEXT, TEXT, TEXT, st.integers())

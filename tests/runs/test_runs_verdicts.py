@@ -33,6 +33,7 @@ rows = st.builds(
     mirror_of=st.one_of(st.none(), words),
     outcome=st.sampled_from(Outcome),
     margin=margins,
+    share=st.one_of(st.none(), st.floats(0, 1)),
     orders=st.one_of(st.just(()), st.tuples(margins), st.tuples(margins, margins)),
     chosen_first=st.booleans(),
     reason=st.one_of(st.none(), words),
@@ -56,7 +57,7 @@ def test_columns_give_back_the_rows(given_rows: list[VerdictRow], chunk: int) ->
     assert verdicts.users.tolist() == [row.user for row in given_rows]
     assert verdicts.subsets.tolist() == [row.subset for row in given_rows]
     assert list(verdicts.by_id().rows) == sorted(given_rows, key=lambda row: row.id)
-    credits = [row.outcome.credit for row in given_rows]
+    credits = [row.outcome.credit if row.share is None else row.share for row in given_rows]
     np.testing.assert_array_equal(verdicts.values, np.array(credits, dtype=float))
     assert {name: list(part.rows) for name, part in verdicts.of_subsets()} == {
         name: [row for row in given_rows if row.subset == name]

@@ -87,17 +87,6 @@ def test_a_grid_runs_all_three_states_and_tells_both_gains(folder, pairs):
     assert gains_of(grid.runs)[0] == gain
 
 
-def test_a_stranger_is_another_user_with_choices_and_the_same_each_time(folder, pairs):
-    first = evaluate(f"personal:{folder}?state=stranger", pairs, "none", root=None)
-    again = evaluate(f"personal:{folder}?state=stranger", pairs, "none", root=None)
-    assert np.array_equal(first.verdicts.margins, again.verdicts.margins)
-    own = evaluate(f"personal:{folder}", pairs, "none", root=None)
-    assert (first.verdicts.margins != own.verdicts.margins).any()
-    assert set(first.verdicts.margins.round(6)) <= {
-        side for margin in own.verdicts.margins.round(6) for side in (margin, -margin)
-    }
-
-
 def test_a_test_pair_is_never_learnt_from(folder, pairs):
     told = pairs.pairs[0].model_copy(update={"id": "another", "split": "adapt"})
     turned = told.model_copy(update={"chosen": told.rejected, "rejected": told.chosen})
@@ -127,12 +116,6 @@ def test_a_user_without_choices_has_the_priors_scores(folder, pairs):
     slate = slate_of(pairs.pairs[0], user_key("nobody"))
     ((_, ours),), ((_, theirs),) = list(own.score([slate])), list(prior.score([slate]))
     assert ours.values == theirs.values
-
-
-def test_a_stranger_who_is_not_there_leaves_the_row_unscored(folder, pairs):
-    scorer = build_scorer(f"personal:{folder}?state=stranger", Settings()).adapted({})
-    ((_, scores),) = scorer.score([slate_of(pairs.pairs[0], None)])
-    assert scores.reasons == ("no stranger", "no stranger")
 
 
 def test_states_on_disk_give_the_same_scores(folder, pairs, tmp_path):

@@ -17,8 +17,8 @@ from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
 from palate.evaluation import Options, evaluate
-from palate.evaluation.rows import make_rows
-from palate.evaluation.scale import user_scales
+from palate.evaluation.rows import make_rows, own_state
+from palate.evaluation.scale import state_scales
 from palate.evaluation.summarise import shift
 from palate.personal import Trained, UserStates
 from palate.personal.p_dpo import PersonalPolicy, adapt
@@ -232,7 +232,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     votes = mirrors(pairs(mirrored=True))
     spec = f"personal:{policy.folder}?users={states[0]}"
     run = evaluate(spec, votes, root=tmp_path, options=HOW)
-    rows = make_rows(votes, build_context("none"), seed=0, whose=user_key)
+    rows = make_rows(votes, build_context("none"), seed=0, whose=own_state)
     scorer = scorer_of(policy, f"users={states[0]}")
     assert scorer.scale_pairs == 20
     expected = {}
@@ -244,11 +244,55 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
         ]
         expected[user] = float(np.sqrt(np.mean(np.square(margins))))
     assert expected["ann"] != pytest.approx(expected["cid"], rel=0.05)
-    assert user_scales(scorer, rows, 0) == pytest.approx(expected, rel=1e-3)
-    assert run.summary.shift.value == shift(run.verdicts, expected).value
+    scales = np.array([expected[pair.user_id] for pair in votes.pairs])
+    assert state_scales(scorer, rows, 0) == pytest.approx(scales, rel=1e-3)
+    assert run.summary.shift.value == shift(run.verdicts, scales).value
     monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
     again = evaluate(spec, votes, root=tmp_path, options=HOW)
     assert again.summary == run.summary
+
+
+def test_a_strangers_state_is_a_third_users_drawn_for_every_row(made, states):
+    policy, _ = made
+    keys = tuple(map(user_key, USERS))
+    offsets = np.random.default_rng(2).normal(size=(4, *policy.generic.shape)).astype(np.float32)
+    file = states[0].with_name("all.safetensors")
+    UserStates(keys, {STATE: offsets}, policy.fingerprint).save(file)
+    votes = mirrors(pairs(mirrored=True))
+    partner = {votes.pairs[a].id: votes.pairs[b].user_id
+               for i, j in votes.couples for a, b in ((i, j), (j, i))}  # fmt: skip
+    runs = [
+        evaluate(f"personal:{policy.folder}?users={file}&state=stranger{more}", votes, root=None,
+                 options=HOW)
+        for more in ("", "&draws=2", "&draws=7")
+    ]  # fmt: skip
+    own = scorer_of(policy, f"users={file}")
+    rows = make_rows(votes, build_context("none"), seed=0)
+    two_ways = 0
+    for k, pair in enumerate(votes.pairs):
+        third = [u for u in USERS if u not in (pair.user_id, partner[pair.id])]
+        assert len(third) == 2
+        side = 1 if rows.chosen_position(k) == 0 else -1
+        margins = [side * (a - b) for user in third
+                   for a, b in values(own, rows.bare(k).replace(user=user_key(user)))]  # fmt: skip
+        one, two, seven = (run.verdicts.rows[k] for run in runs)
+        assert one.share is None
+        assert min(abs(one.margin - margin) for margin in margins) < 1e-4
+        two_ways += abs(one.margin - margins[0]) < 1e-4
+        assert (two.margin, two.share) == (None, sum(margin > 0 for margin in margins) / 2)
+        assert seven == two, "there are two third users"
+    assert 0 < two_ways < len(votes.pairs)
+    assert [run.summary.mirrored_accuracy.value for run in runs[1:]] == [0.5, 0.5]
+    assert runs[0].summary.shift.value is not None
+    assert runs[1].summary.shift.value is None
+
+
+def test_draws_are_for_strangers(made):
+    policy, _ = made
+    for query in ("draws=2", "state=prior&draws=2", "state=stranger&draws=0"):
+        with pytest.raises(SpecError) as caught:
+            scorer_of(policy, query)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_test_pair_is_never_learnt_from(made):
@@ -308,7 +352,7 @@ def test_states_of_a_file_and_of_the_same_choices_are_one(made, tmp_path):
     assert values(filed, asked_by("bob")) == values(
         scorer_of(policy).adapted(history), asked_by("bob")
     )
-    assert filed.knows("ann") and not filed.knows("eve")
+    assert filed.known == sorted(map(user_key, ("ann", "bob")))
 
 
 def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, states):

@@ -127,7 +127,7 @@ def test_a_spread_by_rows_or_users_on_mirrors_is_caught(
 
 def test_shift_without_the_scale_of_each_user_is_caught() -> None:
     def unscaled(verdicts: Verdicts, **options: Any) -> Summary:
-        return summarise(verdicts, **{**options, "user_scale": None})
+        return summarise(verdicts, **{**options, "scales": None})
 
     found = on_mirrors(Tools(summarise=unscaled))
     assert found == {("point interval", "confident blind: shift, scaled by user", "mirrored")}

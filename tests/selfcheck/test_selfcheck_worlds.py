@@ -91,7 +91,6 @@ def test_truth_by_hand() -> None:
 
 def test_scale_is_the_root_mean_square_margin_on_common_pairs() -> None:
     world = mirrored_world(0, 1)
-    scale = scales(world)
-    for k, user in enumerate(world.names.tolist()):
-        asked = confidence(world)[k] * world.differences[:200, 0]
-        assert scale[user] == pytest.approx(np.sqrt(np.mean(asked**2)))
+    for user, scale in zip(world.who, scales(world), strict=True):
+        asked = confidence(world)[user] * world.differences[:200, 0]
+        assert scale == pytest.approx(np.sqrt(np.mean(asked**2)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from palate import metrics
@@ -26,16 +26,15 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gains of a benchmark, oracles apart.
     """
     by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
+    asked = [*by_cell, *missing]
     found = []
     for (benchmark, scorer, context), run in by_cell.items():
         found += _state_gains(run, by_cell)
         if context == "none":
             continue
-        for kind, against in _partners(context, run.summary.oracle):
+        contexts = [shown for name, by, shown in asked if (name, by) == (benchmark, scorer)]
+        for kind, against in _partners(context, run.summary.oracle, contexts):
             other = by_cell.get((benchmark, scorer, against))
-            cell = (benchmark, scorer, against)
-            if other is None and cell not in missing:
-                continue  # nobody asked for it
             base = Gain(
                 benchmark=benchmark, scorer=scorer, context=context, kind=kind, against=against,
                 oracle=run.summary.oracle,
@@ -58,16 +57,39 @@ def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[
         return []
     if spec.options.get("state", "own") != "own":
         return []
+    scorers = [by for name, by, shown in by_cell
+               if (name, shown) == (summary.benchmark, summary.context)]  # fmt: skip
     for kind, state in STATE_GAINS:
-        other = str(spec.model_copy(update={"options": {**spec.options, "state": state}}))
-        against = by_cell.get((summary.benchmark, other, summary.context))
-        if against is not None:
+        for other in under(summary.scorer, "state", state, scorers):
+            draws = Spec.parse(other).options.get("draws")
             base = Gain(
                 benchmark=summary.benchmark, scorer=summary.scorer, context=summary.context,
-                kind=kind, against=f"state={state}", oracle=summary.oracle,
+                kind=kind, against=f"state={state}" + (f"&draws={draws}" if draws else ""),
+                oracle=summary.oracle,
             )  # fmt: skip
+            against = by_cell[summary.benchmark, other, summary.context]
             found.append(gain(run, against, base, all_rows=True))
     return found
+
+
+def under(text: str, option: str, value: str, among: Iterable[str]) -> list[str]:
+    """Return the specs among these that are this one with an option changed, whatever their draws.
+
+    >>> under("profile:5", "of", "stranger", ["profile:5", "profile:5?draws=3&of=stranger"])
+    ['profile:5?draws=3&of=stranger']
+    """
+    spec = Spec.parse(text)
+    wanted = spec.model_copy(update={"options": {**spec.options, option: value}})
+    return [other for other in among if _without_draws(other) == wanted]
+
+
+def _without_draws(text: str) -> Spec | None:
+    try:
+        spec = Spec.parse(text)
+    except SpecError:  # an object's own name
+        return None
+    options = {name: value for name, value in spec.options.items() if name != "draws"}
+    return spec.model_copy(update={"options": options})
 
 
 def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
@@ -96,10 +118,12 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
     )
 
 
-def _partners(context: str, oracle: bool) -> list[tuple[Literal["gain", "identity"], str]]:
-    partners: list[tuple[Literal["gain", "identity"], str]] = [("gain", "none")]
-    spec = Spec.parse(context)
-    if not oracle and spec.options.get("of") != "stranger":
-        options = {**spec.options, "of": "stranger"}
-        partners.append(("identity", str(spec.model_copy(update={"options": options}))))
+def _partners(
+    context: str, oracle: bool, asked: Sequence[str]
+) -> list[tuple[Literal["gain", "identity"], str]]:
+    partners: list[tuple[Literal["gain", "identity"], str]] = []
+    if "none" in asked:
+        partners.append(("gain", "none"))
+    if not oracle and Spec.parse(context).options.get("of") != "stranger":
+        partners += [("identity", other) for other in under(context, "of", "stranger", asked)]
     return partners

@@ -44,8 +44,13 @@ def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
     if not shown.any():
         shown[:] = True
     differences = np.where(shown, v.values - w.values, np.nan)
-    found = metrics.losing_share(differences, v.user_codes, v.question_codes, seed=seed)
-    share = Figure(value=found.share, low=found.low, high=found.high, n=found.n_modelled)
+    # A constant question is none: what users then share are texts, if anything.
+    shared = v.clusters.take(~np.isnan(differences)).items is not None
+    questions = v.question_codes if shared else None
+    found = metrics.losing_share(differences, v.user_codes, questions, seed=seed)
+    share = Figure(
+        value=found.share, low=found.low, high=found.high, n=found.n_modelled, note=found.note
+    )
     return Losing(
         against=theirs.context, raw=found.raw, share=share, n=found.n, n_users=found.n_users
     )

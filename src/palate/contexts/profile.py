@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from palate.contexts.leaks import forbidden_texts, leaks
-from palate.contexts.options import OWNERS, read_count
+from palate.contexts.options import DRAWS, OWNERS, read_count, read_draws
 from palate.errors import SpecError
 from palate.records import Others, Part, Post, PreferencePair, Settings, Shown, User
 from palate.retrieval import build_ranking
@@ -14,11 +14,11 @@ from palate.specs import Spec
 
 
 class Profile:
-    """`profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger`.
+    """`profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger&draws=N`.
 
-    A stranger's posts are all they wrote, less those that hold the question's first line or a
-    response; ranked for the question and taken until the number of words of the own shown posts is
-    reached, the last post cut there.
+    A stranger is a third user, drawn for each row (`Others.stranger`). Their posts are all they
+    wrote, less those that hold the question's first line or a response; ranked for the question and
+    taken until the number of words of the own shown posts is reached, the last post cut there.
     """
 
     oracle = False
@@ -26,14 +26,17 @@ class Profile:
     needs = ("posts",)
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        spec.only({"order", "of"})
+        spec.only({"order", "of", "draws"})
         self.k = read_count(spec, "profile:5", "posts")
         self.of = spec.choice("of", OWNERS, "self")
+        self.draws = read_draws(spec, self.of)
         order = spec.options.get("order", "bm25")
         self.rank, self.fingerprint = build_ranking(order, settings)
         options = {"order": order} if order != "bm25" else {}
         if self.of != "self":
             options["of"] = self.of
+        if self.draws != DRAWS:
+            options["draws"] = str(self.draws)
         self.spec = str(Spec(kind="profile", reference=str(self.k), options=options))
 
     def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
@@ -42,8 +45,8 @@ class Profile:
         words = sum(count_words(post.text) for post in own)
         if self.of == "self" or not own:
             return Shown(parts=_parts(own), own_words=words)
-        stranger = others.strangers.get(user.id)
-        posts = others.users[stranger].posts if stranger is not None else ()
+        stranger = others.stranger(pair, "posts")
+        posts = stranger.posts if stranger is not None else ()
         forbidden = forbidden_texts(pair)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
         taken = take_words(self.rank(pair.question, clean), words)
@@ -52,6 +55,7 @@ class Profile:
             own_words=words,
             leaks_dropped=len(posts) - len(clean),
             shortfall_words=words - sum(count_words(post.text) for post in taken),
+            no_stranger=stranger is None,
         )
 
 

@@ -22,6 +22,7 @@ class Written(ABC):
     kind: PartKind
     spec: str
     of: str
+    draws: int
     texts: Texts
     _unread, _written = 0, 0
 

@@ -16,7 +16,7 @@ from palate.errors import UsageError
 from palate.evaluation.computing import Computation, Options, Progress
 from palate.evaluation.judging import verdict_rows
 from palate.evaluation.rows import Rows, make_rows
-from palate.evaluation.scale import user_scales
+from palate.evaluation.scale import state_scales
 from palate.evaluation.states import adapt_to, whose_state
 from palate.evaluation.summarise import summarise
 from palate.execution import Results, build_runner
@@ -65,7 +65,8 @@ def evaluate(
         )
     refuse(traits, shown, spec)
     whose = whose_state(contestant, traits, pairs, seed)
-    rows = make_rows(pairs, shown, seed=seed, whose=whose)
+    state_draws: int = getattr(contestant, "draws", 1)
+    rows = make_rows(pairs, shown, seed=seed, whose=whose, state_draws=state_draws)
     job = _Job(contestant, traits, spec, built_from, shown, pairs, rows, options)
     run = job.run(Path(root) if root is not None else None, progress or (lambda done, total: None))
     return replace(run, seconds=time.monotonic() - started)
@@ -162,7 +163,7 @@ class _Job:
         return run
 
     def _mates(self) -> NDArray[np.int32]:
-        mates = np.full(len(self.rows), -1, dtype=np.int32)
+        mates = np.full(len(self.rows.pairs), -1, dtype=np.int32)
         for ours, theirs in self.pairs.couples:
             mates[ours], mates[theirs] = theirs, ours
         return mates
@@ -171,9 +172,16 @@ class _Job:
         speakers = (self.contestant, self.context)
         said = [note for one in speakers for note in getattr(one, "notes", tuple)()]
         notes = [*self.traits.notes, *said]
-        scale = None
-        if self.traits.needs_user and verdicts.mirrored and isinstance(self.contestant, Scorer):
-            scale = user_scales(self.contestant, self.rows, self.options.settings.seed)
+        scales = None
+        if (
+            self.traits.needs_user
+            and verdicts.mirrored
+            and self.rows.draws == 1  # else there are no margins
+            and isinstance(self.contestant, Scorer)
+        ):
+            scales = state_scales(self.contestant, self.rows, self.options.settings.seed)
+        if self.rows.draws > 1:
+            notes.append(f"verdicts averaged over up to {self.rows.draws} strangers of each row")
         cuts = self.work.traits_of(self.work.terms[0]).cuts
         dropped = int((self.rows.parts - first.parts).sum()) if cuts else 0
         return summarise(
@@ -183,7 +191,7 @@ class _Job:
             context=self.context.spec,
             log_odds=self.traits.log_odds,
             seed=self.options.settings.seed,
-            user_scale=scale,
+            scales=scales,
             oracle=self.context.oracle,
             protocol=self.traits.protocol,
             models=self.work.models,

@@ -24,64 +24,83 @@ from palate.runs import Rated, VerdictRow
 from palate.seeding import digest
 
 Ints = NDArray[np.int32]
-
-
 Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
     contestant: Scorer | Judge, traits: Traits, rows: Rows, passes: Sequence[Results], mates: Ints
 ) -> Iterator[VerdictRow]:
-    """Yield each row's verdict, judged from what each of the contestant's computations gave for it.
+    """Yield each pair's verdict, judged from what each of the contestant's computations gave.
 
-    `mates` holds the row that each makes a couple with, under the mirror law; else -1.
+    `mates` holds the pair that each makes a couple with, under the mirror law; else -1. Where
+    several strangers were drawn for a pair, their verdicts are averaged; scores never are.
     """
     judged, combine = isinstance(contestant, Judge), getattr(contestant, "combine", None)
-    for row in range(len(rows)):
-        mate = int(mates[row])
-        partner = rows.id(mate) if mate >= 0 else None
-        results = [found[row] for found in passes]
-        yield _row(judged, combine, traits, rows, row, results, partner)
+    for at, pair in enumerate(rows.pairs):
+        mate, first = int(mates[at]), at * rows.draws
+        drawn = [
+            _judged(judged, combine, traits, rows, row, [found[row] for found in passes])
+            for row in range(first, first + rows.draws)
+            if row == first or not rows.no_stranger[row]
+        ]
+        verdict, scores = drawn[0]
+        if rows.draws > 1:
+            verdict, scores = mean_verdict([each for each, _ in drawn]), None
+        position = rows.chosen_position(first)
+        yield VerdictRow(
+            id=pair.id,
+            content=pair.asked,
+            question=VerdictRow.hash_of(pair.question),
+            responses=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
+            user=pair.user_id,
+            subset=pair.subset,
+            mirror_of=rows.pairs[mate].id if mate >= 0 else None,
+            outcome=verdict.outcome,
+            margin=verdict.margin,
+            share=verdict.share,
+            orders=verdict.orders,
+            chosen_first=position == 0,
+            reason=verdict.reason,
+            own_words=int(rows.own_words[first]),
+            lengths=(len(pair.chosen), len(pair.rejected)),
+            category=pair.category,
+            traits=pair.traits,
+            rated=_rated(pair, position, scores),
+        )
 
 
-def _row(
+def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of a row on which several were passed: the mean of their values.
+
+    A verdict counts 1, ½ or 0, or as the share that it holds; unscored ones are left out, and where
+    all are, the first gives the reason. There is no margin.
+
+    >>> mean_verdict([Verdict(outcome=o) for o in ("chosen", "tie", "unscored")]).share
+    0.75
+    """
+    values = [each.value for each in drawn if each.outcome is not Outcome.UNSCORED]
+    return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
+
+
+def _judged(
     judged: bool,
     combine: Combine | None,
     traits: Traits,
     rows: Rows,
     row: int,
     results: Sequence[Result],
-    partner: str | None,
-) -> VerdictRow:
-    pair, position = rows.pairs[row], rows.chosen_position(row)
-    scores = None
+) -> tuple[Verdict, Scores | None]:
+    position = rows.chosen_position(row)
     if traits.needs_shown and not (rows.parts[row] and results[0].parts):
-        verdict = Verdict(outcome=Outcome.UNSCORED, reason="nothing shown")
-    elif judged:
-        verdict = _by_protocol(_judgement(results[0]).verdict(position), traits)
-    else:
-        parts = [Scores(values=result.values, reasons=result.reasons) for result in results]
-        scores = combine(parts) if combine is not None else parts[0]
-        verdict = _by_protocol(_from_scores(scores, position), traits)
-    return VerdictRow(
-        id=pair.id,
-        content=pair.asked,
-        question=VerdictRow.hash_of(pair.question),
-        responses=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
-        user=pair.user_id,
-        subset=pair.subset,
-        mirror_of=partner,
-        outcome=verdict.outcome,
-        margin=verdict.margin,
-        orders=verdict.orders,
-        chosen_first=position == 0,
-        reason=verdict.reason,
-        own_words=int(rows.own_words[row]),
-        lengths=(len(pair.chosen), len(pair.rejected)),
-        category=pair.category,
-        traits=pair.traits,
-        rated=_rated(pair, position, scores),
-    )
+        return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
+    if judged:
+        verdict = _judgement(results[0]).verdict(position)
+        if traits.votes and verdict.margin is not None:
+            return Verdict.of_share((1 + verdict.margin) / 2), None
+        return _by_protocol(verdict, traits), None
+    parts = [Scores(values=result.values, reasons=result.reasons) for result in results]
+    scores = combine(parts) if combine is not None else parts[0]
+    return _by_protocol(_from_scores(scores, position), traits), scores
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> Rated | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.evaluation.rows import Rows
 from palate.models import cache_folder
@@ -21,23 +22,25 @@ from palate.seeding import canonical_json, digest, shuffled
 COMMON_PAIRS = 200
 
 
-def user_scales(scorer: Scorer, rows: Rows, seed: int) -> dict[str, float]:
-    """Return each user's root mean square margin over a seeded set of 200 rows' pairs.
+def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
+    """Return, of each row, the root mean square margin of the state it is scored with.
+
+    It is taken over a seeded set of 200 rows' pairs, the same for all states.
 
     1 where it is 0 or nothing was scored. A scorer to which a user's pairs are costly may say
     `scale_pairs`, as any set that all users share takes confidence out; what it gives is kept in
     palate's cache, so that a finished run needs no model.
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
-    keys = {user: rows.whose(user) for user in sorted({pair.user_id for pair in rows.pairs})}
-    distinct = sorted({key or "" for key in keys.values()})
+    keys = [rows.whose(pair, 0).user or "" for pair in rows.pairs]
+    distinct = sorted(set(keys))
     file = _file(scorer, common, distinct)
     roots = _kept(file)
     if roots is None:
         roots = {key: _root(scorer, common, key or None) for key in distinct}
         if file is not None:
             _keep(file, roots)
-    return {user: roots[key or ""] for user, key in keys.items()}
+    return np.array([roots[key] for key in keys])
 
 
 def _root(scorer: Scorer, common: Sequence[Slate], key: str | None) -> float:
@@ -76,7 +79,7 @@ def _keep(file: Path, roots: dict[str, float]) -> None:
 
 def _common(rows: Rows, seed: int, n: int) -> list[Slate]:
     # By content: which pairs are drawn must not depend on the file's order.
-    ids = np.array([rows.bare(row).id for row in range(len(rows))], dtype="S64")
+    ids = np.array([rows.bare(k).id for k in range(0, len(rows), rows.draws)], dtype="S64")
     names, first = np.unique(ids, return_index=True)
     drawn = shuffled(range(len(names)), "scale", seed)[:n]
-    return [rows.bare(int(first[k])) for k in sorted(drawn)]
+    return [rows.bare(int(first[k]) * rows.draws) for k in sorted(drawn)]

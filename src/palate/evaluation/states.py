@@ -7,13 +7,15 @@ from typing import Any, Protocol, runtime_checkable
 
 from palate.benchmarks import PairSet, vote_of
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.rows import Whose, nobody
+from palate.evaluation.rows import Keys, Whose, nobody, own_state
 from palate.records import (
     Choice,
     Judge,
+    PreferencePair,
     Scorer,
     Traits,
-    derangement,
+    partners_of,
+    third_users,
     user_key,
 )
 from palate.specs import Spec
@@ -24,7 +26,10 @@ OTHER_STATES = ("prior", "stranger")
 
 @runtime_checkable
 class KeepsStates(Protocol):
-    """A scorer with one state per user that `evaluate` can give the users' choices to."""
+    """A scorer with one state per user that `evaluate` can give the users' choices to.
+
+    One that scores a row with third users' states, one after another, says how many as `draws`.
+    """
 
     state: str
     """`own`, `stranger` or `prior`."""
@@ -34,12 +39,13 @@ class KeepsStates(Protocol):
         """True until it knows any user's state."""
         ...
 
-    def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Scorer:
+    def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with a state for each user (id → their earlier choices)."""
         ...
 
-    def knows(self, user: str) -> bool:
-        """Tell whether there is a state of this user's own."""
+    @property
+    def known(self) -> Sequence[str]:
+        """Keys of the users with a state of their own, sorted."""
         ...
 
 
@@ -86,27 +92,31 @@ def history_of(pairs: PairSet) -> dict[str, list[Choice]]:
 
 
 def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: PairSet, seed: int) -> Whose:
-    """Return whose key a slate carries: nobody's, the user's own, or their stranger's.
+    """Return whose keys a slate carries: nobody's, the user's own, or what tells third users.
 
-    Strangers are a seeded derangement among the users with a state, never a mirror partner.
+    A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
+    partner. A judge that lets all of them vote is told who is none; any other scorer is given one,
+    drawn for the row uniformly among the users it knows.
     """
     if not traits.needs_user:
         return nobody
     state = getattr(contestant, "state", "own")
-    if state == "own" or not isinstance(contestant, KeepsStates):
-        return user_key
     if state == "prior":
         return nobody
-    users = sorted({pair.user_id for pair in pairs.pairs})
-    partners: dict[str, set[str]] = {}
-    for a, b in pairs.couples:
-        ours, theirs = pairs.pairs[a].user_id, pairs.pairs[b].user_id
-        partners.setdefault(ours, set()).add(theirs)
-        partners.setdefault(theirs, set()).add(ours)
-    forbidden = {user: frozenset(who) for user, who in partners.items()}
-    known = [user for user in users if contestant.knows(user)]
-    drawn = derangement(known, forbidden, seed)
-    return lambda user: user_key(drawn[user]) if user in drawn else None
+    if state == "own" or not isinstance(contestant, KeepsStates):
+        return own_state
+    partners = partners_of((*pairs.everyone, *pairs.pairs))
+    votes, known = traits.votes, contestant.known
+
+    def third(pair: PreferencePair, draw: int) -> Keys:
+        users = {pair.user_id, partners.get(pair.id, pair.user_id)}
+        excluded = tuple(sorted(map(user_key, users)))
+        if votes:
+            return Keys(excluded=excluded)
+        drawn = third_users(known, excluded, draw + 1, "states", seed, pair.id)
+        return Keys(drawn[draw] if len(drawn) > draw else None)
+
+    return third
 
 
 def with_states(text: str, contestant: Any) -> list[str]:

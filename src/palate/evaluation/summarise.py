@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palate import metrics
 from palate.metrics import Estimate
@@ -21,16 +21,17 @@ def summarise(
     context: str,
     log_odds: bool = False,
     seed: int = 0,
-    user_scale: Mapping[str, float] | None = None,
+    scales: NDArray[np.float64] | None = None,
     **facts: Any,
 ) -> Summary:
     """Return the summary of one run.
 
-    `user_scale` holds, for a scorer with a state per user, the root mean square margin of each
-    user's state over one common set of pairs; shift is computed on margins divided by it.
+    `scales` holds, for a scorer with a state per user, the root mean square margin of each row's
+    state over one common set of pairs; shift is computed on margins divided by it.
     """
     # By id: sums of floats depend on their order, and a figure must not depend on the file's.
-    verdicts = verdicts.by_id()
+    order = verdicts.order_by_id()
+    verdicts, scales = verdicts.take(order), None if scales is None else scales[order]
     values, mirrored = verdicts.values, verdicts.mirrored
     counts = metrics.outcome_counts(values)
     accuracy = headline(verdicts)
@@ -47,10 +48,10 @@ def summarise(
         unscored=counts.unscored,
         unscored_reasons=verdicts.unscored_reasons,
         mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
-        shift=Figure.of(shift(verdicts, user_scale)) if mirrored else None,
+        shift=Figure.of(shift(verdicts, scales)) if mirrored else None,
         subsets=_subsets(verdicts),
         clustered_by=(verdicts.couple_clusters if mirrored else verdicts.clusters).by,
-        detectable_effect=_detectable(accuracy),
+        detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
         calibration=_calibration(verdicts, seed) if log_odds else None,
         **(_unmirrored(verdicts) if not mirrored else {}),
@@ -58,11 +59,9 @@ def summarise(
     )
 
 
-def shift(verdicts: Verdicts, user_scale: Mapping[str, float] | None = None) -> Estimate:
+def shift(verdicts: Verdicts, scales: NDArray[np.float64] | None = None) -> Estimate:
     """Share of couples whose margin for a response is higher under the user who chose it."""
-    margins = verdicts.margins
-    if user_scale is not None:
-        margins = margins / np.array([user_scale[user] or 1.0 for user in verdicts.users])
+    margins = verdicts.margins if scales is None else verdicts.margins / scales
     a, b = verdicts.couples.T
     # Row B's margin is of B's choice over A's; A's choice over B's under user B is its negative.
     values = metrics.shift_values(margins[a], -margins[b])
@@ -108,9 +107,3 @@ def _consistency(verdicts: Verdicts) -> dict[str, Any] | None:
     signs = np.where(first[read], 1.0, -1.0)[:, None]
     votes = (np.sign(orders[read] * signs) + 1) / 2
     return asdict(metrics.position_consistency(votes[:, 0], votes[:, 1]))
-
-
-def _detectable(accuracy: Estimate) -> float | None:
-    if accuracy.se is None or accuracy.df is None:
-        return None
-    return metrics.minimum_detectable_effect(accuracy.se, accuracy.df)

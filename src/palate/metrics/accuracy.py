@@ -1,7 +1,9 @@
 """Verdicts as numbers, and what share of them is right.
 
-An outcome is 1 (chosen), 1/2 (tie), 0 (rejected) or NaN (unscored). Unscored rows never count
-as wrong in ``accuracy``; ``accuracy_bounds`` says how much they could matter.
+An outcome is 1 (chosen), 1/2 (tie), 0 (rejected) or NaN (unscored). A row that was judged several
+times holds the share that chosen won, in [0, 1]: accuracy takes its value; counts take it as
+chosen, tie or rejected where it is above, at or below 1/2. Unscored rows never count as wrong in
+``accuracy``; ``accuracy_bounds`` says how much they could matter.
 """
 
 from __future__ import annotations
@@ -43,29 +45,34 @@ class OutcomeCounts:
 
 
 def outcome_counts(values: ArrayLike) -> OutcomeCounts:
-    """Count the four ends of a judgement.
+    """Count the four ends of a judgement; a share counts by the side of 1/2 it lies on.
 
     Raises:
-        ValueError: for a value that is not 1, 1/2, 0 or NaN.
+        ValueError: for a value outside [0, 1] that is not NaN.
 
     Example:
-        >>> outcome_counts([1, 1, 0.5, 0, float("nan")])
+        >>> outcome_counts([1, 0.75, 0.5, 0, float("nan")])
         OutcomeCounts(chosen=2, rejected=1, ties=1, unscored=1)
     """
     x = vector(values)
     counted = OutcomeCounts(
-        chosen=int(np.count_nonzero(x == 1)),
-        rejected=int(np.count_nonzero(x == 0)),
+        chosen=int(np.count_nonzero((x > 0.5) & (x <= 1))),
+        rejected=int(np.count_nonzero((x >= 0) & (x < 0.5))),
         ties=int(np.count_nonzero(x == 0.5)),
         unscored=int(np.count_nonzero(np.isnan(x))),
     )
     if counted.total != x.size:
-        raise ValueError("outcomes must be 1 (chosen), 0.5 (tie), 0 (rejected) or NaN (unscored)")
+        raise ValueError(
+            "outcomes must be 1 (chosen), 0.5 (tie), 0 (rejected), a share between, or NaN "
+            "(unscored)"
+        )
     return counted
 
 
 def accuracy(values: ArrayLike, clusters: Ids | Clusters) -> Estimate:
     """Share of scored rows that are right, ties half: ``(chosen + ½ ties) / scored``.
+
+    Of rows that hold shares it is the mean of the shares.
 
     Micro (every row weighs the same), with the interval of ``clustered_mean``.
 
@@ -88,7 +95,7 @@ def accuracy(values: ArrayLike, clusters: Ids | Clusters) -> Estimate:
 def strict_accuracy(values: ArrayLike) -> float | None:
     """Share of all rows in which the chosen response won outright: ``chosen / all``.
 
-    None without rows.
+    A row that holds a share counts where the share is above 1/2. None without rows.
 
     Raises:
         ValueError: for a value that is no outcome.
@@ -104,7 +111,8 @@ def strict_accuracy(values: ArrayLike) -> float | None:
 def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
     """Accuracy if every unscored row were wrong, and if every one were right.
 
-    ``((chosen + ½ ties) / all, (chosen + ½ ties + unscored) / all)``; None without rows.
+    ``((chosen + ½ ties) / all, (chosen + ½ ties + unscored) / all)``, where a share counts as much
+    as it is; None without rows.
 
     Raises:
         ValueError: for a value that is no outcome.
@@ -116,7 +124,7 @@ def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
     counted = outcome_counts(values)
     if not counted.total:
         return None
-    right = counted.chosen + counted.ties / 2
+    right = float(np.nansum(vector(values)))
     return right / counted.total, (right + counted.unscored) / counted.total
 
 

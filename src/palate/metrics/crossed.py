@@ -66,8 +66,8 @@ class CrossedTable(NamedTuple):
         return cls(csr_array((n, place), shape), csr_array((s, place), shape), offset)
 
 
-def _effective_questions(table: CrossedTable) -> float:
-    """``(Σ_q w_q)² / Σ_q w_q²``, where each row weighs 1/n_u."""
+def effective_questions(table: CrossedTable) -> float:
+    """Effective number of questions, ``(Σ_q w_q)² / Σ_q w_q²``, where each row weighs 1/n_u."""
     users = table.counts.shape[0]
     weights = table.counts.T @ (1 / table.counts.sum(axis=1))
     return float(users**2 / (weights @ weights))
@@ -126,8 +126,7 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
     """μ and τ², then those of draws of users and questions, deviations scaled as in this module.
 
     Shape (2, 1 + usable draws). Draws that leave no pair are left out; a single one that is left
-    has no variance and goes too. No column with an effective number of questions of 2 or less,
-    where no other figure has an interval either.
+    has no variance and goes too. The effective number of questions must be above 1.
 
     Example:
         >>> users, questions = np.divmod(np.arange(60), 6)
@@ -135,9 +134,7 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
         (2, 51)
     """
     shape, rng = table.counts.shape, np.random.default_rng(seed)
-    estimate, n_effective = crossed_moments(table), _effective_questions(table)
-    if n_effective <= 2:
-        return estimate[:, :0]
+    estimate = crossed_moments(table)
     step = max(1, BLOCK // sum(shape))
     blocks = []
     for start in range(0, draws, step):
@@ -155,7 +152,7 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
     )
     v = np.maximum(v_user, v_user + v_question - v_cell)
     v = np.divide(v, v_both, out=np.zeros_like(v), where=v_both > 0)
-    df = min(shape[0], n_effective) - 1
+    df = min(shape[0], effective_questions(table)) - 1
     scaled = float(stdtrit(df, 1 - TAIL) / ndtri(1 - TAIL)) * np.sqrt(v) * both
     return np.hstack([estimate, estimate + scaled])
 
@@ -164,13 +161,13 @@ def _drawn(rng: np.random.Generator, size: int, draws: int) -> FloatArray:
     """How often each of some units is drawn, shape (size, draws)."""
     at = rng.integers(0, size, size=(draws, size)) + size * np.arange(draws)[:, None]
     counts = np.bincount(at.ravel(), minlength=size * draws).reshape(draws, size)
-    return np.ascontiguousarray(counts.T, dtype=np.float64)
+    columns: FloatArray = np.ascontiguousarray(counts.T, dtype=np.float64)
+    return columns
 
 
 def _by_mean(differences: FloatArray, codes: IntArray) -> IntArray:
     """Number the clusters anew, by mean and number of rows."""
     counts = np.bincount(codes)
     order = np.lexsort((counts, sums(codes, differences, counts.size) / counts))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return rank[codes]
+    rank: IntArray = np.argsort(order)[codes]
+    return rank

@@ -40,7 +40,7 @@ def group_gap(values: ArrayLike, in_first: ArrayLike, clusters: Ids | Clusters) 
     x, rows = scored(given, clusters)
     first = first[~np.isnan(given)]
     rows = replace(rows, strata=first.astype(np.int64))
-    gap = _of_two_groups(x, first, rows, (1.0, -1.0), 0.0, GAIN)
+    gap = _of_two_groups(x, first, rows, [1.0, -1.0], GAIN)
     if gap.value is not None and float(np.ptp(x)) <= ROUNDING:
         # Unlike a blind scorer's gain, that is nothing by construction.
         note = "no interval: all values are alike"
@@ -83,18 +83,13 @@ def length_controlled(
         raise ValueError("lengths must be finite numbers")
     unequal = np.where(longer_by == 0, np.nan, given)
     x, rows = scored(unequal, clusters)
-    return _of_two_groups(x, longer_by[~np.isnan(unequal)] > 0, rows, (0.5, 0.5), 0.5, UNIT)
+    return _of_two_groups(x, longer_by[~np.isnan(unequal)] > 0, rows, [0.5, 0.5], UNIT)
 
 
 def _of_two_groups(
-    x: FloatArray,
-    in_first: NDArray[np.bool_],
-    rows: Clusters,
-    factors: tuple[float, float],
-    null: float,
-    bounds: Bounds,
+    x: FloatArray, in_first: NDArray[np.bool_], rows: Clusters, factors: list[float], bounds: Bounds
 ) -> Estimate:
-    """Sum of the two groups' means, each times its factor."""
+    """Sum of the two groups' means, each times its factor; p against the middle of the bounds."""
     n, n_units = x.size, rows.n_users if x.size else 0
     if in_first.all() or not in_first.any():
         return Estimate(n=n, n_units=n_units)
@@ -107,4 +102,4 @@ def _of_two_groups(
         constant=all(float(np.ptp(x[group])) <= ROUNDING for group in (in_first, ~in_first)),
     )
     value = factors[0] * means[0] + factors[1] * means[1]
-    return interval(value, spread, n=n, n_units=n_units, null=null, bounds=bounds)
+    return interval(value, spread, n=n, n_units=n_units, null=sum(bounds) / 2, bounds=bounds)

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
 from palate.metrics.clusters import Clusters, compact
-from palate.metrics.crossed import CrossedTable, drawn_moments
+from palate.metrics.crossed import CrossedTable, drawn_moments, effective_questions
 from palate.metrics.estimates import ROUNDING, TAIL
 
 LEAST_USERS = 3
@@ -50,6 +50,8 @@ class LosingShare:
     low: float | None = None
     """Lower end of its 95 % interval, by draws of users; of users and shared questions."""
     high: float | None = None
+    note: str | None = None
+    """Why there is no share, or no interval."""
 
 
 def losing_share(
@@ -98,18 +100,24 @@ def losing_share(
     several = np.bincount(rows_of) >= 2
     bare = LosingShare(d.size, len(names), int(several.sum()), raw)
     if bare.n_modelled < LEAST_USERS:
-        return bare
+        needed = "rows on two questions" if shared else "two rows"
+        note = f"no share: {bare.n_modelled} users with {needed}, and {LEAST_USERS} are needed"
+        return replace(bare, note=note)
     rows = several[codes]
     d, codes, asked = d[rows], compact(codes[rows])[0], compact(asked[rows])[0]
     if shared:
-        moments = drawn_moments(CrossedTable.of(d, codes, asked), seed=seed, draws=draws)
+        table = CrossedTable.of(d, codes, asked)
+        effective = effective_questions(table)
+        if effective <= 2:  # nor has any other figure an interval
+            note = f"no share: {effective:.1f} effective questions, and more than 2 are needed"
+            return replace(bare, note=note)
+        moments = drawn_moments(table, seed=seed, draws=draws)
     else:
         moments = _moments_by_user(d, codes, seed=seed, draws=draws)
-    if not moments.size:
-        return bare
     share, *shares = _below(moments).tolist()
-    if not shares:  # all draws leave too few users and questions, where there are hardly enough
-        return replace(bare, share=share)
+    if not shares:
+        note = "no interval: under two draws leave users on two questions"
+        return replace(bare, share=share, note=note)
     low, high = np.quantile(shares, [TAIL, 1 - TAIL]).tolist()
     return replace(bare, share=share, low=min(low, share), high=max(high, share))
 

@@ -16,7 +16,7 @@ from palate.embeddings import Features, build_features
 from palate.errors import ModelError, ResourceError
 from palate.personal.choices import Floats
 from palate.personal.gathering import Progress, gather
-from palate.personal.protocol import Model, States, method_of
+from palate.personal.protocol import Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
 from palate.personal.states import UserStates, read_tensors
 from palate.records import Choice, Settings
@@ -83,6 +83,38 @@ class Trained:
         scaled = self.scaling.apply(candidates)
         asked = None if prompts is None else self.scaling.apply(prompts)
         return self.model.score(states, scaled, asked)
+
+    def score_each(
+        self,
+        states: States,
+        candidates: Floats,
+        prompts: Floats | None,
+        *,
+        minus_prior: bool = False,
+    ) -> NDArray[np.float64]:
+        """Return scores (u × s × c) of unscaled vectors (s × c × d), every state with every slate.
+
+        With `minus_prior` less the prior's, exactly 0 for a state that is the prior. Where a score
+        is a product with a vector per user, all are one product of matrices.
+        """
+        scaled = self.scaling.apply(candidates)
+        heads_of = getattr(self.model, "heads_of", None)
+        if heads_of is not None:
+            heads = heads_of(states)
+            if minus_prior:
+                # As many rows: products of matrices of one shape round alike.
+                heads = heads - heads_of(repeated(self.model.prior(), len(heads)))
+            found: NDArray[np.float64] = np.einsum(
+                "scd,ud->usc", scaled.astype(np.float64), heads, optimize=True
+            )
+            return found
+        asked = None if prompts is None else self.scaling.apply(prompts)
+
+        def scores(known: States, user: int) -> NDArray[np.float64]:
+            return self.model.score(take(known, np.full(len(scaled), user)), scaled, asked)
+
+        each = np.stack([scores(states, user) for user in range(len(next(iter(states.values()))))])
+        return each - scores(self.model.prior(), 0) if minus_prior else each
 
     def save(self, folder: Path) -> None:
         """Write the folder's files; raises `ResourceError` where they cannot be written."""

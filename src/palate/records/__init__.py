@@ -1,6 +1,6 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
-from palate.records.others import Others, derangement
+from palate.records.others import Others, partners_of, third_users
 from palate.records.pairs import PreferencePair
 from palate.records.protocols import (
     Case,
@@ -43,11 +43,12 @@ __all__ = [
     "User",
     "Verdict",
     "candidate_order",
-    "derangement",
     "margin_of",
+    "partners_of",
     "read_by",
     "sign",
     "terms_of",
+    "third_users",
     "traits_of",
     "user_key",
 ]

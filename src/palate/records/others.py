@@ -1,28 +1,38 @@
-"""The users of one subset, who mirrors whom, and which stranger each is paired with."""
+"""The users of one subset, who mirrors whom, and which third user a row is given as a stranger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 
 from palate.records.pairs import PreferencePair
 from palate.records.users import Choice, Post, User
-from palate.seeding import rng
+from palate.seeding import digest
 
 
 class Others:
     """All users of one subset, as a context may know them.
 
     A user's posts are the union by post id over all their rows, oldest first; their choices are
-    what they preferred before, in file order.
+    what they preferred before, in file order. `partners` names, for each row of a mirrored couple,
+    the user of the other row.
     """
 
     def __init__(
-        self, users: Mapping[str, User], partners: Mapping[str, frozenset[str]], seed: int = 0
+        self,
+        users: Mapping[str, User],
+        partners: Mapping[str, str],
+        seed: int = 0,
+        draw: int = 0,
     ) -> None:
         self.users = dict(users)
         self.partners = dict(partners)
         self.seed = seed
+        self.draw = draw
+        """Which of a row's strangers `stranger` gives, from 0."""
+        self._pools: dict[str, list[str]] = {}
 
     @classmethod
     def of(
@@ -54,87 +64,81 @@ class Others:
             )
             for name in dict.fromkeys((*posts, *choices))
         }
-        return cls(users, _partners([*history, *pairs]), seed)
+        return cls(users, partners_of(pairs), seed)
+
+    def at_draw(self, draw: int) -> Others:
+        """Return the same users, among whom `stranger` gives the row's draw of this number."""
+        made = object.__new__(Others)
+        made.__dict__.update({**self.__dict__, "draw": draw})
+        return made
 
     @cached_property
     def have_choices(self) -> bool:
         """True where any user's past choices are known."""
         return any(user.choices for user in self.users.values())
 
-    @cached_property
-    def strangers(self) -> Mapping[str, str]:
-        """Each user's stranger: a seeded derangement among users with posts, never a partner.
+    def stranger(self, pair: PreferencePair, having: Literal["posts", "choices"]) -> User | None:
+        """Return the row's stranger: a third user with posts (past choices), drawn for this row.
 
-        A user without posts gets a stranger too (nothing of theirs is shown to anybody). Where no
-        derangement exists (everyone is everyone's partner) the users without one are absent.
+        Uniform over the users of the subset that have some, except the row's own user and, in a
+        mirrored couple, its partner. None where there are not so many third users.
         """
-        return self._strangers([name for name, user in self.users.items() if user.posts])
-
-    @cached_property
-    def choice_strangers(self) -> Mapping[str, str]:
-        """Each user's stranger among users with past choices; the same law."""
-        return self._strangers([name for name, user in self.users.items() if user.choices])
-
-    def _strangers(self, among: Iterable[str]) -> Mapping[str, str]:
-        names = sorted(among)
-        drawn = derangement(names, self.partners, self.seed)
-        for name in sorted(set(self.users) - set(names)):
-            allowed = [n for n in names if n not in self.partners.get(name, ())]
-            if allowed:
-                drawn[name] = allowed[int(rng("stranger", self.seed, name).integers(len(allowed)))]
-        return drawn
+        pool = self._pools.get(having)
+        if pool is None:
+            pool = sorted(name for name, user in self.users.items() if getattr(user, having))
+            self._pools[having] = pool
+        excluded = {pair.user_id, self.partners.get(pair.id, pair.user_id)}
+        drawn = third_users(pool, excluded, self.draw + 1, having, self.seed, pair.id)
+        return self.users[drawn[self.draw]] if len(drawn) > self.draw else None
 
 
-def _partners(pairs: Sequence[PreferencePair]) -> dict[str, frozenset[str]]:
-    owner = {pair.id: pair.user_id for pair in pairs}
-    partners: dict[str, set[str]] = {}
-    for pair in pairs:
-        if pair.mirror_of in owner:
-            partner = owner[pair.mirror_of]
-            partners.setdefault(pair.user_id, set()).add(partner)
-            partners.setdefault(partner, set()).add(pair.user_id)
-    return {name: frozenset(who) for name, who in partners.items()}
+def partners_of(pairs: Iterable[PreferencePair]) -> dict[str, str]:
+    """Return, for each row of a mirrored couple (id), the user of the other row.
 
-
-def derangement(
-    names: list[str], forbidden: Mapping[str, frozenset[str]], seed: int
-) -> dict[str, str]:
-    """Draw a permutation of names without fixed points and without forbidden pairs.
-
-    A seeded shuffle repaired by swaps; a user for whom no repair exists is left out.
-
-    >>> drawn = derangement(["a", "b", "c"], {"a": frozenset("b")}, 0)
-    >>> drawn == {"a": "c", "b": "a", "c": "b"}
-    True
+    Two rows are a couple where each names the other in `mirror_of` and their users differ.
     """
-    stream = rng("derangement", seed, names)
-    drawn = [int(i) for i in stream.permutation(len(names))]
-
-    def fits(i: int, j: int) -> bool:
-        return i != j and names[j] not in forbidden.get(names[i], ())
-
-    order = [int(i) for i in stream.permutation(len(names))]
-    for i in order:
-        if fits(i, drawn[i]):
-            continue
-        swaps = (j for j in order if fits(i, drawn[j]) and fits(j, drawn[i]))
-        partner = next(swaps, None)
-        if partner is not None:
-            drawn[i], drawn[partner] = drawn[partner], drawn[i]
-    if not all(fits(i, j) for i, j in enumerate(drawn)):
-        drawn = _by_matching(len(names), fits)
-    return {names[i]: names[j] for i, j in enumerate(drawn) if j >= 0 and fits(i, j)}
+    named = {pair.id: (pair.mirror_of, pair.user_id) for pair in pairs if pair.mirror_of}
+    nobody = "", ""
+    return {
+        row: partner
+        for row, (other, user) in named.items()
+        for back, partner in [named.get(other, nobody)]
+        if back == row and partner != user
+    }
 
 
-def _by_matching(n: int, fits: object) -> list[int]:
-    # Swaps can get stuck where a derangement exists: then ask for a maximum matching.
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import maximum_bipartite_matching
+def third_users(
+    pool: Sequence[str], excluded: Collection[str], draws: int, *row: object
+) -> list[str]:
+    """Draw users of a pool without replacement, uniformly among those who are not excluded.
 
-    assert callable(fits)
-    allowed = [[int(fits(i, j)) for j in range(n)] for i in range(n)]
-    matched = maximum_bipartite_matching(csr_matrix(allowed), perm_type="column")
-    return [int(j) for j in matched]
+    The first of several draws are those of fewer draws; all of them where the pool has no more.
+
+    Args:
+        pool: sorted names.
+        excluded: who is never drawn, whether in the pool or not.
+        draws: how many are wanted.
+        row: what the draw is for; the result is a function of pool, excluded and this.
+
+    Example:
+        >>> third_users(["ann", "bob", "cid", "dot"], {"ann", "cid"}, 1, "seed 0", "row 7")
+        ['dot']
+        >>> sorted(third_users(["ann", "bob", "cid", "dot"], {"ann"}, 9, "seed 0", "row 7"))
+        ['bob', 'cid', 'dot']
+    """
+    barred = sorted(k for name in excluded for k in [bisect_left(pool, name)]
+                    if k < len(pool) and pool[k] == name)  # fmt: skip
+    n = len(pool) - len(barred)
+    moved: dict[int, int] = {}  # a shuffle of range(n) that holds only what was moved
+    drawn = []
+    for step in range(min(draws, n)):
+        at = step + int(digest("third user", step, *row)[:32], 16) % (n - step)
+        place = moved.get(at, at)
+        moved[at] = moved.get(step, step)
+        for skipped in barred:
+            place += place >= skipped
+        drawn.append(pool[place])
+    return drawn
 
 
 def _by_date(posts: Mapping[str, Post]) -> list[Post]:

@@ -25,6 +25,8 @@ class Shown(Record):
     """Posts of a stranger, or past choices, left out because they give the answer away."""
     shortfall_words: int = 0
     """Words by which a stranger's part falls short of the user's own."""
+    no_stranger: bool = False
+    """True where a stranger's part is asked for and there is no (further) third user."""
 
 
 class Case(NamedTuple):
@@ -44,6 +46,8 @@ class Context(Protocol):
     - `needs`: of "posts", "choices" and "aspects", those of which the benchmark must have one.
     - `prepare(cases)`: called with all rows before the first is shown, for work that is cheaper
       done at once; `shown` must give the same without it.
+    - `draws`: how many strangers a row is shown, one after another (`others.draw` is the number of
+      the draw); their verdicts are averaged.
     - `notes()`: what a reader of the report must know.
     """
 
@@ -94,6 +98,9 @@ class Traits(Record):
     """True where what is shown is cut to a model's window."""
     pairs_only: bool = False
     """True for judges, which see two candidates at a time."""
+    votes: bool = False
+    """True for a judge whose margin is a difference of two shares of votes, not a strength: a row
+    stores the share that the chosen response won, and no margin."""
     protocol: Literal["palate", "paper"] = "palate"
     """`paper`: the rules of Personalized RewardBench's released scripts (ties lose, no profile)."""
     notes: tuple[str, ...] = ()

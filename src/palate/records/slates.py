@@ -31,13 +31,15 @@ class Part(Record):
 class Slate(Record):
     """A question, what is shown of the user, and two or more candidate responses.
 
-    `user` is an opaque key and set only for scorers that declare `needs_user`.
+    `user` is an opaque key and set only for scorers that declare `needs_user`; `excluded` holds the
+    keys of who is no third user of the row, and only where third users' states are read.
     """
 
     question: tuple[Message, ...]
     shown: tuple[Part, ...] = ()
     candidates: tuple[str, ...]
     user: str | None = None
+    excluded: tuple[str, ...] = ()
 
     @cached_property
     def id(self) -> str:
@@ -46,11 +48,12 @@ class Slate(Record):
 
     @cached_property
     def prompt_key(self) -> str:
-        """Return the hash of all that the candidates share: question, shown, user."""
+        """Return the hash of all that the candidates share: question, shown, user, excluded."""
         return digest(
             [(m.role, m.content) for m in self.question],
             [(p.kind, p.category, p.text, p.rank) for p in self.shown],
             self.user,
+            *((self.excluded,) if self.excluded else ()),
         )
 
     def without_context(self) -> Slate:

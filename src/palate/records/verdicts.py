@@ -97,6 +97,24 @@ class Verdict(Record):
     margin: float | None = None
     orders: tuple[float | None, ...] = ()
     reason: str | None = None
+    share: float | None = None
+    """Of a mean over several verdicts: the share that chosen won."""
+
+    @classmethod
+    def of_share(cls, share: float) -> Verdict:
+        """Return the verdict in which chosen won this share: the outcome says on which side of ½.
+
+        >>> Verdict.of_share(0.75).outcome, Verdict.of_share(0.5).outcome
+        (<Outcome.CHOSEN: 'chosen'>, <Outcome.TIE: 'tie'>)
+        """
+        if share == 0.5:
+            return cls(outcome=Outcome.TIE, share=share)
+        return cls(outcome=Outcome.CHOSEN if share > 0.5 else Outcome.REJECTED, share=share)
+
+    @property
+    def value(self) -> float:
+        """The share where there is one; else 1, ½, 0, and NaN for unscored."""
+        return self.outcome.credit if self.share is None else self.share
 
 
 def sign(margin: float) -> int:

@@ -41,8 +41,8 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
             )
         breaks.add(len(rows) - 1)
     notes = [
-        "Intervals: jackknife by user, and by question where users share questions. worst tenth: "
-        "of the group's users, shrunken."
+        "Intervals: jackknife by user and, where users share questions, by question (by response "
+        "within one question). worst tenth: of the group's users, shrunken."
     ]
     notes += without_interval(
         (group.name, group.accuracy.note) for view in views for group in view.groups
@@ -117,5 +117,7 @@ def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
         yield (
             "lose: users whose accuracy is lower than with nothing shown; raw, and P(true "
             "difference < 0) of a normal model without the luck; users: of the raw share / with "
-            "two pairs or more, of the model."
+            "two pairs or more (on different questions where users share some), of the model."
         )
+        shares = [view.losing.share for view in views if view.losing is not None]
+        yield from without_interval(("lose", share.note) for share in shares)

@@ -14,7 +14,8 @@ class Losing(Record):
     raw: float | None
     """Share of users whose accuracy is lower; by chance alone up to half."""
     share: Figure
-    """P(true difference < 0), normal model without the luck; n counts users of two rows or more."""
+    """P(true difference < 0), normal model without the luck; n counts users of two rows or more, on
+    different questions where questions are shared."""
     n: int
     """Rows scored under both."""
     n_users: int

@@ -8,7 +8,7 @@ from palate.records import Outcome, Record
 from palate.runs.rated import Rated
 from palate.seeding import digest
 
-WHERE_GIVEN = ("category", "traits", "rated")
+WHERE_GIVEN = ("share", "category", "traits", "rated")
 """Fields that are written only where a row has them."""
 
 
@@ -27,6 +27,9 @@ class VerdictRow(Record):
     mirror_of: str | None
     outcome: Outcome
     margin: float | None
+    share: float | None = None
+    """Of a mean over several verdicts, such as third users': the share that chosen won. Then there
+    is no margin, and the outcome says whether the share is above, at or below ½."""
     orders: tuple[float | None, ...] = ()
     chosen_first: bool = True
     """Whether the chosen response stood first in the slate."""
@@ -52,5 +55,5 @@ class VerdictRow(Record):
     def line(self) -> str:
         """Return the row as one line of JSON."""
         return self.model_dump_json(
-            exclude={name for name in WHERE_GIVEN if not getattr(self, name)}
+            exclude={name for name in WHERE_GIVEN if getattr(self, name) in (None, "", {})}
         )

@@ -43,6 +43,8 @@ class _Columns:
     mirror_of: NDArray[np.object_]
     outcome: NDArray[np.int8]
     margin: NDArray[np.float64]
+    share: NDArray[np.float64]
+    """Empty where no row has one."""
     orders: NDArray[np.float64]
     n_orders: NDArray[np.int8]
     chosen_first: NDArray[np.bool_]
@@ -112,13 +114,14 @@ class Verdicts:
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """1 chosen, ½ tie, 0 rejected, NaN unscored."""
+        """1 chosen, ½ tie, 0 rejected, NaN unscored; where a row has a share, the share."""
         found: NDArray[np.float64] = CREDITS[self._columns.outcome]
-        return found
+        shares = self._columns.share
+        return np.where(np.isnan(shares), found, shares) if shares.size else found
 
     @property
     def margins(self) -> NDArray[np.float64]:
-        """Margin of chosen over rejected, NaN where unscored."""
+        """Margin of chosen over rejected; NaN where unscored, or where a row has a share."""
         return self._columns.margin
 
     @property
@@ -209,10 +212,13 @@ class Verdicts:
         )
         return made
 
+    def order_by_id(self) -> NDArray[np.int64]:
+        """Return the positions of the rows in the order of their ids."""
+        return np.array(sorted(range(len(self)), key=self._columns.id.__getitem__), dtype=np.int64)
+
     def by_id(self) -> Verdicts:
         """Return the rows in the order of their ids."""
-        ids = self._columns.id
-        return self.take(sorted(range(len(self)), key=ids.__getitem__))
+        return self.take(self.order_by_id())
 
     def of_subsets(self) -> Iterator[tuple[str, Verdicts]]:
         """Yield each subset and its rows, in order of appearance."""
@@ -253,6 +259,7 @@ class Verdicts:
     def _row(self, k: int) -> VerdictRow:
         ours = self._columns
         margin, reason = float(ours.margin[k]), int(ours.reason[k])
+        share = float(ours.share[k]) if ours.share.size else math.nan
         orders = ours.orders[k, : ours.n_orders[k]].tolist()
         chosen, rejected = ours.lengths[k].tolist()
         category, traits = self._label_values[ours.label[k]]
@@ -270,6 +277,7 @@ class Verdicts:
             mirror_of=ours.mirror_of[k],
             outcome=OUTCOMES[ours.outcome[k]],
             margin=None if math.isnan(margin) else margin,
+            share=None if math.isnan(share) else share,
             orders=tuple(None if math.isnan(order) else order for order in orders),
             chosen_first=bool(ours.chosen_first[k]),
             reason=None if reason < 0 else self._reasons.names[reason],
@@ -282,7 +290,13 @@ class Verdicts:
 
     def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
         kinds = {"id": "O", "content": "S", "user": "i4", "subset": "i4", "mirror_of": "O"}
-        kinds |= {"outcome": "i1", "margin": "f8", "n_orders": "i1", "chosen_first": "?"}
+        kinds |= {
+            "outcome": "i1",
+            "margin": "f8",
+            "share": "f8",
+            "n_orders": "i1",
+            "chosen_first": "?",
+        }
         kinds |= {"reason": "i4", "own_words": "i4", "label": "i4"}
         kinds |= {"question": "i4", "chosen": "i4", "rejected": "i4"}
         made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
@@ -299,6 +313,7 @@ class Verdicts:
             made["mirror_of"].add(row.mirror_of)
             made["outcome"].add(number[row.outcome])
             made["margin"].add(np.nan if row.margin is None else row.margin)
+            made["share"].add(np.nan if row.share is None else row.share)
             made["n_orders"].add(len(row.orders))
             made["chosen_first"].add(row.chosen_first)
             made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
@@ -309,6 +324,8 @@ class Verdicts:
             for length in row.lengths:
                 lengths.add(length)
         columns: dict[str, Any] = {name: column.array() for name, column in made.items()}
+        if np.isnan(columns["share"]).all():
+            columns["share"] = np.zeros(0)
         both = lengths.array().reshape(-1, 2)
         ratings, places = rated.columns(), rated.places()
         numbers = orders.array(columns["n_orders"])

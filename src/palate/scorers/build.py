@@ -37,4 +37,8 @@ def _maker(spec: Spec) -> Any:
         from palate.scorers.personal_policy import PersonalPolicyScorer
 
         return PersonalPolicyScorer
+    if spec.kind == "personal" and spec.options.get("state") == "stranger":
+        from palate.scorers.third_users import ThirdUsers
+
+        return ThirdUsers
     return load(GROUP, spec.kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +24,30 @@ READ_AT_ONCE = 128
 """Responses that a language model reads before their scores are told."""
 
 
+class Vectors(NamedTuple):
+    """What a personal model reads of slates of one size."""
+
+    table: NDArray[np.float32]
+    """slates × candidates × width; 0 where a response is too long."""
+    asked: NDArray[np.float32] | None
+    """Of the questions (slates × width), where the model needs them."""
+    usable: NDArray[np.bool_]
+    """slates × candidates: where a response has a vector."""
+
+
 class Personal:
     """Scores each response by its vector and the user's state.
 
-    `?state=own` (the default) reads the user's own state, `stranger` another user's, `prior` that
-    of a user of whom nothing is known. States come from `?users=FILE`, or from the choices that the
-    benchmark's users made earlier, of which `?shots=k` draws k per user, `?repeat=r` other ones.
+    `?state=own` (the default) reads the user's own state, `prior` that of a user of whom nothing is
+    known; `stranger` is a judge, `third_users.ThirdUsers`. States come from `?users=FILE`, or from
+    the choices that the benchmark's users made earlier, of which `?shots=k` draws k per user,
+    `?repeat=r` other ones.
     With `?minus=prior` the prior's score is taken off: how much more this user likes a response
     than people in general do.
     """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        spec.only(set(OPTIONS))
+        spec.only(OPTIONS - {"draws"})
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         if reference.place != "folder":
             raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
@@ -66,9 +79,10 @@ class Personal:
         copy.users, copy._every = self.trained.adapt(chosen, self.features), None
         return copy
 
-    def knows(self, user: str) -> bool:
-        """Tell whether there is a state of this user's own."""
-        return self.users is not None and user_key(user) in self.users.place
+    @property
+    def known(self) -> Sequence[str]:
+        """Keys of the users with a state of their own, sorted."""
+        return sorted(self.users.keys) if self.users is not None else ()
 
     @property
     def traits(self) -> Traits:
@@ -117,22 +131,14 @@ class Personal:
     def _of_size(
         self, some: Sequence[tuple[int, Slate]], size: int
     ) -> Iterator[tuple[int, Scores]]:
-        items = [item for _, slate in some for item in items_of(slate)]
-        shape = (len(some), size, self.features.width)
-        table = self.features.table(items).reshape(shape)
-        asked = None
-        if self.trained.model.needs_prompts:
-            asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        usable: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=2))
-        places = [self._place(slate) for _, slate in some]
-        table = np.nan_to_num(table)
-        found = self.trained.score(self._states([place or 0 for place in places]), table, asked)
+        read = self.vectors([slate for _, slate in some], size)
+        found = self.trained.score(
+            self._states([self._place(slate) for _, slate in some]), read.table, read.asked
+        )
         if self.minus:
-            found = found - self.trained.score(self._states([0] * len(some)), table, asked)
-        for (k, _), values, fits, place in zip(some, found, usable, places, strict=True):
-            if place is None:
-                yield k, Scores.unscored(size, "no stranger")
-                continue
+            prior = self._states([0] * len(some))
+            found = found - self.trained.score(prior, read.table, read.asked)
+        for (k, _), values, fits in zip(some, found, read.usable, strict=True):
             whole = fits.all()
             yield (
                 k,
@@ -144,12 +150,19 @@ class Personal:
                 ),
             )
 
-    def _place(self, slate: Slate) -> int | None:
-        # 0 is the prior, n + 1 the n-th user; None where a stranger is asked for and there is none.
-        if self.state == "prior":
+    def vectors(self, slates: Sequence[Slate], size: int) -> Vectors:
+        """Return the vectors of slates of `size` candidates."""
+        items = [item for slate in slates for item in items_of(slate)]
+        table = self.features.table(items).reshape(len(slates), size, self.features.width)
+        asked = None
+        if self.trained.model.needs_prompts:
+            asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
+        return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
+
+    def _place(self, slate: Slate) -> int:
+        # 0 is the prior, n + 1 the n-th user.
+        if self.state == "prior" or slate.user is None:
             return 0
-        if slate.user is None:
-            return None
         assert self.users is not None, "the scorer was not adapted"
         return self.users.place.get(slate.user, -1) + 1
 

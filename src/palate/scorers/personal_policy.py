@@ -154,7 +154,8 @@ class PersonalPolicyScorer:
     """r_u(x, y) = β [log π(y | e_u, x) − log π_ref(y | x)] (P-DPO; Li et al. 2024).
 
     Options as of every personal reward model: `?state=own|stranger|prior`, `?users=FILE`,
-    `?shots=k&repeat=r`, and `?minus=prior` for β [log π(y | e_u, x) − log π(y | e_0, x)].
+    `?shots=k&repeat=r`, and `?minus=prior` for β [log π(y | e_u, x) − log π(y | e_0, x)]. Each
+    state costs a reading, so `?state=stranger&draws=N` reads N third users a row, by default one.
     `?reference=` says where the model lies that the policy was trained from, if it was moved.
     """
 
@@ -169,7 +170,7 @@ class PersonalPolicyScorer:
         self.settings = settings
         wanted = StatesWanted.of(spec)
         self.state, self.minus = wanted.state, wanted.minus
-        self.shots, self.repeat = wanted.shots, wanted.repeat
+        self.shots, self.repeat, self.draws = wanted.shots, wanted.repeat, wanted.draws
         self.users: Users | None = None
         if wanted.users is not None:
             states = UserStates.load(wanted.users, self.policy.fingerprint)
@@ -194,9 +195,10 @@ class PersonalPolicyScorer:
         copy._compose()
         return copy
 
-    def knows(self, user: str) -> bool:
-        """Tell whether there is a state of this user's own."""
-        return self.users is not None and user_key(user) in self.users.place
+    @property
+    def known(self) -> Sequence[str]:
+        """Keys of the users with a state of their own, sorted."""
+        return sorted(self.users.place) if self.users is not None else ()
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the shorter of the two windows."""

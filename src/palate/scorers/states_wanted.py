@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, cast
 
-from palate.errors import UsageError
+from palate.errors import SpecError, UsageError
 from palate.seeding import shuffled
 from palate.specs import Spec
 
 T = TypeVar("T")
 State = Literal["own", "stranger", "prior"]
 STATES = ("own", "stranger", "prior")
-OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus"})
+OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus", "draws"})
 
 
 class StatesWanted(NamedTuple):
-    """`?state=own|stranger|prior&users=FILE&shots=k&repeat=r&minus=prior`."""
+    """`?state=own|stranger|prior&users=FILE&shots=k&repeat=r&minus=prior&draws=N`."""
 
     state: State
     users: Path | None
@@ -28,20 +28,30 @@ class StatesWanted(NamedTuple):
     """Another number draws other choices."""
     minus: bool
     """True where the prior's score is taken off."""
+    draws: int
+    """Third users whose states a row is scored with, one after another."""
 
     @classmethod
     def of(cls, spec: Spec) -> StatesWanted:
-        """Read a spec's options; raises `UsageError` for shots of a file of states."""
+        """Read a spec's options; raises `UsageError` for shots of a file of states.
+
+        Raises `SpecError` for draws without a stranger.
+        """
         file = spec.options.get("users")
         shots = spec.number("shots", 0) if "shots" in spec.options else None
         if file is not None and shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
+        if "draws" in spec.options and spec.options.get("state") != "stranger":
+            raise SpecError(
+                f"spec {str(spec)!r}: draws counts strangers; it goes with state=stranger"
+            )
         return cls(
             state=cast(State, spec.choice("state", STATES, "own")),
             users=None if file is None else Path(file).expanduser(),
             shots=shots,
             repeat=spec.number("repeat", 0),
             minus=spec.choice("minus", ("prior", "nothing"), "nothing") == "prior",
+            draws=spec.number("draws", 1, least=1),
         )
 
 

@@ -57,14 +57,14 @@ def confidence(world: World) -> Floats:
     return np.asarray(np.exp(4 * (world.leans - LEANS)))
 
 
-def scales(world: World) -> dict[str, float]:
-    """Root mean square margin of `confident` for each user, over one set of pairs for all.
+def scales(world: World) -> Floats:
+    """Root mean square margin of `confident` for each row's user, over one set of pairs for all.
 
-    What `palate.evaluation.scale.user_scales` finds by asking the scorer.
+    What `palate.evaluation.scale.state_scales` finds by asking the scorer.
     """
     common = world.differences[:200, 0]
     root = float(np.sqrt(np.mean(common**2)))
-    return dict(zip(world.names.tolist(), (confidence(world) * root).tolist(), strict=True))
+    return np.asarray(confidence(world)[world.who] * root)
 
 
 def truth(scorer: str, *, mirrored: bool) -> float:

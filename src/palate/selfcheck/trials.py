@@ -46,9 +46,9 @@ def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) 
     for scorer, of_chosen in margins(world, seed, number).items():
         if scorer == "confident" and not world.mirrored:
             continue  # its verdicts are those of `blind`, and only on mirrors is there a shift
-        scale = scales(world) if scorer == "confident" else None
+        scaled = scales(world) if scorer == "confident" else None
         verdicts = planted_verdicts(world, of_chosen)
-        runs[scorer] = Run(_summary(tools, scorer, verdicts, scale), verdicts)
+        runs[scorer] = Run(_summary(tools, scorer, verdicts, scaled), verdicts)
     gains = {}
     for ours, theirs in GAINS:
         base = Gain(
@@ -83,9 +83,7 @@ def _row(world: World, k: int, margin: float) -> VerdictRow:
     )
 
 
-def _summary(
-    tools: Tools, scorer: str, verdicts: Verdicts, scale: Mapping[str, float] | None
-) -> Summary:
+def _summary(tools: Tools, scorer: str, verdicts: Verdicts, scaled: Floats | None) -> Summary:
     return tools.summarise(
-        verdicts, benchmark="planted", scorer=scorer, context="none", user_scale=scale
+        verdicts, benchmark="planted", scorer=scorer, context="none", scales=scaled
     )

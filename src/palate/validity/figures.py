@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
+from palate.comparison.gains import under
 from palate.errors import ComparisonError
 from palate.metrics.clusters import Clusters
 from palate.runs import Run, Verdicts
@@ -131,6 +132,8 @@ def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
         if context == "none" or bare is None or not verdicts.same_rows(bare):
             continue
         ours, theirs = verdicts.margins, bare.margins
+        if np.isnan(ours).all():  # verdicts averaged over strangers
+            ours, theirs = verdicts.values, bare.values
         size = float(np.nanmax(np.abs(theirs), initial=0.0))
         # Batches are cut otherwise where slates are alike, and sums then round otherwise.
         if np.allclose(ours, theirs, rtol=0.0, atol=ROUNDED * size, equal_nan=True):
@@ -167,11 +170,11 @@ def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
         return None
     if metric == "gain":
         return runs.get((scorer, "none"))
-    spec = Spec.parse(context)
-    if spec.options.get("of") == "stranger":
+    if Spec.parse(context).options.get("of") == "stranger":
         return None
-    stranger = spec.model_copy(update={"options": {**spec.options, "of": "stranger"}})
-    return runs.get((scorer, str(stranger)))
+    contexts = [shown for by, shown in runs if by == scorer]
+    stranger = next(iter(under(context, "of", "stranger", contexts)), None)
+    return None if stranger is None else runs[scorer, stranger]
 
 
 def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> UnitValues:

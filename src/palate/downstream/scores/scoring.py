@@ -67,8 +67,11 @@ def plan_cells(
     """
     shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
     found = []
+    for context in shown:
+        refuse_draws(context, context.spec)
     for text in dict.fromkeys(scorers):
         contestant = build_scorer(text, options.settings)
+        refuse_draws(contestant, text)
         spec = spec_of(contestant, text)
         need_choices(contestant, pairs, spec)
         traits = traits_of(contestant, spec)
@@ -79,6 +82,12 @@ def plan_cells(
     if not found:
         raise UsageError("best-of-n: no scorer has a meaning under these contexts (add -c profile)")
     return found
+
+
+def refuse_draws(drawing: object, spec: str) -> None:
+    """Raise `UsageError` for several strangers a row: verdicts can be averaged, scores cannot."""
+    if getattr(drawing, "draws", 1) > 1:
+        raise UsageError(f"best-of-n: {spec}: answers are scored under one stranger; no draws")
 
 
 def score_samples(

@@ -39,12 +39,7 @@ class AgreementDifference:
 
 
 def agreement_difference(
-    first: ArrayLike,
-    second: ArrayLike,
-    downstream: ArrayLike,
-    *,
-    seed: int = 0,
-    draws: int = 9_999,
+    first: ArrayLike, second: ArrayLike, downstream: ArrayLike, *, seed: int = 0, draws: int = 9_999
 ) -> AgreementDifference:
     """Compare two benchmarks' Kendall τ-b with the same downstream figures, ``Δ = τ_1 - τ_2``.
 

@@ -14,6 +14,7 @@ from palate.metrics.ranks.chance import EXACT_UP_TO, all_orders
 from palate.metrics.ranks.over_scorers import Population, Range, range_over_scorers
 from palate.metrics.ranks.statistics import KENDALL, statistics
 
+ALPHA, POWER = 0.05, 0.8
 MOST_RESOLVED = 200
 DETECTION_DRAWS = 10_000
 SHOWN_AT = (0.0, 0.5, 1.0)
@@ -25,28 +26,26 @@ class Resolution:
 
     n: int
     critical_tau: float | None
-    """Smallest |τ| with p ≤ alpha; None where even a perfect ranking has a larger p."""
+    """Smallest |τ| with p ≤ 0.05; None where even a perfect ranking has a larger p."""
     critical_rho: float | None
     """The same for Spearman's ρ; None also beyond 8 scorers, where orders are not enumerated."""
     detectable_tau: float | None
-    """True τ that reaches the critical one with the given power."""
+    """True τ that reaches the critical one 8 times of 10."""
     intervals: tuple[tuple[float, Range], ...]
     """95 % interval over scorers at the possible τ's nearest to 0, 0.5 and 1."""
 
 
-def resolution(n: int, *, alpha: float = 0.05, power: float = 0.8, seed: int = 0) -> Resolution:
+def resolution(n: int, *, seed: int = 0) -> Resolution:
     """Say what n scorers can show: critical and detectable τ, width of intervals.
 
     A perfect τ or ρ has ``p = 2/n!``.
 
     Args:
         n: scorers, 3 to 200.
-        alpha: two-sided level of the test.
-        power: chance of finding the detectable τ.
         seed: of the simulated scorers.
 
     Raises:
-        UsageError: for n, alpha or power outside of their range.
+        UsageError: for n outside of its range.
 
     Example:
         >>> six = resolution(6)
@@ -55,20 +54,18 @@ def resolution(n: int, *, alpha: float = 0.05, power: float = 0.8, seed: int = 0
     """
     if not 3 <= n <= MOST_RESOLVED:
         raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")
-    if not (0 < power < 1 and 0 < alpha < 1):
-        raise UsageError("power and alpha must be in (0, 1)")
-    critical = _critical_tau(n, alpha)
+    critical = _critical_tau(n)
     return Resolution(
         n=n,
         critical_tau=critical,
-        critical_rho=_critical_rho(n, alpha),
-        detectable_tau=_detectable(n, critical, power, seed),
+        critical_rho=_critical_rho(n),
+        detectable_tau=_detectable(n, critical, seed),
         intervals=tuple(_interval_at(n, tau, seed) for tau in SHOWN_AT),
     )
 
 
-def _critical_tau(n: int, alpha: float) -> float | None:
-    """Smallest |τ| of n untied scorers with exact two-sided p ≤ alpha.
+def _critical_tau(n: int) -> float | None:
+    """Smallest |τ| of n untied scorers with exact two-sided p ≤ 0.05.
 
     Exact at any n: the numbers of orders with 0, 1, … inversions are the coefficients of
     ``Π_{j ≤ n} (1 + q + … + q^(j - 1))``.
@@ -79,21 +76,21 @@ def _critical_tau(n: int, alpha: float) -> float | None:
     pairs = share.size - 1
     # P(|τ| ≥ τ_d) for d = 0, 1, … inversions, counted from both ends.
     tail = 2 * np.cumsum(share[: (pairs + 1) // 2])
-    possible = np.flatnonzero(tail <= alpha * (1 + ROUNDING))
+    possible = np.flatnonzero(tail <= ALPHA * (1 + ROUNDING))
     return 1 - 2 * int(possible[-1]) / pairs if possible.size else None
 
 
-def _critical_rho(n: int, alpha: float) -> float | None:
+def _critical_rho(n: int) -> float | None:
     if n > EXACT_UP_TO:
         return None
     figures, spearman = np.arange(float(n)), statistics()[1]
     values = np.sort(np.abs(spearman(figures[all_orders(n)], figures)))
     p = 1 - np.searchsorted(values, values - ROUNDING) / values.size
-    reached = values[p <= alpha * (1 + ROUNDING)]
+    reached = values[p <= ALPHA * (1 + ROUNDING)]
     return float(reached[0]) if reached.size else None
 
 
-def _detectable(n: int, critical: float | None, power: float, seed: int) -> float | None:
+def _detectable(n: int, critical: float | None, seed: int) -> float | None:
     if critical is None:
         return None
     figures = np.arange(float(n))
@@ -103,7 +100,7 @@ def _detectable(n: int, critical: float | None, power: float, seed: int) -> floa
     while high - low > 1e-3:
         tau = (low + high) / 2
         found = KENDALL(*population.draws(math.sin(math.pi * tau / 2)))
-        reached = float(np.mean(found >= critical - ROUNDING)) >= power
+        reached = float(np.mean(found >= critical - ROUNDING)) >= POWER
         low, high = (low, tau) if reached else (tau, high)
     return high
 

@@ -53,8 +53,11 @@ class Statistic:
         """
         a, b = np.atleast_2d(x), np.atleast_2d(y)
         step = max(1, CELLS // a.shape[1] ** 2)
-        starts = range(0, max(len(a), len(b)), step)
-        return np.concatenate([self.rows(_block(a, i, step), _block(b, i, step)) for i in starts])
+        blocks = (
+            (side if len(side) == 1 else side[start : start + step] for side in (a, b))
+            for start in range(0, max(len(a), len(b)), step)
+        )
+        return np.concatenate([self.rows(*block) for block in blocks])
 
 
 def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[Statistic, ...]:
@@ -168,10 +171,6 @@ def _in_first(x: FloatArray) -> FloatArray:
     depth = np.arange(1.0, x.shape[1] + 1)
     share = (depth - above[:, :, None]) / (upto - above)[:, :, None]
     return np.clip(share, 0.0, 1.0)
-
-
-def _block(rows: FloatArray, start: int, step: int) -> FloatArray:
-    return rows if len(rows) == 1 else rows[start : start + step]
 
 
 def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:

@@ -104,8 +104,13 @@ class LoRe:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return w_u·(V'φ)."""
         del prompts
-        heads = states["weights"].astype(np.float64) @ self.basis.T
-        return np.asarray(np.einsum("scd,sd->sc", candidates.astype(np.float64), heads))
+        return np.asarray(
+            np.einsum("scd,sd->sc", candidates.astype(np.float64), self.heads_of(states))
+        )
+
+    def heads_of(self, states: States) -> Doubles:
+        """Return V w_u (users × d)."""
+        return np.asarray(states["weights"].astype(np.float64) @ self.basis.T)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return V and the mean weights."""

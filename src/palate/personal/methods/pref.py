@@ -106,8 +106,13 @@ class PReF:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return λ_u·(Ψ'φ)."""
         del prompts
-        heads = states["factors"].astype(np.float64) @ self.psi.T
-        return np.asarray(np.einsum("scd,sd->sc", candidates.astype(np.float64), heads))
+        return np.asarray(
+            np.einsum("scd,sd->sc", candidates.astype(np.float64), self.heads_of(states))
+        )
+
+    def heads_of(self, states: States) -> Doubles:
+        """Return Ψ λ_u (users × d)."""
+        return np.asarray(states["factors"].astype(np.float64) @ self.psi.T)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return Ψ, μ, and L with Σ = LL'."""

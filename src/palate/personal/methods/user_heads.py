@@ -63,8 +63,13 @@ class UserHeads:
     ) -> NDArray[np.float64]:
         """Return (w + δ_u)·φ."""
         del prompts
-        heads = self.head + states["offset"].astype(np.float64)
-        return np.asarray(np.einsum("scd,sd->sc", candidates.astype(np.float64), heads))
+        return np.asarray(
+            np.einsum("scd,sd->sc", candidates.astype(np.float64), self.heads_of(states))
+        )
+
+    def heads_of(self, states: States) -> NDArray[np.float64]:
+        """Return w + δ_u (users × d)."""
+        return np.asarray(self.head + states["offset"].astype(np.float64))
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the global head and s."""
