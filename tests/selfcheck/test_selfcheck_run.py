@@ -17,6 +17,7 @@ from palate.runs import Figure, Gain, Run, Summary, Verdicts
 from palate.selfcheck import Check, Tools, selfcheck
 from palate.selfcheck.checks import mirrored_checks, unmirrored_checks
 from palate.selfcheck.route import planted_pairs, planted_scorers, route_checks
+from palate.selfcheck.run import FEWER
 from palate.selfcheck.trials import run_trial
 from palate.selfcheck.worlds import mirrored_world, unmirrored_world
 
@@ -61,6 +62,16 @@ def as_if_unmirrored(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
 
 def as_if_independent(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
     return {"accuracy": Figure.of(metrics.accuracy(verdicts.values, np.arange(len(verdicts))))}
+
+
+def by_user_alone(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
+    values, users = verdicts.values, verdicts.user_codes
+    clusters = metrics.Clusters.of(users)
+    if verdicts.mirrored:
+        a, b = verdicts.couples.T
+        values = metrics.mirrored_values(values[a], values[b])
+        clusters = metrics.Clusters.of(users[a], users[b])
+    return {"accuracy": Figure.of(metrics.clustered_mean(values, clusters))}
 
 
 def too_low(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
@@ -141,6 +152,23 @@ def test_rows_taken_for_independent_are_caught() -> None:
 
 
 @pytest.mark.slow
+def test_a_spread_by_user_alone_on_shared_questions_is_caught() -> None:
+    tools = Tools(summarise=redone(by_user_alone))
+    couples = [
+        run_trial(mirrored_world(0, k, couples=FEWER, shared=True), 0, k, tools) for k in range(300)
+    ]
+    rows = [
+        run_trial(unmirrored_world(0, k, rows=2 * FEWER, shared=True), 0, k, tools)
+        for k in range(300)
+    ]
+    found = failed(mirrored_checks(couples, "mirrored shared"))
+    found |= failed(unmirrored_checks(rows, "unmirrored shared"))
+    for shared in ("mirrored shared", "unmirrored shared"):
+        assert ("coverage", "knows: accuracy", shared) in found
+    assert {kind for kind, _, _ in found} == {"coverage"}
+
+
+@pytest.mark.slow
 def test_palate_holds_in_500_worlds() -> None:
     assert not failed(selfcheck(500, seed=0))
 
@@ -166,8 +194,14 @@ def test_only_personal_scorers_receive_a_user_and_only_a_key() -> None:
 
 
 def test_pairs_hold_the_world() -> None:
-    for world in (mirrored_world(1, 0, couples=40), unmirrored_world(1, 0, rows=80)):
+    worlds = [
+        *(mirrored_world(1, 0, couples=40, shared=shared) for shared in (False, True)),
+        *(unmirrored_world(1, 0, rows=80, shared=shared) for shared in (False, True)),
+    ]
+    for world in worlds:
         pairs, features = planted_pairs(world)
+        asked = [pair.question for pair in pairs.pairs]
+        assert len(set(asked)) == np.unique(world.questions).size
         for k, pair in enumerate(pairs.pairs):
             moved = features[pair.chosen] - features[pair.rejected]
             assert np.allclose(moved, world.sides[k] * world.differences[k])

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,16 +11,25 @@ from palate.selfcheck.contestants import (
     truth,
 )
 from palate.selfcheck.worlds import (
+    BY_QUESTION,
+    EASE,
     FOLLOWS,
     LARGEST,
     LEANS,
+    QUESTIONS,
     USERS,
     World,
     mirrored_world,
     unmirrored_world,
 )
 
-MAKERS = {"mirrored": mirrored_world, "unmirrored": unmirrored_world}
+MAKERS = {
+    "mirrored": mirrored_world,
+    "unmirrored": unmirrored_world,
+    "mirrored shared": partial(mirrored_world, shared=True),
+    "unmirrored shared": partial(unmirrored_world, shared=True),
+}
+MIRRORED = ("mirrored", "mirrored shared")
 WORLDS = range(60)
 
 
@@ -48,11 +59,14 @@ def test_users_are_unequal_and_tastes_have_length_one(kind: str) -> None:
         assert set(world.sides.tolist()) == {1.0, -1.0}
 
 
-def test_couples_are_mirrors_of_two_users() -> None:
-    for world in drawn("mirrored"):
+@pytest.mark.parametrize("kind", MIRRORED)
+def test_couples_are_mirrors_of_two_users(kind: str) -> None:
+    for world in drawn(kind):
         assert world.partners is not None
         assert np.array_equal(world.partners[world.partners], np.arange(world.who.size))
         assert (world.who != world.who[world.partners]).all()
+        assert np.array_equal(world.questions, world.questions[world.partners])
+        assert np.array_equal(world.pairs, world.pairs[world.partners])
         assert np.array_equal(world.differences, world.differences[world.partners])
         assert np.array_equal(world.sides, -world.sides[world.partners])
 
@@ -62,6 +76,40 @@ def test_users_and_dyads_repeat() -> None:
         dyads = np.sort(world.who.reshape(-1, 2), axis=1)
         _, often = np.unique(dyads, axis=0, return_counts=True)
         assert often.max() >= 3
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_users_share_questions_only_where_they_are_to(kind: str) -> None:
+    for world in drawn(kind):
+        assert world.rows == kind
+        rows = world.who.size // (2 if world.mirrored else 1)
+        if not kind.endswith("shared"):
+            assert np.unique(world.questions).size == np.unique(world.pairs).size == rows
+            continue
+        assert QUESTIONS[0] <= np.unique(world.questions).size < QUESTIONS[1]
+        askers = [np.unique(world.who[world.questions == q]).size for q in set(world.questions)]
+        assert min(askers) >= 2
+        # The responses of a pair are those of one question, whoever compares them.
+        for pair in set(world.pairs.tolist()):
+            same = world.pairs == pair
+            assert np.unique(world.questions[same]).size == 1
+            assert np.ptp(world.differences[same], axis=0).max() == 0
+
+
+@pytest.mark.parametrize("kind", ["mirrored shared", "unmirrored shared"])
+def test_a_shared_question_goes_well_or_badly_for_all_its_users(kind: str) -> None:
+    """Brute force: products of deviations of two users on one question, over many worlds."""
+    products = []
+    for number, world in enumerate(drawn(kind)):
+        right = (margins(world, 3, number)["knows"] > 0) - FOLLOWS
+        same = world.questions[:, None] == world.questions
+        apart = world.pairs[:, None] != world.pairs
+        apart &= world.who[:, None] != world.who
+        products.append(float(np.mean(np.outer(right, right)[same & apart])))
+    planted = BY_QUESTION**2 * FOLLOWS * (1 - FOLLOWS) / (EASE + 1)
+    noise = np.std(products, ddof=1) / np.sqrt(len(products))
+    assert abs(np.mean(products) - planted) < 3.5 * noise
+    assert planted > 3.5 * noise
 
 
 def test_lean_is_how_often_taste_and_first_feature_agree() -> None:
@@ -80,7 +128,7 @@ def test_truth_is_where_users_are_on_average(kind: str, scorer: str) -> None:
         [np.mean(margins(world, 3, number)[scorer] > 0) for number, world in enumerate(drawn(kind))]
     )
     noise = right.std(ddof=1) / np.sqrt(right.size)
-    assert abs(right.mean() - truth(scorer, mirrored=kind == "mirrored")) <= 3.5 * noise + 1e-12
+    assert abs(right.mean() - truth(scorer, mirrored=kind in MIRRORED)) <= 3.5 * noise + 1e-12
 
 
 def test_truth_by_hand() -> None:

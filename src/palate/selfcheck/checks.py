@@ -1,7 +1,7 @@
 """What must hold over many planted worlds, and the bar of each.
 
 The bars of shares are three Monte-Carlo standard errors wide at 500 worlds, and as wide as that
-for fewer. Some thirty checks are made, so one seed in twenty or so fails one by chance.
+for fewer. Some fifty checks are made, so one seed in ten or so fails one by chance.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from palate.records import Record
 from palate.runs import Figure, Gain
 from palate.selfcheck.contestants import truth
 from palate.selfcheck.trials import GAINS, Trial
+from palate.selfcheck.worlds import Rows
 
 Kind = Literal["point interval", "mean error", "coverage", "false alarms", "route"]
 Found = Figure | Gain
-Rows = Literal["mirrored", "unmirrored", "both"]
 COVERAGE = (0.92, 0.98)
 LEVEL = (0.02, 0.08)
 ERRORS = 3.0
@@ -34,7 +34,7 @@ class Check(Record):
 
     kind: Kind
     what: str
-    rows: Rows
+    rows: Rows | Literal["all"]
     worlds: int
     value: float
     low: float
@@ -44,13 +44,13 @@ class Check(Record):
     def ok(self) -> bool:
         """True where the value lies within the bar.
 
-        >>> Check(kind="coverage", what="", rows="both", worlds=9, value=0.7, low=0.9, high=1).ok
+        >>> Check(kind="coverage", what="", rows="all", worlds=9, value=0.7, low=0.9, high=1).ok
         False
         """
         return self.low <= self.value <= self.high
 
 
-def mirrored_checks(trials: Sequence[Trial]) -> list[Check]:
+def mirrored_checks(trials: Sequence[Trial], rows: Rows = "mirrored") -> list[Check]:
     """Check what was found on couples: blind is a point, knowing is on target and covered."""
 
     def accuracy(scorer: str) -> list[Found]:
@@ -61,18 +61,21 @@ def mirrored_checks(trials: Sequence[Trial]) -> list[Check]:
         return [figure for figure in found if figure is not None]
 
     checks = [
-        point("blind: accuracy", accuracy("blind")),
-        point("blind: shift", shift("blind")),
-        point("confident blind: accuracy", accuracy("confident")),
-        point("confident blind: shift, scaled by user", shift("confident")),
+        point("blind: accuracy", accuracy("blind"), rows),
+        point("blind: shift", shift("blind"), rows),
     ]
+    if rows == "mirrored":
+        checks += [
+            point("confident blind: accuracy", accuracy("confident")),
+            point("confident blind: shift, scaled by user", shift("confident")),
+        ]
     targets = [(f"{s}: accuracy", accuracy(s), truth(s, mirrored=True)) for s in KNOWING]
     targets.append(("knows: shift", shift("knows"), truth("knows", mirrored=True)))
-    return checks + _targets(targets, trials, "mirrored")
+    return checks + _targets(targets, trials, rows, mirrored=True)
 
 
-def unmirrored_checks(trials: Sequence[Trial]) -> list[Check]:
-    """Check what was found on rows by user: every scorer is on target and covered."""
+def unmirrored_checks(trials: Sequence[Trial], rows: Rows = "unmirrored") -> list[Check]:
+    """Check what was found on rows: every scorer is on target and covered."""
     targets = [
         (
             f"{scorer}: accuracy",
@@ -81,13 +84,16 @@ def unmirrored_checks(trials: Sequence[Trial]) -> list[Check]:
         )
         for scorer in ("blind", *KNOWING)
     ]
-    return _targets(targets, trials, "unmirrored")
+    return _targets(targets, trials, rows, mirrored=False)
 
 
 def _targets(
-    targets: Sequence[tuple[str, Sequence[Found], float]], trials: Sequence[Trial], rows: Rows
+    targets: Sequence[tuple[str, Sequence[Found], float]],
+    trials: Sequence[Trial],
+    rows: Rows,
+    *,
+    mirrored: bool,
 ) -> list[Check]:
-    mirrored = rows == "mirrored"
     targets = list(targets)
     for ours, theirs in GAINS:
         planted = truth(ours, mirrored=mirrored) - truth(theirs, mirrored=mirrored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from palate.runs import Run, Verdicts
 from palate.seeding import digest
 from palate.selfcheck.checks import Check, point
 from palate.selfcheck.contestants import confidence, margins
-from palate.selfcheck.trials import planted_verdicts
+from palate.selfcheck.trials import planted_rows, planted_texts, planted_verdicts
 from palate.selfcheck.worlds import FEATURES, Floats, World, mirrored_world, unmirrored_world
 
 COUPLES, ROWS = 40, 80
@@ -50,17 +51,16 @@ def planted_pairs(world: World) -> tuple[PairSet, dict[str, Floats]]:
     features: dict[str, Floats] = {}
     pairs = []
     for k, (user, side) in enumerate(zip(world.who, world.sides.tolist(), strict=True)):
-        question = k // 2 if world.mirrored else k
-        first, second = (f"Answer {place} to question {question}." for place in ("one", "two"))
-        features[first] = world.differences[k] / 2
-        features[second] = -world.differences[k] / 2
+        question, (chosen, rejected) = planted_texts(world, k)
+        features[chosen] = side * world.differences[k] / 2
+        features[rejected] = -features[chosen]
         pairs.append(
             PreferencePair(
                 id=f"row {k}",
                 user_id=str(world.names[user]),
-                question=f"Question {question}?",
-                chosen=first if side > 0 else second,
-                rejected=second if side > 0 else first,
+                question=question,
+                chosen=chosen,
+                rejected=rejected,
                 mirror_of=None if world.partners is None else f"row {world.partners[k]}",
             )
         )
@@ -80,23 +80,28 @@ def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, P
 
 
 def route_checks(seed: int) -> list[Check]:
-    """Run one mirrored and one unmirrored world through `evaluate`.
+    """Run one world of each kind through `evaluate`.
 
     Its verdicts must be those that the other checks start from, row by row; the confident blind
     scorer's shift must be 1/2 by the scales that `evaluate` itself asks for.
     """
     differing = 0
     points: list[Check] = []
-    for world in (mirrored_world(seed, 0, couples=COUPLES), unmirrored_world(seed, 0, rows=ROWS)):
+    worlds = [
+        *(mirrored_world(seed, 0, couples=COUPLES, shared=shared) for shared in (False, True)),
+        *(unmirrored_world(seed, 0, rows=ROWS, shared=shared) for shared in (False, True)),
+    ]
+    for world in worlds:
         pairs, features = planted_pairs(world)
+        rows = planted_rows(world)
         planted = margins(world, seed, 0)
         for name, scorer in planted_scorers(world, features).items():
             run = evaluate(scorer, pairs, "none", root=None, name=f"planted-{name}")
-            differing += _differing(run, planted_verdicts(world, planted[name]))
-            if world.mirrored and name != "knows":
+            differing += _differing(run, planted_verdicts(rows, planted[name]))
+            if world.rows == "mirrored" and name != "knows":
                 points += _points(name, run)
     route = Check(
-        kind="route", what="evaluate: verdicts unlike the planted", rows="both", worlds=2,
+        kind="route", what="evaluate: verdicts unlike the planted", rows="all", worlds=len(worlds),
         value=differing, low=0, high=0,
     )  # fmt: skip
     return [route, *points]
@@ -104,7 +109,8 @@ def route_checks(seed: int) -> list[Check]:
 
 def _differing(run: Run, planted: Verdicts) -> int:
     pairs = zip(run.verdicts.rows, planted.rows, strict=True)
-    return sum((a.id, a.user, a.outcome) != (b.id, b.user, b.outcome) for a, b in pairs)
+    read = attrgetter("id", "user", "question", "responses", "outcome")
+    return sum(read(ours) != read(theirs) for ours, theirs in pairs)
 
 
 def _points(name: str, run: Run) -> list[Check]:

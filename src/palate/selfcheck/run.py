@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from palate.errors import UsageError
 from palate.selfcheck.checks import Check, mirrored_checks, unmirrored_checks
 from palate.selfcheck.route import route_checks
-from palate.selfcheck.trials import Tools, run_trial
-from palate.selfcheck.worlds import mirrored_world, unmirrored_world
+from palate.selfcheck.trials import Tools, Trial, run_trial
+from palate.selfcheck.worlds import Rows, mirrored_world, unmirrored_world
 
 FEWEST = 20
 """With fewer worlds no bar means anything."""
+FEWER = 80
+"""Couples, and half the rows, of worlds with shared questions: enough, and quick."""
 
 
 def selfcheck(
@@ -23,8 +26,9 @@ def selfcheck(
 ) -> list[Check]:
     """Check palate's figures against planted truth; deterministic for a seed.
 
-    Each world is measured twice: with users in mirrored couples, and with users in unmirrored
-    rows. `tools` is what is under test, palate's own by default.
+    Each world is measured four times: with users in mirrored couples and in unmirrored rows, each
+    with questions of their own and with shared ones. `tools` is what is under test, palate's own
+    by default.
 
     Raises:
         UsageError: for fewer than 20 worlds.
@@ -35,9 +39,20 @@ def selfcheck(
     """
     if worlds < FEWEST:
         raise UsageError(f"{worlds} worlds are too few to judge by; ask for {FEWEST} or more")
-    on_couples, on_rows = [], []
+    trials: dict[Rows, list[Trial]] = defaultdict(list)
     for number in range(worlds):
-        on_couples.append(run_trial(mirrored_world(seed, number), seed, number, tools))
-        on_rows.append(run_trial(unmirrored_world(seed, number), seed, number, tools))
+        for world in (
+            mirrored_world(seed, number),
+            unmirrored_world(seed, number),
+            mirrored_world(seed, number, couples=FEWER, shared=True),
+            unmirrored_world(seed, number, rows=2 * FEWER, shared=True),
+        ):
+            trials[world.rows].append(run_trial(world, seed, number, tools))
         progress(number + 1, worlds)
-    return [*mirrored_checks(on_couples), *unmirrored_checks(on_rows), *route_checks(seed)]
+    return [
+        *mirrored_checks(trials["mirrored"]),
+        *unmirrored_checks(trials["unmirrored"]),
+        *mirrored_checks(trials["mirrored shared"], "mirrored shared"),
+        *unmirrored_checks(trials["unmirrored shared"], "unmirrored shared"),
+        *route_checks(seed),
+    ]

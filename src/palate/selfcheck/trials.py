@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from palate.comparison.gains import gain
 from palate.evaluation import summarise
-from palate.records import Judgement
+from palate.records import Judgement, Outcome
 from palate.runs import Gain, Run, Summary, VerdictRow, Verdicts
 from palate.selfcheck.contestants import margins, scales
 from palate.selfcheck.worlds import Floats, World
@@ -42,12 +43,12 @@ def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) 
     (0.5, 0.5, 0.5)
     """
     tools = tools or Tools()
-    runs: dict[str, Run] = {}
+    rows, runs = planted_rows(world), dict[str, Run]()
     for scorer, of_chosen in margins(world, seed, number).items():
-        if scorer == "confident" and not world.mirrored:
-            continue  # its verdicts are those of `blind`, and only on mirrors is there a shift
+        if scorer == "confident" and world.rows != "mirrored":
+            continue  # its verdicts are those of `blind`; its shift on mirrors is checked once
         scaled = scales(world) if scorer == "confident" else None
-        verdicts = planted_verdicts(world, of_chosen)
+        verdicts = planted_verdicts(rows, of_chosen)
         runs[scorer] = Run(_summary(tools, scorer, verdicts, scaled), verdicts)
     gains = {}
     for ours, theirs in GAINS:
@@ -58,29 +59,55 @@ def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) 
     return Trial({name: run.summary for name, run in runs.items()}, gains)
 
 
-def planted_verdicts(world: World, of_chosen: Floats) -> Verdicts:
-    """Return verdicts as `evaluate` would write them for these margins."""
-    return Verdicts(_row(world, k, margin) for k, margin in enumerate(of_chosen.tolist()))
+def planted_rows(world: World) -> list[VerdictRow]:
+    """Return the rows of a world as `evaluate` would write them, none of them scored."""
+    return [_row(world, k) for k in range(world.who.size)]
 
 
-def _row(world: World, k: int, margin: float) -> VerdictRow:
-    verdict = Judgement(margin=margin).verdict(0)
+def planted_verdicts(rows: Sequence[VerdictRow], of_chosen: Floats) -> Verdicts:
+    """Return the verdicts on these rows by their margins."""
+    return Verdicts(_judged(*pair) for pair in zip(rows, of_chosen.tolist(), strict=True))
+
+
+def planted_texts(world: World, k: int) -> tuple[str, tuple[str, str]]:
+    """Return the question of a row, and its chosen and rejected response.
+
+    >>> from palate.selfcheck.worlds import mirrored_world
+    >>> world = mirrored_world(0, 0)
+    >>> planted_texts(world, 0)[1] == planted_texts(world, 1)[1][::-1]
+    True
+    """
+    first, second = (f"Answer {place} of pair {world.pairs[k]}." for place in ("one", "two"))
+    responses = (first, second) if world.sides[k] > 0 else (second, first)
+    return f"Question {world.questions[k]}?", responses
+
+
+hash_of = cache(VerdictRow.hash_of)
+
+
+def _row(world: World, k: int) -> VerdictRow:
     longer = int(50 * abs(world.differences[k, 0]))
-    asked = k if world.partners is None else min(k, int(world.partners[k]))
+    question, responses = planted_texts(world, k)
     chosen_longer = world.sides[k] * world.differences[k, 0] > 0
     return VerdictRow(
         id=f"row {k}",
         content=str(k),
-        question=f"question {asked}",
-        responses=(f"chosen {k}", f"rejected {k}"),
+        question=hash_of(question),
+        responses=(hash_of(responses[0]), hash_of(responses[1])),
         user=str(world.names[world.who[k]]),
         subset="all",
         mirror_of=None if world.partners is None else f"row {world.partners[k]}",
-        outcome=verdict.outcome,
-        margin=verdict.margin,
+        outcome=Outcome.UNSCORED,
+        margin=None,
         own_words=1,
         lengths=(500 + longer, 500) if chosen_longer else (500, 500 + longer),
     )
+
+
+def _judged(row: VerdictRow, margin: float) -> VerdictRow:
+    verdict = Judgement(margin=margin).verdict(0)
+    # A copy skips the validation of what has been validated; it takes half of the time.
+    return row.model_copy(update={"outcome": verdict.outcome, "margin": verdict.margin})
 
 
 def _summary(tools: Tools, scorer: str, verdicts: Verdicts, scaled: Floats | None) -> Summary:
