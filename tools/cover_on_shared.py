@@ -35,7 +35,7 @@ from palate.comparison.paired import BY_USER, method_of
 from palate.errors import PalateError
 from palate.metrics import Clusters, Estimate, clustered_mean, jackknife, sign_flip_test
 from palate.metrics.arrays import FloatArray
-from palate.metrics.clusters import Part, parts_of
+from palate.metrics.clusters import Columns, parts_of
 from palate.metrics.estimates import ROUNDING, interval
 from palate.metrics.jackknife import ratio
 from palate.reports import Form, Table, render
@@ -70,12 +70,12 @@ class Sums(NamedTuple):
     left: FloatArray
 
     @classmethod
-    def of(cls, part: Part) -> Sums:
+    def of(cls, sign: int, columns: Columns) -> Sums:
         """Build the matrix of a part, shape (clusters, rows)."""
-        rows, size = part.columns[0].size, 1 + max(int(side.max()) for side in part.columns)
+        rows, size = columns[0].size, 1 + max(int(side.max()) for side in columns)
         ones, at = np.ones(rows), np.arange(rows)
-        by_cluster = sum(csr_array((ones, (side, at)), shape=(size, rows)) for side in part.columns)
-        return cls(part.sign, by_cluster, rows - by_cluster.sum(axis=1))
+        by_cluster = sum(csr_array((ones, (side, at)), shape=(size, rows)) for side in columns)
+        return cls(sign, by_cluster, rows - by_cluster.sum(axis=1))
 
 
 class ManyMeans:
@@ -85,9 +85,9 @@ class ManyMeans:
         self.clusters, self.n = clusters, len(clusters)
         ones, items = np.ones(self.n), clusters.items
         self.spread = jackknife(ratio(ones, ones), ones, clusters)
-        self.users = [Sums.of(part) for part in parts_of(clusters.users)]
-        self.items = [] if items is None else [Sums.of(part) for part in parts_of(items.columns)]
-        self.cells = [Sums.of(part) for part in clusters.cells]
+        self.users = [Sums.of(*part) for part in parts_of(clusters.users)]
+        self.items = [] if items is None else [Sums.of(*part) for part in parts_of(items.columns)]
+        self.cells = [Sums.of(*part) for part in clusters.cells]
 
     def estimates(self, values: FloatArray, kind: Kind) -> list[Estimate]:
         """Return one estimate a draw; values have shape (rows, draws)."""

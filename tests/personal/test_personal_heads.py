@@ -161,17 +161,22 @@ def test_newton_finds_the_minimum_whichever_way_it_goes(users, m, d, variance, s
         assert loss(found[k], k) <= best.fun + 1e-6
 
 
-def test_the_global_head_is_logistic_regression():
+@pytest.mark.parametrize("responses", [20, 900], ids=["shared", "fresh"])
+def test_the_global_head_is_logistic_regression(responses):
     from sklearn.linear_model import LogisticRegression
 
     stream = np.random.default_rng(9)
-    rows = stream.normal(size=(300, 4)).astype(np.float32)
-    both = np.concatenate([rows, -rows])
-    labels = np.repeat([1, 0], len(rows))
-    own = fit_head(rows, ridge=2.0)
+    table = stream.normal(size=(responses, 4)).astype(np.float32)
+    sides = np.array([stream.choice(responses, 2, replace=False) for _ in range(300)])
+    choices = Choices(table, np.zeros(300, np.int64), *sides.T, users=1)
+    rows, weights = choices.differences, stream.uniform(0.1, 3, size=300)
+    both, labels = np.concatenate([rows, -rows]), np.repeat([1, 0], len(rows))
     # Each choice stands in twice, so their sum of losses is twice ours.
-    other = LogisticRegression(C=1 / 4.0, fit_intercept=False, tol=1e-10).fit(both, labels)
-    assert own == pytest.approx(other.coef_[0], abs=1e-3)
+    other = LogisticRegression(C=1 / 4.0, fit_intercept=False, tol=1e-10)
+    other.fit(both, labels)
+    assert fit_head(choices, ridge=2.0) == pytest.approx(other.coef_[0], abs=1e-3)
+    other.fit(both, labels, np.tile(weights, 2))
+    assert fit_head(choices, 2.0, weights) == pytest.approx(other.coef_[0], abs=1e-3)
 
 
 def test_bad_options_and_empty_choices_are_said():

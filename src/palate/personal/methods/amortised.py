@@ -23,6 +23,7 @@ from palate.personal.methods.episodes import Padded, batches, pad, train
 from palate.personal.options import read_options
 from palate.personal.protocol import States, repeated
 from palate.personal.solvers.layers import Arrays, Parameters
+from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 if TYPE_CHECKING:
@@ -76,12 +77,14 @@ class Amortised(ABC):
         torch, given = import_torch(), read_options(cls, options)
         if not len(choices):
             raise DataError("no choice to learn from")
-        ridge = given["ridge"] or choose_ridge(choices, seed)
-        head, stream = fit_head(choices.differences, ridge), rng(cls.method, seed)
-        arrays = cls.arrays(choices.width, given, stream)
+        with one_blas_thread(choices.differences.size):
+            ridge = given["ridge"] or choose_ridge(choices, seed)
+            head, stream = fit_head(choices, ridge), rng(cls.method, seed)
+            arrays = cls.arrays(choices.width, given, stream)
+            margins = _margins(choices, ridge, stream)
         parts = {name: torch.from_numpy(array) for name, array in arrays.items()}
         model = cls(head, _size(choices), parts, {**given, "ridge": ridge})
-        train(model, choices, _margins(choices, ridge, stream), given, stream)
+        train(model, choices, margins, given, stream)
         return model
 
     def prior(self) -> States:
@@ -164,6 +167,6 @@ def _margins(choices: Choices, ridge: float, stream: np.random.Generator) -> NDA
     fold = folds(choices, FOLDS, stream)
     margins = np.zeros(len(choices))
     for k in np.unique(fold):
-        head = fit_head(choices.differences[fold != k], ridge)
+        head = fit_head(choices.take(fold != k), ridge)
         margins[fold == k] = choices.differences[fold == k] @ head
     return margins

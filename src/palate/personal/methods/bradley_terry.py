@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.sparse import csr_array, eye_array
 from scipy.special import expit
 
 from palate.errors import DataError
@@ -19,6 +20,7 @@ from palate.personal.choices import Choices, Floats
 from palate.personal.folds import FOLDS, folds
 from palate.personal.options import read_options
 from palate.personal.protocol import States
+from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -40,8 +42,9 @@ class BradleyTerry:
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
         """Fit w; without a `ridge` it is chosen by the likelihood of held-out questions."""
         given = read_options(cls, options)
-        ridge = given["ridge"] or choose_ridge(choices, seed)
-        return cls(fit_head(choices.differences, ridge), {**given, "ridge": ridge})
+        with one_blas_thread(choices.differences.size):
+            ridge = given["ridge"] or choose_ridge(choices, seed)
+            return cls(fit_head(choices, ridge), {**given, "ridge": ridge})
 
     def prior(self) -> States:
         """Return the empty state."""
@@ -70,7 +73,7 @@ class BradleyTerry:
 
 
 def fit_head(
-    differences: Floats,
+    choices: Choices,
     ridge: float,
     weights: NDArray[np.float64] | None = None,
     centre: NDArray[np.float64] | None = None,
@@ -79,17 +82,28 @@ def fit_head(
 
     Weights a are 1 and the centre is 0 where none are given; by L-BFGS.
     """
-    rows = differences.astype(np.float64)
-    weight = np.ones(len(rows)) if weights is None else weights
-    start = np.zeros(rows.shape[1]) if centre is None else centre
+    signs, rows = _factored(choices)
+    weight = np.ones(len(choices)) if weights is None else weights
+    start = np.zeros(choices.width) if centre is None else centre
 
     def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        margins, apart = rows @ w, w - start
+        margins, apart = signs @ (rows @ w), w - start
         value = float(weight @ np.logaddexp(0, -margins) + 0.5 * ridge * apart @ apart)
-        return value, ridge * apart - rows.T @ (weight * expit(-margins))
+        return value, ridge * apart - rows.T @ (signs.T @ (weight * expit(-margins)))
 
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.asarray(found.x)
+
+
+def _factored(choices: Choices) -> tuple[Any, NDArray[np.float64]]:
+    """Return S (sparse) and R with S R = D: R holds the responses, where they are fewer than D."""
+    n = len(choices)
+    used, place = np.unique(np.concatenate([choices.chosen, choices.rejected]), return_inverse=True)
+    if len(used) >= n:
+        return eye_array(n, format="csr"), choices.differences.astype(np.float64)
+    side = np.repeat([1.0, -1.0], n)
+    signs = csr_array((side, (np.tile(np.arange(n), 2), place)), shape=(n, len(used)))
+    return signs, choices.features[used].astype(np.float64)
 
 
 def choose_ridge(choices: Choices, seed: int) -> float:
@@ -102,7 +116,8 @@ def choose_ridge(choices: Choices, seed: int) -> float:
         out = of_choice == k
         if not out.any() or out.all():
             continue
+        kept, held = choices.take(~out), choices.take(out)
         for ridge in RIDGES:
-            head = fit_head(choices.differences[~out], ridge)
-            losses[ridge] += float(np.logaddexp(0, -choices.differences[out] @ head).sum())
+            head = fit_head(kept, ridge)
+            losses[ridge] += float(np.logaddexp(0, -held.differences @ head).sum())
     return min(losses, key=lambda ridge: losses[ridge])

@@ -20,6 +20,7 @@ from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.protocol import States
+from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
@@ -47,9 +48,12 @@ class MixtureOfHeads:
         without a value is chosen on held-out questions.
         """
         given = read_options(cls, options)
-        ridge = given["ridge"] or choose_ridge(choices, seed)
-        concentration = given["concentration"] or _choose_concentration(choices, given, ridge, seed)
-        return cls._of(choices, {**given, "ridge": ridge, "concentration": concentration}, seed)
+        with one_blas_thread(choices.differences.size):
+            ridge = given["ridge"] or choose_ridge(choices, seed)
+            concentration = given["concentration"] or _choose_concentration(
+                choices, given, ridge, seed
+            )
+            return cls._of(choices, {**given, "ridge": ridge, "concentration": concentration}, seed)
 
     @classmethod
     def _of(cls, choices: Choices, options: Mapping[str, Any], seed: int) -> Self:
@@ -99,12 +103,10 @@ def _em(
     group = stream.integers(k, size=choices.users)[choices.user]
     given = np.full((len(rows), k), 0.1 / k)
     given[np.arange(len(rows)), group] += 0.9
-    shares, centre = np.full(k, 1 / k), fit_head(choices.differences, ridge)
+    shares, centre = np.full(k, 1 / k), fit_head(choices, ridge)
     reached = -np.inf
     for _ in range(options["rounds"]):
-        heads = np.stack(
-            [fit_head(choices.differences, ridge, given[:, j], centre) for j in range(k)]
-        )
+        heads = np.stack([fit_head(choices, ridge, given[:, j], centre) for j in range(k)])
         likely = log_expit(rows @ heads.T)
         own = _shares(choices, given, options["concentration"] * shares)
         shares = own[choices.counts > 0].mean(axis=0)

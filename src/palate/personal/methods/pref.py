@@ -25,6 +25,7 @@ from palate.personal.projection import NUMBERS, along, narrowed, sums_by_user
 from palate.personal.protocol import States
 from palate.personal.solvers.descent import minimise
 from palate.personal.solvers.newton import ridge_offsets
+from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
@@ -156,6 +157,7 @@ def _joint(
     return float(value), (by_psi, sums @ (pull * each) + pulled)
 
 
+@one_blas_thread()
 def _factors(choices: Choices, rows: Doubles, mean: Doubles, factor: Doubles) -> Doubles:
     found = np.repeat(mean[None], choices.users, axis=0)
     for block in narrowed(choices, rows).blocks(NUMBERS):
@@ -166,6 +168,7 @@ def _factors(choices: Choices, rows: Doubles, mean: Doubles, factor: Doubles) ->
     return found
 
 
+@one_blas_thread()
 def _population(choices: Choices, rows: Doubles) -> tuple[Doubles, Doubles]:
     """Return μ and L of the users' λ."""
     j = rows.shape[1]

@@ -21,6 +21,7 @@ from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.projection import margins
 from palate.personal.protocol import Model
+from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
@@ -66,17 +67,18 @@ def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], se
     given = read_options(method, options)
     if not len(choices):
         raise DataError("no choice to learn from")
-    given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
-    if any(value is None for value in given.values()):
-        given = _settled(method, choices, given, seed)
-    head = fit_head(choices.differences, given["ridge"])
-    if given["strength"] >= ALIKE:
-        return method.alike(choices, head, given)
-    starts = [
-        method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
-        for k in range(given["starts"])
-    ]
-    return min(starts, key=lambda one: one[1])[0]
+    with one_blas_thread(choices.differences.size):
+        given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
+        if any(value is None for value in given.values()):
+            given = _settled(method, choices, given, seed)
+        head = fit_head(choices, given["ridge"])
+        if given["strength"] >= ALIKE:
+            return method.alike(choices, head, given)
+        starts = [
+            method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
+            for k in range(given["starts"])
+        ]
+        return min(starts, key=lambda one: one[1])[0]
 
 
 def _settled(
@@ -88,7 +90,7 @@ def _settled(
     kept, held = choices.take(~out), choices.take(out)
     if not len(kept):
         return base
-    head = fit_head(kept.differences, given["ridge"])
+    head = fit_head(kept, given["ridge"])
     start = method.begin(kept, head, base, (seed, 0))
     tried: list[tuple[float, S]] = []
 

@@ -22,6 +22,7 @@ from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.protocol import States
 from palate.personal.solvers.newton import ridge_offsets
+from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 VARIANCES = (0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -45,9 +46,10 @@ class UserHeads:
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
         """Fit w, then choose τ² on held-out questions."""
         given = read_options(cls, options)
-        ridge = given["ridge"] or choose_ridge(choices, seed)
-        head = fit_head(choices.differences, ridge)
-        variance = given["variance"] or _choose_variance(choices, ridge, seed)
+        with one_blas_thread(choices.differences.size):
+            ridge = given["ridge"] or choose_ridge(choices, seed)
+            head = fit_head(choices, ridge)
+            variance = given["variance"] or _choose_variance(choices, ridge, seed)
         return cls(head, _spread(choices, head), {"ridge": ridge, "variance": variance})
 
     def prior(self) -> States:
@@ -86,11 +88,12 @@ def offsets(
 ) -> Floats:
     """Return δ (users × d); `spread` is s, without which no direction stands out."""
     found = np.zeros((choices.users, choices.width), np.float32)
-    for block in choices.blocks():
-        margins = block.differences.astype(np.float64) @ head
-        rows = np.concatenate([block.differences, (margins / spread)[..., None]], axis=2)
-        offset = ridge_offsets(rows, block.mask, margins, variance)
-        found[block.users] = offset[:, :-1] + offset[:, -1:] * head / spread
+    with one_blas_thread(int(choices.counts.max(initial=0)) * choices.width):
+        for block in choices.blocks():
+            margins = block.differences.astype(np.float64) @ head
+            rows = np.concatenate([block.differences, (margins / spread)[..., None]], axis=2)
+            offset = ridge_offsets(rows, block.mask, margins, variance)
+            found[block.users] = offset[:, :-1] + offset[:, -1:] * head / spread
     return found
 
 
@@ -107,7 +110,7 @@ def _choose_variance(choices: Choices, ridge: float, seed: int) -> float:
         kept, out = choices.take(fold != k), choices.take(fold == k)
         if not len(kept) or not len(out):
             continue
-        head = fit_head(kept.differences, ridge)
+        head = fit_head(kept, ridge)
         for variance in VARIANCES:
             heads = head + offsets(kept, head, variance, _spread(kept, head))
             margins = np.einsum("nd,nd->n", out.differences, heads[out.user])

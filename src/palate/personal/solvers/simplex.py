@@ -13,6 +13,7 @@ from scipy.special import expit, log_softmax
 
 from palate.personal.choices import Choices
 from palate.personal.projection import NUMBERS, narrowed
+from palate.personal.solvers.threads import one_blas_thread
 
 Doubles = NDArray[np.float64]
 STEPS, CLOSE, TO_THE_EDGE = 100, 1e-9, 0.9
@@ -71,6 +72,7 @@ def _loss(rows: Doubles, mask: NDArray[np.bool_], w: Doubles, pull: Doubles) -> 
     return np.asarray(likely - np.log(w) @ pull)
 
 
+@one_blas_thread()
 def weights_of_users(
     choices: Choices, rows: Doubles, centre: Doubles, concentration: float
 ) -> Doubles:
