@@ -58,16 +58,16 @@ def test_every_public_function_has_an_example(folder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.__name__)
-def test_every_public_function_is_used_outside_its_file_and_its_tests(folder: ModuleType) -> None:
+def test_everything_public_is_used_outside_its_file_and_its_tests(folder: ModuleType) -> None:
+    source = Path(palate.__file__).parent
     files = [
         (path, path.read_text(encoding="utf-8"))
-        for path in Path(palate.__file__).parent.rglob("*.py")
+        for place in (source, source.parent.parent / "tools")
+        for path in place.rglob("*.py")
         if path.name != "__init__.py"
     ]
     for name in folder.__all__:
         thing = getattr(folder, name)
-        if isinstance(thing, type):
-            continue  # what a function returns is used without being named
         home = Path(inspect.getfile(thing))
-        pattern = re.compile(rf"\b{name}\(")
+        pattern = re.compile(rf"\b{name}\b" if isinstance(thing, type) else rf"\b{name}\(")
         assert any(pattern.search(text) for path, text in files if path != home), name

@@ -51,7 +51,7 @@ def summarise(
         shift=Figure.of(shift(verdicts, scales)) if mirrored else None,
         subsets=_subsets(verdicts),
         clustered_by=(verdicts.couple_clusters if mirrored else verdicts.clusters).by,
-        detectable_effect=_detectable(accuracy),
+        detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
         calibration=_calibration(verdicts, seed) if log_odds else None,
         **(_unmirrored(verdicts) if not mirrored else {}),
@@ -107,9 +107,3 @@ def _consistency(verdicts: Verdicts) -> dict[str, Any] | None:
     signs = np.where(first[read], 1.0, -1.0)[:, None]
     votes = (np.sign(orders[read] * signs) + 1) / 2
     return asdict(metrics.position_consistency(votes[:, 0], votes[:, 1]))
-
-
-def _detectable(accuracy: Estimate) -> float | None:
-    if accuracy.se is None or accuracy.df is None:
-        return None
-    return metrics.minimum_detectable_effect(accuracy.se, accuracy.df)
