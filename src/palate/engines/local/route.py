@@ -18,8 +18,8 @@ from palate.engines.local.tree import packs, plant
 SHARED, OWN = 24, 7
 """Tokens of the probe's beginning and of its two ends."""
 CLOSE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
-"""How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of two
-alone moves them by 0.04 on processors that multiply matrices in tiles."""
+"""How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of
+two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 
 
 def find_route(local: Loaded, asked: str | None) -> Route:
