@@ -1,11 +1,13 @@
 """One table out of several `palate learning-curve --format json` documents.
 
     python tools/curve_summary.py minilm.json smollm2.json
+    python tools/curve_summary.py minilm.json smollm2.json --metric particular
     python tools/curve_summary.py minilm.json smollm2.json --csv studies/learning_curves
 
-The table has a row per model; per user all choices, but where a column says otherwise. With `--csv`
-every point goes into FOLDER/NAME.csv instead, one file a document: value and interval of each
-metric by model, group of users and choices.
+The table has a row per model; per user all choices, but where a column says otherwise. With
+`--metric` it has a column per number of choices, of all users. With `--csv` every point goes into
+FOLDER/NAME.csv instead, one file a document: value and interval of each metric by model, group of
+users and choices.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ def main() -> None:
     """Print the table as Markdown, or write the points."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("documents", nargs="+", type=Path)
+    parser.add_argument("--metric", choices=METRICS)
     parser.add_argument("--csv", type=Path, metavar="FOLDER")
     asked = parser.parse_args()
     documents = {path: json.loads(path.read_text(encoding="utf-8")) for path in asked.documents}
@@ -40,6 +43,10 @@ def main() -> None:
         asked.csv.mkdir(parents=True, exist_ok=True)
         for path, document in documents.items():
             write_points(document["curve"], asked.csv / f"{path.stem}.csv")
+        return
+    if asked.metric is not None:
+        tables = [by_choices(document["curve"], asked.metric) for document in documents.values()]
+        sys.stdout.write(render(tables, Form.MARKDOWN))
         return
     rows: list[list[str]] = []
     for said in documents.values():
@@ -58,6 +65,18 @@ def main() -> None:
             if row not in rows:  # blind rows are in every document
                 rows.append(row)
     sys.stdout.write(render([Table("all choices", COLUMNS, rows)], Form.MARKDOWN))
+
+
+def by_choices(points: list[dict[str, Any]], metric: str) -> Table:
+    """Return one metric of all users, a column per number of choices."""
+    points = [point for point in points if point["group"] == "all" and point["choices"] is not None]
+    counts = list(dict.fromkeys(point["choices"] for point in points))
+    by = {(point["model"], point["choices"]): point for point in points}
+    rows = [
+        [model, *(_figure(by.get((model, count), {}), metric) for count in counts)]
+        for model in dict.fromkeys(point["model"] for point in points)
+    ]
+    return Table(metric, ["model", *map(str, counts)], rows)
 
 
 def write_points(points: list[dict[str, Any]], file: Path) -> None:
