@@ -252,7 +252,7 @@ def test_over_half_of_the_rows_is_more_than_half() -> None:
     assert half.items is not None
     assert half.items.unit == "questions"
     assert more.items is not None
-    assert more.items.unit == "texts"
+    assert more.items.unit == "questions and texts"
     # Within each group a question dominates, over all rows none does.
     grouped = Clusters.of("uvuv", questions="qqrr", texts=(list("abcd"), list("badc")))
     assert grouped.items is not None
@@ -365,3 +365,52 @@ def test_a_figure_without_each_cluster() -> None:
     halves = combined((0.5, ratio(x, room)), (0.5, ratio(room, room)))
     assert halves(()) == pytest.approx([0.85])
     assert np.isnan(ratio(x, room)((np.zeros(3, dtype=np.int64),))).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_beside_a_dominating_question_the_others_stay_items(seed: int) -> None:
+    # 20 of 32 rows are on one question, the others on four; some texts recur on the first.
+    rng = np.random.default_rng(seed)
+    n, users = 32, rng.integers(0, 6, 32)
+    asked = np.where(np.arange(n) < 20, 0, 1 + rng.integers(0, 4, n))
+    texts = np.array([rng.choice(7, 2, replace=False) for _ in range(n)])
+    texts[20:] = 100 + np.arange(24).reshape(12, 2)
+    x = rng.choice([0.0, 0.5, 1.0], n)
+    rows = Clusters.of(users, questions=asked, texts=tuple(texts.T))
+    assert rows.by == "user, question and text"
+    listed = [
+        # A row of another question lies in that question and in a cluster of its own.
+        (x[k], frozenset([f"u{users[k]}"]),
+         frozenset(f"t{t}" for t in texts[k]) if k < 20 else frozenset([f"q{asked[k]}", f"r{k}"]))
+        for k in range(n)
+    ]  # fmt: skip
+    parts = variances(ratio(x, np.ones(n)), np.ones(n), rows)
+    assert parts == pytest.approx(parts_by_hand(listed, mean_of), abs=1e-12)
+    # The effective number counts each question once, not the rows' own clusters.
+    weights = {}
+    for k in range(n):
+        for item in texts[k].tolist() if k < 20 else [f"q{asked[k]}"] * 2:
+            weights[item] = weights.get(item, 0) + 1
+    w = np.array(list(weights.values()), dtype=float)
+    by_user = np.bincount(users).astype(float)
+    expected = min(v.sum() ** 2 / (v @ v) for v in (w, by_user))
+    assert clustered_mean(x, rows).df == pytest.approx(expected - 1)
+
+
+def test_a_dominating_question_with_texts_of_its_own_leaves_the_others_shared() -> None:
+    # Every response of the dominating question is unique; two users share the other questions.
+    users, asked = list("abcdeababab"), list("qqqqqqrrsst")
+    texts = ([f"c{k}" for k in range(11)], [f"r{k}" for k in range(11)])
+    x = np.array([1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 1.0])
+    rows = Clusters.of(users, questions=asked, texts=texts)
+    assert rows.items is not None
+    by_user = clustered_mean(x, users)
+    assert clustered_mean(x, rows).se > by_user.se
+    only_texts = Clusters.of(users[:6], questions=asked[:6], texts=(texts[0][:6], texts[1][:6]))
+    assert only_texts.items is None
+
+
+def test_clusters_are_not_given_twice() -> None:
+    rows = Clusters.of("ab")
+    with pytest.raises(ValueError, match="already"):
+        Clusters.of(rows, questions="qr")

@@ -64,8 +64,5 @@ BY_USER = "sign-flip permutation by user; interval: user jackknife"
 def method_of(clusters: Clusters) -> str:
     """Return how a difference on these rows is tested, and what its interval is of."""
     if clusters.couples:
-        shared = "" if clusters.items is None else " and question"
-        return f"t of the dyadic jackknife by user{shared} over couples"
-    if clusters.items is None:
-        return BY_USER
-    return "t of the jackknife by user and question"
+        return f"t of the dyadic jackknife by {clusters.by} over couples"
+    return BY_USER if clusters.items is None else f"t of the jackknife by {clusters.by}"

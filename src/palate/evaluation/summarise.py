@@ -50,7 +50,7 @@ def summarise(
         mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
         shift=Figure.of(shift(verdicts, scales)) if mirrored else None,
         subsets=_subsets(verdicts),
-        clustered_by=(verdicts.couple_clusters if mirrored else verdicts.clusters).by,
+        clustered_by=_clustered_by(verdicts),
         detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
         calibration=_calibration(verdicts, seed) if log_odds else None,
@@ -107,3 +107,11 @@ def _consistency(verdicts: Verdicts) -> dict[str, Any] | None:
     signs = np.where(first[read], 1.0, -1.0)[:, None]
     votes = (np.sign(orders[read] * signs) + 1) / 2
     return asdict(metrics.position_consistency(votes[:, 0], votes[:, 1]))
+
+
+def _clustered_by(verdicts: Verdicts) -> str:
+    scored = ~np.isnan(verdicts.values)
+    if not verdicts.mirrored:
+        return verdicts.clusters.take(scored).by
+    both = np.flatnonzero(scored[verdicts.couples].all(axis=1))
+    return verdicts.couple_clusters.take(both).by

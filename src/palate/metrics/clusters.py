@@ -20,12 +20,21 @@ Parts = tuple[tuple[int, Columns], ...]
 """Columns whose squared moves are added (1) or taken off (-1)."""
 
 
+CLUSTERED_BY = {
+    "questions": "user and question",
+    "texts": "user and text",
+    "questions and texts": "user, question and text",
+}
+
+
 class Items(NamedTuple):
     """What is judged, beside who judges it."""
 
     columns: Columns
     unit: str
-    """``questions`` or ``texts``."""
+    """``questions``, ``texts`` or ``questions and texts``."""
+    counted: Columns
+    """What the effective number counts: of a row by its question, the question in every column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +79,8 @@ class Clusters:
                 or a row with two equal responses.
         """
         if isinstance(users, Clusters):
+            if partners is not None or questions is not None or texts is not None:
+                raise ValueError("Clusters hold their partners, questions and texts already")
             return users
         sides = (users,) if partners is None else (users, partners)
         columns = {"users": users, "partners": partners, "questions": questions}
@@ -107,20 +118,31 @@ class Clusters:
     @property
     def by(self) -> str:
         """What intervals are clustered by: ``user``, ``user and question``, ``user and text``."""
-        return "user" if self.items is None else f"user and {self.items.unit.removesuffix('s')}"
+        return "user" if self.items is None else CLUSTERED_BY[self.items.unit]
 
     @cached_property
     def items(self) -> Items | None:
-        """The items that users share; None where every question belongs to one user.
+        """The items that users share; None where every item belongs to one user.
 
-        Items are the questions. Where one question holds over half of the rows (of a stratum), as a
-        constant instruction does, items are the two responses of each row.
+        Items are the questions. Where users share a question that holds over half of the rows (of a
+        stratum), as a constant instruction does, the items of its rows are their responses.
         """
         if self.questions is None or not len(self) or not _shared(self.users, (self.questions,)):
             return None
-        if self.texts is None or not _dominated(self.questions, self.strata):
-            return Items((self.questions,), "questions")
-        return Items(self.texts, "texts") if _shared(self.users, self.texts) else None
+        questions = (self.questions,)
+        by_text = _dominated(self.questions, self.strata)
+        if self.texts is None or not by_text.any():
+            return Items(questions, "questions", questions)
+        asked = n_clusters(self.texts) + self.questions
+        # Beside its question, a row of another question lies in a cluster of its own.
+        beside = int(asked.max()) + 1 + np.arange(len(self))
+        n_texts = len(self.texts)
+        columns, counted = (
+            compact(*(np.where(by_text, *pair) for pair in zip(self.texts, others, strict=True)))
+            for others in ((asked, beside)[:n_texts], (asked, asked)[:n_texts])
+        )
+        unit = "texts" if by_text.all() else "questions and texts"
+        return Items(columns, unit, counted) if _shared(self.users, columns) else None
 
     @cached_property
     def cells(self) -> Parts:
@@ -221,7 +243,9 @@ def _shared(users: Columns, items: Columns) -> bool:
     return int(np.unique(pairs_of(*pairs)).size) > int(np.unique(pairs[1]).size)
 
 
-def _dominated(questions: IntArray, strata: IntArray | None) -> bool:
+def _dominated(questions: IntArray, strata: IntArray | None) -> NDArray[np.bool_]:
+    """Rows of the questions that hold over half of the rows of any stratum."""
     whole = np.zeros_like(questions) if strata is None else strata
     cells = pairs_of(whole, questions)
-    return bool(np.any(2 * np.bincount(cells)[cells] > np.bincount(whole)[whole]))
+    over_half = 2 * np.bincount(cells)[cells] > np.bincount(whole)[whole]
+    return np.isin(questions, questions[over_half])

@@ -10,11 +10,11 @@ The rules, for values in ``[lo, hi]`` and a null value ``x0`` (first that applie
    high ``y = 1 - 0.025^(1/U_eff)``, and p is the p-value of that same bound, so that p < 0.05
    exactly where the interval leaves ``x0`` out. For gains (bounds -1 and 1) this is the rule
    for ``(x + 1)/2``.
-4. the variance cannot be estimated: one unit holds all rows, ``U_eff ≤ 2``, or the estimate of
-   the variance is 0 although 2 and 3 do not apply (all users alike in the middle of the range;
-   residuals that cancel within every user). A zero there is no evidence of precision, so low,
-   high and p are null.
+4. one cluster holds all rows, ``U_eff ≤ 2``, or the variance is 0 although 2 and 3 do not apply,
+   which is no evidence of precision: low, high and p are null, and a note says why.
 5. otherwise t with ``U_eff - 1`` degrees of freedom, clipped to ``[lo, hi]``.
+
+``U_eff`` is the effective number of users, or of shared items where these are fewer.
 """
 
 from __future__ import annotations

@@ -67,7 +67,9 @@ def jackknife(
         (0.111, 3.0, 'questions')
     """
     parts = variances(value_without, weights, clusters)
-    sides = [(clusters.users, "users"), *([clusters.items] if clusters.items else [])]
+    sides, items = [(clusters.users, "users")], clusters.items
+    if items is not None:
+        sides.append((items.counted, items.unit))
     effective, unit = min(
         ((effective_number(columns, weights), unit) for columns, unit in sides), key=itemgetter(0)
     )

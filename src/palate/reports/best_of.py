@@ -13,7 +13,7 @@ from palate.downstream.best_of_n import BestOf, Picked
 from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, p_value, plain, with_interval
+from palate.reports.numbers import NONE, p_value, plain, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
@@ -58,6 +58,11 @@ def best_of_tables(found: BestOf) -> list[Table]:
         notes = [NOTE.format(by), f"gain and headroom at k = {found.ks[at]}. {HEADROOM} {BOUND}"]
         if by == "user":
             notes += _least_p(picked, at)
+        notes += without_interval(
+            (f"{names[one.scorer]}, {context_name(one.context)}, {which}",
+             getattr(one.curve.points[at], which).note)
+            for one in picked for which in ("best", "gain", "headroom")
+        )  # fmt: skip
         notes += [*_peaks(picked, names), *_counts(found, picked, names)]
         notes += [*([stands] if (stands := legend(names)) else [])]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))

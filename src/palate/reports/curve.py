@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from palate.curves import Count, Curves, Point
 from palate.metrics import Estimate
-from palate.reports.numbers import NONE, p_value, with_interval
+from palate.reports.numbers import NONE, p_value, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
@@ -16,7 +16,7 @@ Cell = Callable[[Point], str]
 NOTE = (
     "choices: drawn per user; the same users at every count, but where a row says that fewer have "
     "so many. Outcomes are averaged over draws. Intervals: jackknife by user (of couples: by both) "
-    "and by question where users share questions."
+    "and by question where users share questions (by response within one question)."
 )
 PARTICULAR = (
     "The score minus the prior's: how much more this user likes a response than people in general."
@@ -30,7 +30,7 @@ LEAD = (
 
 def curve_tables(benchmark: str, found: Curves) -> list[Table]:
     """Return a table per figure: one row per model and group of users, a column per count."""
-    notes = [NOTE, *_left_out(found)]
+    notes = [NOTE, *without_interval(_reasons(found)), *_left_out(found)]
     tables = [_table(f"{benchmark}: accuracy, every pair", found, _accuracy, notes)]
     if any(one.lead for one in found.points):
         tables.append(_table("lead over bradley-terry, p, every pair", found, _lead, [LEAD]))
@@ -41,6 +41,14 @@ def curve_tables(benchmark: str, found: Curves) -> list[Table]:
             _table("shift", found, _shift, []),
         ]
     return tables
+
+
+def _reasons(found: Curves) -> Iterator[tuple[str, str | None]]:
+    for point in found.points:
+        for name in ("accuracy", "mirrored", "particular", "shift", "lead"):
+            estimate = getattr(point, name)
+            if estimate is not None:
+                yield f"{point.model}, {point.group}, {name}", estimate.note
 
 
 def curve_json(benchmark: str, found: Curves) -> dict[str, Any]:
@@ -171,4 +179,4 @@ def _figure(found: Estimate | None, *, signed: bool = False) -> str:
 
 
 def _as_json(found: Estimate) -> dict[str, Any]:
-    return {"value": found.value, "low": found.low, "high": found.high, "n": found.n, "p": found.p}
+    return {name: getattr(found, name) for name in ("value", "low", "high", "n", "p", "note")}

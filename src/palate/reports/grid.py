@@ -175,8 +175,10 @@ def _notes(
             f"{max(effects):.3f}, by scorer."
         )
     yield from without_interval(
-        (f"{names[s.scorer]}, {context_name(s.context)}, accuracy", s.accuracy.note)
+        (f"{names[s.scorer]}, {context_name(s.context)}, {name}", shown.note)
         for s in summaries
+        for name, shown in (("accuracy", s.accuracy), ("shift", s.shift))
+        if shown is not None
     )
     yield from without_interval(
         (f"{names[g.scorer]}, {context_name(g.context)}, {NAMED[g.kind]}", g.note) for g in gains
@@ -226,4 +228,10 @@ def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
         + [figure(run.summary.subsets.get(name)) for name in names]
         for run in runs
     ]
-    return Table(f"{benchmark}: accuracy by subset", ["scorer", "context", *names], rows, (), 2)
+    notes = without_interval(
+        (f"{short[run.summary.scorer]}, {context_name(run.summary.context)}, {name}", shown.note)
+        for run in runs
+        for name, shown in run.summary.subsets.items()
+    )
+    columns = ["scorer", "context", *names]
+    return Table(f"{benchmark}: accuracy by subset", columns, rows, [*notes], 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import figure, p_value, with_interval
+from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table
 from palate.runs import RatingFigures
 
@@ -40,14 +40,15 @@ def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
             breaks.add(k)
     most = max(found, key=lambda one: one.n_ratings)
     title = f"{benchmark}: {most.n_ratings:,} ratings of {most.n_users:,} users"
-    notes = [*_notes(most, short), *_left_out(found, short)]
+    notes = [*_notes(most, short), *without_interval(_reasons(found, short))]
+    notes += _left_out(found, short)
     return Table(title, columns, rows, notes, 2, frozenset(breaks))
 
 
 def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
     yield (
         "Means over users; intervals: jackknife by user, and by question where users share "
-        "questions. Ratings are mapped to [0, 1]."
+        "questions (by response within one question). Ratings are mapped to [0, 1]."
     )
     yield (
         "error: |predicted − given|, predicted from the user's other ratings by isotonic "
@@ -63,6 +64,17 @@ def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
         yield f"{most.n_unrated:,} pairs without a rating left out."
     if legend(short):
         yield f"{legend(short)}."
+
+
+def _reasons(
+    found: Sequence[RatingFigures], short: Mapping[str, str]
+) -> Iterator[tuple[str, str | None]]:
+    for one in found:
+        where = f"{short[one.scorer]}, {context_name(one.context)}"
+        for name in ("spearman", "kendall", "error", "alignment"):
+            yield f"{where}, {name}", getattr(one, name).note
+        for baseline in one.baselines:
+            yield f"{where}, saved on {baseline.name}", baseline.saved.note
 
 
 def _left_out(found: Sequence[RatingFigures], short: Mapping[str, str]) -> Iterator[str]:

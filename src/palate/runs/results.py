@@ -65,7 +65,7 @@ class Summary(Record):
     position_consistency: dict[str, Any] | None = None
     """Of judges: how often both orders prefer the same response."""
     clustered_by: str = "user"
-    """What intervals are clustered by: `user`, `user and question` or `user and text`."""
+    """What intervals are clustered by: `user`, `user and question`, `user and text`."""
     detectable_effect: float | None = None
     """Smallest difference from ½ found with 80 % power at the 5 % level."""
     undecided_rows: int = 0

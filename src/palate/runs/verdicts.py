@@ -245,7 +245,7 @@ class Verdicts:
             with path.open(encoding="utf-8", newline="\n") as file:
                 return cls(VerdictRow.model_validate_json(line) for line in file)
         except ValidationError as error:
-            if any(fault["type"] == "missing" for fault in error.errors()):
+            if any(fault["loc"][0] in ("question", "responses") for fault in error.errors()):
                 raise RunError(
                     f"{path}: written by an older version of palate, whose rows name neither "
                     "question nor responses; run `palate evaluate` again"
