@@ -22,10 +22,11 @@ def made(name: str, right: list[float], *, ids: range | None = None, mirrored: b
         0.0: Outcome.REJECTED,
         -1.0: Outcome.UNSCORED,
     }
+    hash_of = VerdictRow.hash_of
     rows = [
         VerdictRow(
-            id=f"r{k}", content=f"c{k}", question=f"q{k & ~1 if mirrored else k}",
-            responses=(f"c{k}", f"d{k}"), user=f"u{k % 11}", subset="all",
+            id=f"r{k}", content=f"c{k}", question=hash_of(f"q{k & ~1 if mirrored else k}"),
+            responses=(hash_of(f"c{k}"), hash_of(f"d{k}")), user=f"u{k % 11}", subset="all",
             mirror_of=f"r{k ^ 1}" if mirrored else None,
             outcome=outcomes[value], margin=None if value < 0 else value - 0.5,
             lengths=(5, 6 + k % 3),
@@ -111,7 +112,7 @@ def test_couples_are_tested_as_couples() -> None:
 def asked_alike(run: Run, n_questions: int) -> Run:
     """The same verdicts, as if users had been asked few questions."""
     rows = [
-        row.model_copy(update={"question": f"q{k % n_questions}"})
+        row.model_copy(update={"question": VerdictRow.hash_of(f"q{k % n_questions}")})
         for k, row in enumerate(run.verdicts.rows)
     ]
     return replace(run, verdicts=Verdicts(rows))

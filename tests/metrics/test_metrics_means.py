@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.metrics import Estimate, accuracy, clustered_mean, macro_mean
+from palate.metrics import Clusters, Estimate, accuracy, clustered_mean, macro_mean
 from palate.metrics.arrays import Ids
 from palate.metrics.clusters import effective_number
 
@@ -173,3 +173,8 @@ def test_a_hundred_thousand_rows() -> None:
     e = clustered_mean(rng.integers(0, 2, 100_000), [f"user-{u}" for u in users])
     assert (e.n, e.n_units) == (100_000, np.unique(users).size)
     assert e.se == pytest.approx(0.5 / math.sqrt(100_000), rel=0.1)
+
+
+def test_couples_have_no_mean_over_users() -> None:
+    with pytest.raises(ValueError, match="not of couples"):
+        macro_mean([1, 0], Clusters.of("ab", "bc"))

@@ -21,12 +21,7 @@ from palate.metrics.means import clustered_mean
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """How many rows ended in each of the four ways.
-
-    Example:
-        >>> OutcomeCounts(chosen=3, rejected=1, ties=0, unscored=2).scored
-        4
-    """
+    """How many rows ended in each of the four ways."""
 
     chosen: int
     rejected: int

@@ -32,7 +32,6 @@ class Items(NamedTuple):
 
     columns: Columns
     unit: str
-    """``questions``, ``texts`` or ``questions and texts``."""
     counted: Columns
     """What the effective number counts: of a row by its question, the question in every column."""
 
@@ -82,10 +81,10 @@ class Clusters:
             if partners is not None or questions is not None or texts is not None:
                 raise ValueError("Clusters hold their partners, questions and texts already")
             return users
-        sides = (users,) if partners is None else (users, partners)
         columns = {"users": users, "partners": partners, "questions": questions}
         columns |= {f"texts {k}": column for k, column in enumerate(texts or ())}
         same_length(**{name: ids for name, ids in columns.items() if ids is not None})
+        sides = (users,) if partners is None else (users, partners)
         return cls(
             _numbered(sides, "a couple needs two different users"),
             None if questions is None else _numbered((questions,))[0],
@@ -109,6 +108,13 @@ class Clusters:
     def couples(self) -> bool:
         """Whether the units are mirrored couples."""
         return len(self.users) == 2
+
+    @property
+    def user(self) -> IntArray:
+        """The user of each row; raises `ValueError` for couples, which have two."""
+        if len(self.users) > 1:
+            raise ValueError("a mean over users is of rows of one user each, not of couples")
+        return self.users[0]
 
     @cached_property
     def n_users(self) -> int:
@@ -167,7 +173,7 @@ def parts_of(columns: Columns) -> Parts:
     return (1, columns), (-1, (_dyads(*columns),))
 
 
-def compact(*columns: IntArray) -> Columns:
+def compact(*columns: NDArray[np.integer]) -> Columns:
     """Number the codes of all columns together, from 0 without gaps.
 
     Example:

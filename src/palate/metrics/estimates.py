@@ -12,9 +12,8 @@ The rules, for values in ``[lo, hi]`` and a null value ``x0`` (first that applie
    for ``(x + 1)/2``.
 4. one cluster holds all rows, ``U_eff ≤ 2``, or the variance is 0 although 2 and 3 do not apply,
    which is no evidence of precision: low, high and p are null, and a note says why.
-5. otherwise t with ``U_eff - 1`` degrees of freedom, clipped to ``[lo, hi]``.
-
-``U_eff`` is the effective number of users, or of shared items where these are fewer.
+5. otherwise t with ``U_eff - 1`` degrees of freedom (``I_eff - 1`` where shared items are fewer),
+   clipped to ``[lo, hi]``.
 """
 
 from __future__ import annotations
@@ -32,12 +31,7 @@ GAIN = (-1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One figure; None means not defined, and no field is ever NaN.
-
-    Example:
-        >>> Estimate(0.75, 0.5, 1.0, 8, 4)
-        Estimate(value=0.75, low=0.5, high=1.0, n=8, n_units=4, se=None, df=None, p=None, note=None)
-    """
+    """One figure; None means not defined, and no field is ever NaN."""
 
     value: float | None = None
     """The point estimate; None without rows."""

@@ -71,7 +71,7 @@ def macro_mean(
     x, rows = scored(vector(values, bounds=bounds), clusters)
     if not x.size:
         return Estimate()
-    (users,) = rows.users
+    users = rows.user
     counts = np.bincount(users)
     # A mean of values in bounds can leave them by one rounding step.
     means = np.clip(sums(users, x, counts.size) / counts, *bounds)

@@ -70,7 +70,7 @@ def rank_correlations(
     """
     rows = Clusters.of(clusters)
     s, r = _items(scores, ratings, rows)
-    (users,) = rows.users
+    users = rows.user
     each = np.array([_correlations(s[at], r[at]) for at in _by_code(users)]).reshape(-1, 2)
     defined = ~np.isnan(each[:, 0])
     of_defined = defined[users]
@@ -180,7 +180,7 @@ def _mean_correlations(
     scores: FloatArray, ratings: FloatArray, each: FloatArray, rows: Clusters
 ) -> list[Estimate]:
     """Mean over users of both correlations, computed anew without each question's rows."""
-    (users,) = rows.users
+    users = rows.user
     n, of_user = len(each), _by_code(users)
 
     @cache  # the same rows are left out for both

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
 
 from palate.records import Outcome, Record
 from palate.runs.rated import Rated
@@ -12,15 +15,19 @@ WHERE_GIVEN = ("share", "category", "traits", "rated")
 """Fields that are written only where a row has them."""
 
 
+TextHash = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+"""64 bits in hexadecimal, as `VerdictRow.hash_of` gives them."""
+
+
 class VerdictRow(Record):
     """One row's verdict with what statistics need of its pair."""
 
     id: str
     content: str
     """Hash of question and responses: rows are paired between runs by id and content."""
-    question: str
+    question: TextHash
     """Hash of the question: users who were asked the same are told by it."""
-    responses: tuple[str, str]
+    responses: tuple[TextHash, TextHash]
     """Hashes of chosen and rejected."""
     user: str
     subset: str

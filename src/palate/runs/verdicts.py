@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from palate.errors import RunError
 from palate.metrics import Clusters
+from palate.metrics.clusters import compact
 from palate.records import Outcome
 from palate.runs.columns import Column, Names, Rows
 from palate.runs.rated import RatedColumns, RatedRows
@@ -30,14 +31,14 @@ CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """Everything of the rows, 83 to 103 bytes each; ids are those of the pairs, not copies."""
+    """Everything of the rows, 95 to 123 bytes each; ids are those of the pairs, not copies."""
 
     id: NDArray[np.object_]
     content: NDArray[np.bytes_]
-    question: NDArray[np.int32]
-    chosen: NDArray[np.int32]
-    """Hash of the text, as a number; those of chosen and rejected have one numbering."""
-    rejected: NDArray[np.int32]
+    question: NDArray[np.uint64]
+    """Hash of the text, as a number; so are those of the responses."""
+    chosen: NDArray[np.uint64]
+    rejected: NDArray[np.uint64]
     user: NDArray[np.int32]
     subset: NDArray[np.int32]
     mirror_of: NDArray[np.object_]
@@ -62,7 +63,7 @@ class Verdicts:
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = Names(), Names(), Names()
-        self._labels, self._questions, self._responses = Names(), Names(), Names()
+        self._labels = Names()
         self._columns, self._rated = self._gather(rows)
 
     def __len__(self) -> int:
@@ -89,23 +90,24 @@ class Verdicts:
         """Whose row it is, as a number; equal numbers are equal users."""
         return self._columns.user
 
-    @property
-    def question_codes(self) -> NDArray[np.int32]:
+    @cached_property
+    def question_codes(self) -> NDArray[np.int64]:
         """What each row asks, as a number; equal numbers are equal questions."""
-        return self._columns.question
+        return compact(self._columns.question)[0]
 
     @cached_property
     def clusters(self) -> Clusters:
         """Users, questions and responses of each row, for the statistics."""
         ours = self._columns
-        return Clusters.of(ours.user, questions=ours.question, texts=(ours.chosen, ours.rejected))
+        users, texts = compact(ours.user), compact(ours.chosen, ours.rejected)
+        return Clusters(users, self.question_codes, texts)
 
     @cached_property
     def couple_clusters(self) -> Clusters:
         """Both users, question and responses of each couple, in the order of `couples`."""
         (a, b), ours = self.couples.T, self._columns
-        texts = (ours.chosen[a], ours.rejected[a])
-        return Clusters.of(ours.user[a], ours.user[b], questions=ours.question[a], texts=texts)
+        texts = compact(ours.chosen[a], ours.rejected[a])
+        return Clusters(compact(ours.user[a], ours.user[b]), compact(ours.question[a])[0], texts)
 
     @property
     def subsets(self) -> NDArray[np.str_]:
@@ -202,8 +204,7 @@ class Verdicts:
         at = at if at.size else at.astype(np.int64)
         made = object.__new__(Verdicts)
         made._users, made._subsets, made._reasons = self._users, self._subsets, self._reasons
-        made._labels, made._questions = self._labels, self._questions
-        made._responses = self._responses
+        made._labels = self._labels
         made._rated = self._rated
         ours = self._columns
         columns = {f.name: getattr(ours, f.name) for f in fields(ours)}
@@ -245,7 +246,8 @@ class Verdicts:
             with path.open(encoding="utf-8", newline="\n") as file:
                 return cls(VerdictRow.model_validate_json(line) for line in file)
         except ValidationError as error:
-            if any(fault["loc"][0] in ("question", "responses") for fault in error.errors()):
+            missing = {fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"}
+            if missing & {"question", "responses"}:
                 raise RunError(
                     f"{path}: written by an older version of palate, whose rows name neither "
                     "question nor responses; run `palate evaluate` again"
@@ -267,10 +269,10 @@ class Verdicts:
         return VerdictRow(
             id=ours.id[k],
             content=ours.content[k].decode(),
-            question=self._questions.names[ours.question[k]],
+            question=f"{ours.question[k]:016x}",
             responses=(
-                self._responses.names[ours.chosen[k]],
-                self._responses.names[ours.rejected[k]],
+                f"{ours.chosen[k]:016x}",
+                f"{ours.rejected[k]:016x}",
             ),
             user=self._users.names[ours.user[k]],
             subset=self._subsets.names[ours.subset[k]],
@@ -298,16 +300,16 @@ class Verdicts:
             "chosen_first": "?",
         }
         kinds |= {"reason": "i4", "own_words": "i4", "label": "i4"}
-        kinds |= {"question": "i4", "chosen": "i4", "rejected": "i4"}
+        kinds |= {"question": "u8", "chosen": "u8", "rejected": "u8"}
         made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
         orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
         for row in rows:
             made["id"].add(row.id)
             made["content"].add(row.content.encode())
-            made["question"].add(self._questions.code(row.question))
-            made["chosen"].add(self._responses.code(row.responses[0]))
-            made["rejected"].add(self._responses.code(row.responses[1]))
+            made["question"].add(int(row.question, 16))
+            made["chosen"].add(int(row.responses[0], 16))
+            made["rejected"].add(int(row.responses[1], 16))
             made["user"].add(self._users.code(row.user))
             made["subset"].add(self._subsets.code(row.subset))
             made["mirror_of"].add(row.mirror_of)

@@ -32,11 +32,10 @@ LEAST_SCORERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Share of the variance between scorers that is no noise of users and items."""
+    """Share of the variance between scorers that is no noise of users and items, 95 % interval."""
 
     value: float
     low: float
-    """Lower end of the 95 % interval."""
     high: float
     df: float
     """Degrees of freedom of the noise, ν."""
