@@ -51,8 +51,8 @@ class Clusters:
     users: Columns
     """One column for rows, two for couples."""
     questions: IntArray | None = None
-    texts: Columns | None = None
-    """Two columns, both responses of each row; or one, where a row is about one response."""
+    texts: tuple[NDArray[np.integer], ...] | None = None
+    """Both responses of each row, by any numbers; or one column, where a row is about one."""
     strata: IntArray | None = None
     """Code of each row's group, where a figure compares groups of rows."""
 
@@ -100,7 +100,7 @@ class Clusters:
         return Clusters(
             users=compact(*(side[rows] for side in self.users)),
             questions=None if self.questions is None else compact(self.questions[rows])[0],
-            texts=None if self.texts is None else compact(*(side[rows] for side in self.texts)),
+            texts=None if self.texts is None else tuple(side[rows] for side in self.texts),
             strata=None if self.strata is None else self.strata[rows],
         )
 
@@ -139,13 +139,13 @@ class Clusters:
         by_text = _dominated(self.questions, self.strata)
         if self.texts is None or not by_text.any():
             return Items(questions, "questions", questions)
-        asked = n_clusters(self.texts) + self.questions
+        texts = compact(*self.texts)
+        asked = n_clusters(texts) + self.questions
         # Beside its question, a row of another question lies in a cluster of its own.
         beside = int(asked.max()) + 1 + np.arange(len(self))
-        n_texts = len(self.texts)
         columns, counted = (
-            compact(*(np.where(by_text, *pair) for pair in zip(self.texts, others, strict=True)))
-            for others in ((asked, beside)[:n_texts], (asked, asked)[:n_texts])
+            compact(*(np.where(by_text, *pair) for pair in zip(texts, others, strict=True)))
+            for others in ((asked, beside)[: len(texts)], (asked, asked)[: len(texts)])
         )
         unit = "texts" if by_text.all() else "questions and texts"
         return Items(columns, unit, counted) if _shared(self.users, columns) else None
@@ -180,7 +180,7 @@ def compact(*columns: NDArray[np.integer]) -> Columns:
         >>> compact(np.array([7, 3]), np.array([3, 9]))
         (array([1, 0]), array([0, 2]))
     """
-    codes = np.unique(np.concatenate(columns), return_inverse=True)[1].astype(np.int64)
+    codes = np.unique(np.concatenate(columns), return_inverse=True)[1].astype(np.int64, copy=False)
     return tuple(np.split(codes, len(columns)))
 
 
@@ -244,9 +244,10 @@ def _crossed(ours: Columns, theirs: Columns) -> Columns:
 
 
 def _shared(users: Columns, items: Columns) -> bool:
+    """Whether any item, of a numbering without gaps, has rows of two users (pairs of users)."""
     whose = users[0] if len(users) == 1 else _dyads(*users)
-    pairs = compact(np.concatenate([whose] * len(items)))[0], np.concatenate(items)
-    return int(np.unique(pairs_of(*pairs)).size) > int(np.unique(pairs[1]).size)
+    pairs = pairs_of(np.concatenate([whose] * len(items)), np.concatenate(items))
+    return n_clusters((pairs,)) > n_clusters(items)
 
 
 def _dominated(questions: IntArray, strata: IntArray | None) -> NDArray[np.bool_]:

@@ -99,14 +99,13 @@ class Verdicts:
     def clusters(self) -> Clusters:
         """Users, questions and responses of each row, for the statistics."""
         ours = self._columns
-        users, texts = compact(ours.user), compact(ours.chosen, ours.rejected)
-        return Clusters(users, self.question_codes, texts)
+        return Clusters(compact(ours.user), self.question_codes, (ours.chosen, ours.rejected))
 
     @cached_property
     def couple_clusters(self) -> Clusters:
         """Both users, question and responses of each couple, in the order of `couples`."""
         (a, b), ours = self.couples.T, self._columns
-        texts = compact(ours.chosen[a], ours.rejected[a])
+        texts = ours.chosen[a], ours.rejected[a]
         return Clusters(compact(ours.user[a], ours.user[b]), compact(ours.question[a])[0], texts)
 
     @property
