@@ -187,14 +187,43 @@ def test_draws_of_whom_there_are_none_count_for_nothing() -> None:
         evaluate(scorer, pairs, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
     )
     assert many.values.tolist() == one.values.tolist()
-    # A user alone has no stranger at all: shown nothing, as with one draw.
-    alone = friends("a")
+
+
+@pytest.mark.parametrize("draws", [1, 5])
+def test_a_row_without_a_third_user_is_unscored_and_in_no_gain(draws: int) -> None:
+    # In the subset of ann alone nobody else has posts; the others have each other.
+    alone = tuple(p.model_copy(update={"subset": "alone"}) for p in friends("a").pairs)
+    pairs = PairSet("friends", (*alone, *(friends("xyz").pairs)))
+    scorer = ByFunction(lambda slate, text: float(text == "milk") if slate.shown else 9.0)
+    runs = [
+        evaluate(scorer, pairs, context, root=None, name="s")
+        for context in ("profile:1", f"stranger:1?draws={draws}")
+    ]
+    for row in runs[1].verdicts.rows:
+        assert (row.reason == "no stranger") == (row.user == "a") == (row.outcome == "unscored")
+    assert runs[1].summary.unscored_reasons == {"no stranger": 3}
+    (gain,) = (g for g in gains_of(runs) if g.kind == "identity")
+    assert (gain.n, gain.n_left_out) == (9, 3)
+
+
+def test_words_of_draws_that_nobody_gave_are_not_missing() -> None:
+    rows = friends("ab").pairs
+    long = rows[0].model_copy(update={"profile": (Post(id="a", text="one two three four five"),)})
+    pairs = PairSet("friends", (long, rows[3]))
     one, many = (
-        evaluate(scorer, alone, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
+        evaluate("longest", pairs, f"stranger:1?draws={n}", root=None).summary for n in (1, 5)
     )
-    assert many.values.tolist() == one.values.tolist() == [0.5] * 3
-    bare = evaluate(scorer, alone, "none", root=None).verdicts
-    assert bare.values.tolist() == one.values.tolist()
+    assert one.shortfall_words == many.shortfall_words == 2
+    alone = evaluate("longest", friends("a"), "stranger:1", root=None).summary
+    assert alone.shortfall_words == 0
+
+
+def test_a_strangers_state_of_a_scorer_that_knows_nobody_is_refused() -> None:
+    scorer = ByFunction(lambda slate, text: 1.0, needs_user=True)
+    scorer.state = "stranger"  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="known") as caught:
+        evaluate(scorer, TASTING, root=None)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("scorer", ["random", "longest"])
