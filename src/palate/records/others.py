@@ -10,6 +10,9 @@ from palate.records.pairs import PreferencePair
 from palate.records.users import Choice, Post, User
 from palate.seeding import digest
 
+MOST_STRANGERS = 256
+"""Third users that one row is judged by, at most."""
+
 
 class Others:
     """All users of one subset, as a context may know them.
