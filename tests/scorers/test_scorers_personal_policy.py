@@ -309,7 +309,7 @@ def test_one_draw_is_the_same_run_as_no_draws(made, states, tmp_path):
     assert (one.folder, one.summary.scorer) == (same.folder, same.summary.scorer)
     cells = plan_grid([pairs()], [spec, f"{spec}&draws=1", f"{spec}&draws=2"], ["none"], HOW)
     assert [cell.draws for cell in cells] == [1, 2]
-    assert [cell.scorer for cell in cells][0] == one.summary.scorer
+    assert cells[0].scorer == one.summary.scorer
 
 
 def test_a_test_pair_is_never_learnt_from(made):

@@ -125,7 +125,7 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
     with pytest.raises(ComparisonError, match="twice"):
         benchmark_figures([*runs, runs[0]], "gain")
     more = evaluate(Named(0.0), pairs, "stranger:2?draws=2", name="named0", root=None)
-    with pytest.raises(ComparisonError, match="named0 under .* differs in draws alone") as caught:
+    with pytest.raises(ComparisonError, match=r"named0 under .* differs in draws alone") as caught:
         benchmark_figures([*runs, more], "identity gain")
     assert "\n" not in str(caught.value)
 
