@@ -172,8 +172,8 @@ def test_a_policy_is_shown_one_stranger_and_draws_are_refused_in_one_line():
     others = pairs.others(0)
     for pair in pairs.pairs[:20]:
         stranger = others[pair.subset].stranger(pair, "posts")
-        (part,) = shown(pair)
-        assert any(post.text.startswith(part.text) for post in stranger.posts)
+        for part in shown(pair):
+            assert any(post.text.startswith(part.text) for post in stranger.posts)
 
 
 def test_samples_survive_the_disk(tmp_path):
