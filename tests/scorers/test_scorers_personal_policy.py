@@ -289,10 +289,27 @@ def test_a_strangers_state_is_a_third_users_drawn_for_every_row(made, states):
 
 def test_draws_are_for_strangers(made):
     policy, _ = made
-    for query in ("draws=2", "state=prior&draws=2", "state=stranger&draws=0"):
+    for query in (
+        "draws=2",
+        "state=prior&draws=2",
+        "state=stranger&draws=0",
+        "state=stranger&draws=257",
+    ):
         with pytest.raises(SpecError) as caught:
             scorer_of(policy, query)
         assert "\n" not in str(caught.value)
+
+
+def test_one_draw_is_the_same_run_as_no_draws(made, states, tmp_path):
+    policy, _ = made
+    spec = f"personal:{policy.folder}?state=stranger&users={states[0]}"
+    one, same = (
+        evaluate(text, pairs(), root=tmp_path, options=HOW) for text in (spec, f"{spec}&draws=1")
+    )
+    assert (one.folder, one.summary.scorer) == (same.folder, same.summary.scorer)
+    cells = plan_grid([pairs()], [spec, f"{spec}&draws=1", f"{spec}&draws=2"], ["none"], HOW)
+    assert [cell.draws for cell in cells] == [1, 2]
+    assert cells[0].scorer == one.summary.scorer
 
 
 def test_a_test_pair_is_never_learnt_from(made):

@@ -237,7 +237,7 @@ def test_where_nobody_can_vote_the_row_is_unscored(folders):
 
 
 def test_more_states_are_no_draws_and_it_is_said_in_one_line(folders):
-    with pytest.raises(SpecError, match="draws") as caught:
+    with pytest.raises(SpecError, match="all third users vote; draws is for p-dpo") as caught:
         build_scorer(f"personal:{folders / 'lore'}?state=stranger&draws=3")
     assert "\n" not in str(caught.value)
 

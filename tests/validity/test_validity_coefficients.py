@@ -124,6 +124,10 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
     assert benchmark_figures(runs, "accuracy") == {}, "on mirrors that is mirrored accuracy"
     with pytest.raises(ComparisonError, match="twice"):
         benchmark_figures([*runs, runs[0]], "gain")
+    more = evaluate(Named(0.0), pairs, "stranger:2?draws=2", name="named0", root=None)
+    with pytest.raises(ComparisonError, match=r"named0 under .* differs in draws alone") as caught:
+        benchmark_figures([*runs, more], "identity gain")
+    assert "\n" not in str(caught.value)
 
 
 def test_who_has_no_partner_is_named(planted):

@@ -153,7 +153,8 @@ def _say_what_was_left_out(pairs: PairSet) -> None:
 def _print_plan(cells: Sequence[Cell], output: Path, how: Options) -> None:
     for cell in cells:
         rows = len(cell.benchmark.pairs)
-        fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows"
+        times = f" × {cell.draws} draws" if cell.draws > 1 else ""
+        fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows{times}"
         typer.echo(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
     typer.echo(f"runs go under {output}/")
     first = next((cell for cell in cells if not cell.meaningless), None)

@@ -80,10 +80,15 @@ def under(text: str, option: str, value: str, among: Iterable[str]) -> list[str]
     """
     spec = Spec.parse(text)
     wanted = spec.model_copy(update={"options": {**spec.options, option: value}})
-    return [other for other in among if _without_draws(other) == wanted]
+    return [other for other in among if without_draws(other) == wanted]
 
 
-def _without_draws(text: str) -> Spec | None:
+def without_draws(text: str) -> Spec | None:
+    """Return a spec less its draws; None where it is an object's own name.
+
+    >>> str(without_draws("profile:5?draws=3&of=stranger"))
+    'profile:5?of=stranger'
+    """
     try:
         spec = Spec.parse(text)
     except SpecError:  # an object's own name

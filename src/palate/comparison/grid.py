@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from palate.benchmarks import PairSet
-from palate.comparison.gains import gains_of
+from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation import (
@@ -18,6 +18,7 @@ from palate.evaluation import (
     meaningless,
     need_choices,
     refuse,
+    spec_of,
     with_states,
 )
 from palate.execution import build_runner
@@ -36,6 +37,8 @@ class Cell(NamedTuple):
     scorer: str
     context: str
     meaningless: bool
+    draws: int = 1
+    """How often a row is judged: once for each stranger that it is given."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ def plan_grid(
 ) -> list[Cell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
-    Every spec is built, and so checked, before anything is computed.
+    Every spec is built, and so checked, before anything is computed. Raises `UsageError` for two
+    benchmarks of one name, and for two contexts that differ in draws alone.
     """
     build_runner(options.engine)
     names = [pairs.name for pairs in benchmarks]
@@ -64,13 +68,18 @@ def plan_grid(
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
     shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
     shown = list({context.spec: context for context in shown}.values())
+    _refuse_other_draws([context.spec for context in shown])
     cells = []
     asked = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
     texts = [
         one for text in asked for one in with_states(text, build_scorer(text, options.settings))
     ]
+    planned = set()
     for text in dict.fromkeys(texts):
         contestant = build_scorer(text, options.settings)
+        if spec_of(contestant, text) in planned:
+            continue
+        planned.add(spec_of(contestant, text))
         traits = traits_of(contestant, text)
         for pairs in benchmarks:
             need_choices(contestant, pairs, text)
@@ -78,8 +87,23 @@ def plan_grid(
                 void = meaningless(traits, context)
                 if not void:
                     refuse(traits, context, text)
-                cells.append(Cell(pairs, text, context.spec, void))
+                draws = getattr(context, "draws", 1) * getattr(contestant, "draws", 1)
+                cells.append(Cell(pairs, text, context.spec, void, draws))
     return cells
+
+
+def _refuse_other_draws(contexts: Sequence[str]) -> None:
+    first: dict[str, str] = {}
+    for context in contexts:
+        spec = without_draws(context)
+        if spec is None or spec.options.get("of") != "stranger":
+            continue
+        other = first.setdefault(str(spec), context)
+        if other != context:
+            raise UsageError(
+                f"{other} and {context} differ in draws alone, and a gain has one stranger's "
+                "context; ask for one of them"
+            )
 
 
 def run_grid(

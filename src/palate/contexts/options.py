@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from palate.engines.http.options import canonical
 from palate.errors import SpecError
+from palate.records import MOST_STRANGERS
 from palate.specs import Spec
 
 OWNERS = ("self", "stranger")
@@ -23,10 +24,13 @@ def read_count(spec: Spec, example: str, noun: str) -> int:
 
 
 def read_draws(spec: Spec, of: str) -> int:
-    """Return how many strangers a row is shown; raises `SpecError` where it is shown none."""
+    """Return how many strangers a row is shown, at most 256.
+
+    Raises `SpecError` for more, and where it is shown none.
+    """
     if "draws" in spec.options and of != "stranger":
         raise SpecError(f"spec {str(spec)!r}: draws counts strangers; it goes with of=stranger")
-    return spec.number("draws", DRAWS, least=1)
+    return spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
 
 
 def one_spelling(

@@ -199,7 +199,7 @@ class _Job:
             bad_rows=len(self.pairs.bad_rows),
             parts_dropped=dropped,
             leaks_dropped=int(self.rows.leaks_dropped.sum()),
-            shortfall_words=int(self.rows.shortfall_words.sum()),
+            shortfall_words=int(self.rows.shortfall_words[~self.rows.no_stranger].sum()),
             split_texts=int(first.split.sum()),
             notes=tuple(notes),
         )

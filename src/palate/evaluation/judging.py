@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation.rows import Rows
+from palate.evaluation.rows import NO_STRANGER, Rows
 from palate.execution import Result, Results
 from palate.records import (
     Judge,
@@ -41,7 +41,6 @@ def verdict_rows(
         drawn = [
             _judged(judged, combine, traits, rows, row, [found[row] for found in passes])
             for row in range(first, first + rows.draws)
-            if row == first or not rows.no_stranger[row]
         ]
         verdict, scores = drawn[0]
         if rows.draws > 1:
@@ -91,6 +90,8 @@ def _judged(
     results: Sequence[Result],
 ) -> tuple[Verdict, Scores | None]:
     position = rows.chosen_position(row)
+    if rows.no_stranger[row]:
+        return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
     if traits.needs_shown and not (rows.parts[row] and results[0].parts):
         return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
     if judged:

@@ -22,6 +22,9 @@ from palate.records import (
     user_key,
 )
 
+NO_STRANGER = "no stranger"
+"""Why a row is unscored that is to be read as a third user's and has none."""
+
 
 class Keys(NamedTuple):
     """What a slate tells a scorer with a state per user: opaque keys."""
@@ -30,6 +33,8 @@ class Keys(NamedTuple):
     """Whose state the row is scored with."""
     excluded: tuple[str, ...] = ()
     """Where third users' states are read: who is none, sorted."""
+    no_stranger: bool = False
+    """True where a third user's state is to be read and there is no (further) third user."""
 
 
 Whose = Callable[[PreferencePair, int], Keys]
@@ -86,6 +91,7 @@ class Rows(Sequence[Row]):
         self.leaks_dropped = np.zeros(n, dtype=np.int32)
         self.shortfall_words = np.zeros(n, dtype=np.int32)
         self.no_stranger = np.zeros(n, dtype=np.bool_)
+        """True where a text or a state is to be a third user's and there is none: unscored."""
 
     def __len__(self) -> int:
         return len(self.pairs) * self.draws
@@ -104,8 +110,8 @@ class Rows(Sequence[Row]):
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
         self.leaks_dropped[at] = shown.leaks_dropped
         self.shortfall_words[at] = shown.shortfall_words
-        self.no_stranger[at] = shown.no_stranger
         keys = self.whose(pair, draw % self._state_draws)
+        self.no_stranger[at] = shown.no_stranger or keys.no_stranger
         slate = Slate(
             question=(Message(role="user", content=pair.question),),
             shown=shown.parts,

@@ -97,14 +97,21 @@ def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: PairSet, seed
     A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
     partner. A judge that lets all of them vote is told who is none; any other scorer is given one,
     drawn for the row uniformly among the users it knows.
+
+    Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
     if not traits.needs_user:
         return nobody
     state = getattr(contestant, "state", "own")
     if state == "prior":
         return nobody
-    if state == "own" or not isinstance(contestant, KeepsStates):
+    if state == "own":
         return own_state
+    if not isinstance(contestant, KeepsStates):
+        raise UsageError(
+            f"{type(contestant).__name__} has state={state!r} and does not say whose states it "
+            "knows; give it `known`, `wants_choices` and `adapted`"
+        )
     partners = partners_of((*pairs.everyone, *pairs.pairs))
     votes, known = traits.votes, contestant.known
 
@@ -114,7 +121,7 @@ def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: PairSet, seed
         if votes:
             return Keys(excluded=excluded)
         drawn = third_users(known, excluded, draw + 1, "states", seed, pair.id)
-        return Keys(drawn[draw] if len(drawn) > draw else None)
+        return Keys(drawn[draw]) if len(drawn) > draw else Keys(no_stranger=True)
 
     return third
 

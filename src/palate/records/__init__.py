@@ -1,6 +1,6 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
-from palate.records.others import Others, partners_of, third_users
+from palate.records.others import MOST_STRANGERS, Others, partners_of, third_users
 from palate.records.pairs import PreferencePair
 from palate.records.protocols import (
     Case,
@@ -20,6 +20,7 @@ from palate.records.users import Choice, Post, Record, RubricAspect, User, user_
 from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of, sign
 
 __all__ = [
+    "MOST_STRANGERS",
     "Case",
     "Choice",
     "Context",

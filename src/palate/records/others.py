@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Literal
@@ -10,6 +9,9 @@ from typing import Literal
 from palate.records.pairs import PreferencePair
 from palate.records.users import Choice, Post, User
 from palate.seeding import digest
+
+MOST_STRANGERS = 256
+"""Third users that one row is judged by, at most."""
 
 
 class Others:
@@ -112,13 +114,15 @@ def third_users(
 ) -> list[str]:
     """Draw users of a pool without replacement, uniformly among those who are not excluded.
 
-    The first of several draws are those of fewer draws; all of them where the pool has no more.
+    The pool is shuffled for the row, and who is excluded is passed over: excluding somebody else
+    matters only to rows that would have drawn them. The first of several draws are those of fewer
+    draws; all of them where the pool has no more.
 
     Args:
         pool: sorted names.
         excluded: who is never drawn, whether in the pool or not.
         draws: how many are wanted.
-        row: what the draw is for; the result is a function of pool, excluded and this.
+        row: what the shuffle is for; it is a function of the pool and this.
 
     Example:
         >>> third_users(["ann", "bob", "cid", "dot"], {"ann", "cid"}, 1, "seed 0", "row 7")
@@ -126,18 +130,16 @@ def third_users(
         >>> sorted(third_users(["ann", "bob", "cid", "dot"], {"ann"}, 9, "seed 0", "row 7"))
         ['bob', 'cid', 'dot']
     """
-    barred = sorted(k for name in excluded for k in [bisect_left(pool, name)]
-                    if k < len(pool) and pool[k] == name)  # fmt: skip
-    n = len(pool) - len(barred)
-    moved: dict[int, int] = {}  # a shuffle of range(n) that holds only what was moved
-    drawn = []
-    for step in range(min(draws, n)):
-        at = step + int(digest("third user", step, *row)[:32], 16) % (n - step)
-        place = moved.get(at, at)
+    moved: dict[int, int] = {}  # a shuffle of the whole pool that holds only what was moved
+    drawn: list[str] = []
+    for step in range(len(pool)):
+        if len(drawn) == draws:
+            break
+        at = step + int(digest("third user", step, *row)[:32], 16) % (len(pool) - step)
+        name = pool[moved.get(at, at)]
         moved[at] = moved.get(step, step)
-        for skipped in barred:
-            place += place >= skipped
-        drawn.append(pool[place])
+        if name not in excluded:
+            drawn.append(name)
     return drawn
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings import Features, items_of
-from palate.errors import UsageError
+from palate.errors import SpecError, UsageError
 from palate.personal import Trained, UserStates, take
 from palate.records import Choice, Scores, Settings, Slate, Traits, user_key
 from palate.scorers.states_wanted import OPTIONS, StatesWanted, drawn
@@ -47,6 +47,8 @@ class Personal:
     """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
+        if "draws" in spec.options:
+            raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         if reference.place != "folder":

@@ -169,6 +169,10 @@ class PersonalPolicyScorer:
         self.reference = self.policy.reference(spec.options.get("reference"))
         self.settings = settings
         wanted = StatesWanted.of(spec)
+        options = {name: value for name, value in spec.options.items() if name != "draws"}
+        if wanted.draws > 1:
+            options["draws"] = str(wanted.draws)
+        self.canonical = str(spec.model_copy(update={"options": options}))
         self.state, self.minus = wanted.state, wanted.minus
         self.shots, self.repeat, self.draws = wanted.shots, wanted.repeat, wanted.draws
         self.users: Users | None = None

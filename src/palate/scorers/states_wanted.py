@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, cast
 
 from palate.errors import SpecError, UsageError
+from palate.records import MOST_STRANGERS
 from palate.seeding import shuffled
 from palate.specs import Spec
 
@@ -35,7 +36,7 @@ class StatesWanted(NamedTuple):
     def of(cls, spec: Spec) -> StatesWanted:
         """Read a spec's options; raises `UsageError` for shots of a file of states.
 
-        Raises `SpecError` for draws without a stranger.
+        Raises `SpecError` for draws without a stranger, and for more than 256.
         """
         file = spec.options.get("users")
         shots = spec.number("shots", 0) if "shots" in spec.options else None
@@ -51,7 +52,7 @@ class StatesWanted(NamedTuple):
             shots=shots,
             repeat=spec.number("repeat", 0),
             minus=spec.choice("minus", ("prior", "nothing"), "nothing") == "prior",
-            draws=spec.number("draws", 1, least=1),
+            draws=spec.number("draws", 1, least=1, most=MOST_STRANGERS),
         )
 
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.personal import take
-from palate.records import Choice, Judgement, Settings, Slate, Traits
+from palate.records import MOST_STRANGERS, Choice, Judgement, Settings, Slate, Traits
 from palate.scorers.personal import Personal
 from palate.seeding import digest, shuffled
 from palate.specs import Spec
 
-VOTERS = 256
+VOTERS = MOST_STRANGERS
 """Third users who vote on a row, at most."""
 EXCLUDED = 2
 """Users who may be no third users of a row: its own and, in a couple, its partner."""

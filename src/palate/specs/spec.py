@@ -80,14 +80,15 @@ class Spec(Record):
             )
         return value
 
-    def number(self, name: str, default: int, *, least: int = 0) -> int:
-        """Return an option that must be a whole number of at least `least`."""
+    def number(self, name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+        """Return an option that must be a whole number of at least `least`, at most `most`."""
         value = self.options.get(name)
         if value is None:
             return default
-        if not WHOLE.match(value) or int(value) < least:
+        if not WHOLE.match(value) or int(value) < least or (most is not None and int(value) > most):
+            allowed = f"{least} or more" if most is None else f"{least} to {most}"
             raise SpecError(
-                f"spec {str(self)!r}: {name}={value!r} is not a whole number of {least} or more"
+                f"spec {str(self)!r}: {name}={value!r} is not a whole number of {allowed}"
             )
         return int(value)
 

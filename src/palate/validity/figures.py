@@ -65,7 +65,8 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitVa
     and of shift the scorers that keep users' states, whose margins were scaled by user.
 
     Raises:
-        ComparisonError: for runs of several benchmarks, of other rows, or twice of one contestant.
+        ComparisonError: for runs of several benchmarks, of other rows, twice of one contestant, or
+            of strangers' contexts that differ in draws alone.
     """
     names = {run.summary.benchmark for run in runs}
     if len(names) > 1:
@@ -173,8 +174,13 @@ def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
     if Spec.parse(context).options.get("of") == "stranger":
         return None
     contexts = [shown for by, shown in runs if by == scorer]
-    stranger = next(iter(under(context, "of", "stranger", contexts)), None)
-    return None if stranger is None else runs[scorer, stranger]
+    strangers = under(context, "of", "stranger", contexts)
+    if len(strangers) > 1:
+        raise ComparisonError(
+            f"validity: {scorer} under {' and '.join(strangers)} differs in draws alone; name run "
+            "folders of one of them"
+        )
+    return runs[scorer, strangers[0]] if strangers else None
 
 
 def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> UnitValues:

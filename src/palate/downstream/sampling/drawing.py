@@ -22,8 +22,10 @@ Shown = Callable[[PreferencePair], tuple[Part, ...]]
 def shown_to_policy(context: Context, pairs: PairSet, seed: int) -> Shown | None:
     """Return what a context shows the policy of each row's user; None where that is nothing.
 
-    Raises `UsageError` for a context that shows gold: no policy has that.
+    Raises `UsageError` for a context that shows gold, which no policy has, and for one that shows
+    several strangers.
     """
+    refuse_draws(context, context.spec)
     if context.oracle:
         raise UsageError(f"{context.spec} shows what only a judge may see; choose another context")
     if context.blind:
@@ -32,6 +34,14 @@ def shown_to_policy(context: Context, pairs: PairSet, seed: int) -> Shown | None
     rows.prepare()
     place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     return lambda pair: rows[place[pair.id]].slate.shown
+
+
+def refuse_draws(drawing: object, spec: str) -> None:
+    """Raise `UsageError` for several strangers a row: verdicts can be averaged, scores cannot."""
+    if getattr(drawing, "draws", 1) > 1:
+        raise UsageError(
+            f"best-of-n: {spec}: answers are drawn and scored under one stranger; no draws"
+        )
 
 
 def draw_samples(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.slates import SampledRows
-from palate.evaluation import Computation
+from palate.evaluation import NO_STRANGER, Computation
 from palate.execution import Results
 from palate.records import Judge, Scores
 
@@ -57,8 +57,9 @@ def _scored(work: Computation, sampled: SampledRows, passes: Sequence[Results]) 
     why: list[dict[str, str]] = [{} for _ in sampled.texts]
     for k, (row, i, j) in enumerate(sampled.couples):
         both = sampled.texts[row][i], sampled.texts[row][j]
-        if _blind(work, sampled, row, passes[0], k):
-            why[row] |= dict.fromkeys(both, NOTHING_SHOWN)
+        unread = _unread(work, sampled, row, passes[0], k)
+        if unread is not None:
+            why[row] |= dict.fromkeys(both, unread)
             continue
         parts = [Scores(values=one[k].values, reasons=one[k].reasons) for one in passes]
         scores = combine(parts) if combine is not None else parts[0]
@@ -79,8 +80,9 @@ def _compared(work: Computation, sampled: SampledRows, passes: Sequence[Results]
     for k, (row, i, j) in enumerate(sampled.couples):
         said = passes[0][k]
         read = [value for value in said.values if value is not None]
-        if _blind(work, sampled, row, passes[0], k):
-            why[row][i, j] = NOTHING_SHOWN
+        unread = _unread(work, sampled, row, passes[0], k)
+        if unread is not None:
+            why[row][i, j] = unread
         elif len(read) < len(said.values):
             why[row][i, j] = (said.reasons[0] if said.reasons else None) or "no judgement"
         else:
@@ -114,9 +116,17 @@ def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int],
     return found
 
 
-def _blind(work: Computation, sampled: SampledRows, row: int, said: Results, k: int) -> bool:
+def _unread(
+    work: Computation, sampled: SampledRows, row: int, results: Results, k: int
+) -> str | None:
+    if sampled.rows.no_stranger[row]:
+        return NO_STRANGER
     needs_shown = work.traits_of(work.terms[0]).needs_shown
-    return needs_shown and not (sampled.rows.parts[row] and said[k].parts)
+    return (
+        NOTHING_SHOWN
+        if needs_shown and not (sampled.rows.parts[row] and results[k].parts)
+        else None
+    )
 
 
 def _mean(values: Sequence[float] | Doubles) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from palate.benchmarks import PairSet
 from palate.contexts import build_context
+from palate.downstream.sampling.drawing import refuse_draws
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.gathering import Doubles, gather
 from palate.downstream.scores.slates import SampledRows
@@ -82,12 +83,6 @@ def plan_cells(
     if not found:
         raise UsageError("best-of-n: no scorer has a meaning under these contexts (add -c profile)")
     return found
-
-
-def refuse_draws(drawing: object, spec: str) -> None:
-    """Raise `UsageError` for several strangers a row: verdicts can be averaged, scores cannot."""
-    if getattr(drawing, "draws", 1) > 1:
-        raise UsageError(f"best-of-n: {spec}: answers are scored under one stranger; no draws")
 
 
 def score_samples(
