@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 
-FORMAT = 1
+FORMAT = 2
 """Raised when models are asked in another way how they can be read."""
 
 
