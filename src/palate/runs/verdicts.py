@@ -99,14 +99,16 @@ class Verdicts:
     def clusters(self) -> Clusters:
         """Users, questions and responses of each row, for the statistics."""
         ours = self._columns
-        return Clusters(compact(ours.user), self.question_codes, (ours.chosen, ours.rejected))
+        users = _by_appearance(ours.user)
+        return Clusters(users, self.question_codes, (ours.chosen, ours.rejected))
 
     @cached_property
     def couple_clusters(self) -> Clusters:
         """Both users, question and responses of each couple, in the order of `couples`."""
         (a, b), ours = self.couples.T, self._columns
         texts = ours.chosen[a], ours.rejected[a]
-        return Clusters(compact(ours.user[a], ours.user[b]), compact(ours.question[a])[0], texts)
+        users = _by_appearance(ours.user[a], ours.user[b])
+        return Clusters(users, compact(ours.question[a])[0], texts)
 
     @property
     def subsets(self) -> NDArray[np.str_]:
@@ -352,6 +354,14 @@ class _Rows(Sequence[VerdictRow]):
         if isinstance(at, range):
             return [self._verdicts._row(j) for j in at]
         return self._verdicts._row(at)
+
+
+def _by_appearance(*users: NDArray[np.int32]) -> tuple[NDArray[np.int64], ...]:
+    """Number users as they come in these rows, so that sums over users have one order."""
+    codes, first, numbers = np.unique(np.concatenate(users), return_index=True, return_inverse=True)
+    place = np.empty(codes.size, dtype=np.int64)
+    place[np.argsort(first)] = np.arange(codes.size)
+    return tuple(np.split(place[numbers], len(users)))
 
 
 def _label(row: VerdictRow) -> str:
