@@ -169,8 +169,9 @@ def test_a_spread_by_user_alone_on_shared_questions_is_caught() -> None:
 
 
 @pytest.mark.slow
-def test_palate_holds_in_500_worlds() -> None:
-    assert not failed(selfcheck(500, seed=0))
+def test_palate_holds_in_150_worlds() -> None:
+    # `palate selfcheck` runs 500, in over half a minute.
+    assert not failed(selfcheck(150, seed=0))
 
 
 def test_evaluate_gives_the_planted_verdicts() -> None:
