@@ -12,7 +12,7 @@ from typing import Any
 
 from palate.errors import RunError
 from palate.records import Record
-from palate.runs.verdicts import write_json
+from palate.runs.files import write_json
 from palate.seeding import digest
 
 FORMAT = 2

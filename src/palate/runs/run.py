@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palate.errors import RunError
+from palate.runs.files import write_json
 from palate.runs.folder import run_folders
 from palate.runs.results import Summary
-from palate.runs.verdicts import Verdicts, write_json
+from palate.runs.verdicts import Verdicts
 
 
 @dataclass(frozen=True)

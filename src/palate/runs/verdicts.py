@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Outcome
 from palate.runs.columns import Column, Names, Rows
+from palate.runs.files import write_whole
 from palate.runs.rated import RatedColumns, RatedRows
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
@@ -368,16 +368,3 @@ def _label(row: VerdictRow) -> str:
     if not row.category and not row.traits:
         return UNLABELLED
     return canonical_json([row.category, dict(row.traits)])
-
-
-def write_whole(path: Path, text: str | Iterable[str]) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.writelines([text] if isinstance(text, str) else text)
-    unfinished.replace(path)
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write indented JSON without NaN, keys in the order given, all or nothing."""
-    write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
