@@ -47,10 +47,10 @@ def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
     # A constant question is none: what users then share are texts, if anything.
     shared = v.clusters.take(~np.isnan(differences)).items is not None
     questions = v.question_codes if shared else None
-    found = metrics.losing_share(differences, v.user_codes, questions, seed=seed)
+    harmed = metrics.losing_share(differences, v.user_codes, questions, seed=seed)
     share = Figure(
-        value=found.share, low=found.low, high=found.high, n=found.n_modelled, note=found.note
+        value=harmed.share, low=harmed.low, high=harmed.high, n=harmed.n_modelled, note=harmed.note
     )
     return Losing(
-        against=theirs.context, raw=found.raw, share=share, n=found.n, n_users=found.n_users
+        against=theirs.context, raw=harmed.raw, share=share, n=harmed.n, n_users=harmed.n_users
     )

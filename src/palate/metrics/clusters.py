@@ -140,12 +140,12 @@ class Clusters:
         if self.texts is None or not by_text.any():
             return Items(questions, "questions", questions)
         texts = compact(*self.texts)
-        asked = n_clusters(texts) + self.questions
+        question = n_clusters(texts) + self.questions
         # Beside its question, a row of another question lies in a cluster of its own.
-        beside = int(asked.max()) + 1 + np.arange(len(self))
+        beside = int(question.max()) + 1 + np.arange(len(self))
         columns, counted = (
             compact(*(np.where(by_text, *pair) for pair in zip(texts, others, strict=True)))
-            for others in ((asked, beside)[: len(texts)], (asked, asked)[: len(texts)])
+            for others in (both[: len(texts)] for both in ((question, beside), (question,) * 2))
         )
         unit = "texts" if by_text.all() else "questions and texts"
         return Items(columns, unit, counted) if _shared(self.users, columns) else None

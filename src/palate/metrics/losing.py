@@ -90,13 +90,13 @@ def losing_share(
         raise ValueError("draws must be at least 1")
     values = vector(differences)
     d, codes, names = scored_rows(values, users)
-    asked = np.arange(d.size) if questions is None else scored_rows(values, questions)[1]
+    question = np.arange(d.size) if questions is None else scored_rows(values, questions)[1]
     if not d.size:
         return LosingShare(0, 0, 0)
-    shared = Clusters((codes,), asked).items is not None
+    shared = Clusters((codes,), question).items is not None
     raw = float(np.mean(sums(codes, d, len(names)) / np.bincount(codes) < -ROUNDING))
     # Two rows on one shared question say nothing of how a user fares on others.
-    rows_of = codes if not shared else np.unique(np.stack([codes, asked]), axis=1)[0]
+    rows_of = codes if not shared else np.unique(np.stack([codes, question]), axis=1)[0]
     several = np.bincount(rows_of) >= 2
     bare = LosingShare(d.size, len(names), int(several.sum()), raw)
     if bare.n_modelled < LEAST_USERS:
@@ -104,9 +104,9 @@ def losing_share(
         note = f"no share: {bare.n_modelled} users with {needed}, and {LEAST_USERS} are needed"
         return replace(bare, note=note)
     rows = several[codes]
-    d, codes, asked = d[rows], compact(codes[rows])[0], compact(asked[rows])[0]
+    d, codes, question = d[rows], compact(codes[rows])[0], compact(question[rows])[0]
     if shared:
-        table = CrossedTable.of(d, codes, asked)
+        table = CrossedTable.of(d, codes, question)
         effective = effective_questions(table)
         if effective <= 2:  # nor has any other figure an interval
             note = f"no share: {effective:.1f} effective questions, and more than 2 are needed"

@@ -37,10 +37,10 @@ class Units:
 
         Example:
             >>> usable = np.array([True, True, False])
-            >>> users, asked = ["ann", "bob", "cy"], ["milk?", "milk?", "tea?"]
-            >>> Units.of(users, asked, usable).clusters.items.unit
+            >>> users, questions = ["ann", "bob", "cy"], ["milk?", "milk?", "tea?"]
+            >>> Units.of(users, questions, usable).clusters.items.unit
             'questions'
-            >>> Units.of(["ann", "ann", "cy"], asked, usable).clusters.items
+            >>> Units.of(["ann", "ann", "cy"], questions, usable).clusters.items
             >>> Units.of(["ann", "bob"], None, usable[:2], [1, 0]).clusters.users
             (array([0]), array([1]))
         """
@@ -54,8 +54,8 @@ class Units:
             usable = usable & usable[there]
             first = np.flatnonzero(usable & (np.arange(len(usable)) < there))
             rows = first, there[first]
-        asked = None if questions is None else id_codes(questions)[0][rows[0]]
-        return cls(usable, rows, Clusters.of(*(codes[side] for side in rows), questions=asked))
+        question = None if questions is None else id_codes(questions)[0][rows[0]]
+        return cls(usable, rows, Clusters.of(*(codes[side] for side in rows), questions=question))
 
     def values(self, of_rows: FloatArray) -> FloatArray:
         """Value of each unit: of its row, or the mean of its two rows; of shape (rows, …)."""
