@@ -2,7 +2,7 @@
 
 from palate.evaluation.computing import Computation, Options, Progress
 from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
-from palate.evaluation.rows import NO_STRANGER, Row, make_rows, nobody
+from palate.evaluation.rows import Row, make_rows, nobody
 from palate.evaluation.states import (
     adapt_to,
     history_of,
@@ -14,7 +14,6 @@ from palate.evaluation.states import (
 from palate.evaluation.summarise import summarise
 
 __all__ = [
-    "NO_STRANGER",
     "Computation",
     "Options",
     "Progress",

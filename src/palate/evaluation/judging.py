@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation.rows import NO_STRANGER, Rows
+from palate.evaluation.rows import Rows
 from palate.execution import Result, Results
 from palate.records import (
+    NO_STRANGER,
     Judge,
     Judgement,
     Outcome,

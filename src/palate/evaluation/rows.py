@@ -22,9 +22,6 @@ from palate.records import (
     user_key,
 )
 
-NO_STRANGER = "no stranger"
-"""Why a row is unscored that is to be read as a third user's and has none."""
-
 
 class Keys(NamedTuple):
     """What a slate tells a scorer with a state per user: opaque keys."""

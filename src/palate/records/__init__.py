@@ -1,6 +1,6 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
-from palate.records.others import MOST_STRANGERS, Others, partners_of, third_users
+from palate.records.others import MOST_STRANGERS, NO_STRANGER, Others, partners_of, third_users
 from palate.records.pairs import PreferencePair
 from palate.records.protocols import (
     Case,
@@ -21,6 +21,7 @@ from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_
 
 __all__ = [
     "MOST_STRANGERS",
+    "NO_STRANGER",
     "Case",
     "Choice",
     "Context",

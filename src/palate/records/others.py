@@ -10,6 +10,9 @@ from palate.records.pairs import PreferencePair
 from palate.records.users import Choice, Post, User
 from palate.seeding import digest
 
+NO_STRANGER = "no stranger"
+"""Why a row is unscored that is to be read as a third user's and has none."""
+
 MOST_STRANGERS = 256
 """Third users that one row is judged by, at most."""
 

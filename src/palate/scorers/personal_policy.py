@@ -14,7 +14,7 @@ from palate.models import import_torch
 from palate.personal import UserStates
 from palate.personal.p_dpo import METHOD, STATE, FromChoices, FromFile, PersonalPolicy, Users
 from palate.prompts import prompt_hash, render
-from palate.records import Choice, Scores, Settings, Slate, Term, user_key
+from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate, Term, user_key
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import difference
@@ -69,7 +69,7 @@ class UserLikelihood(Autoregressive):
         todo = []
         for k, slate in enumerate(slates):
             if self.state == "stranger" and slate.user is None:
-                yield k, Scores.unscored(len(slate.candidates), "no stranger")
+                yield k, Scores.unscored(len(slate.candidates), NO_STRANGER)
             else:
                 todo.append(k)
         for first in range(0, len(todo), AT_ONCE):

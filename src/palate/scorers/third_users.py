@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.personal import take
-from palate.records import MOST_STRANGERS, Choice, Judgement, Settings, Slate, Traits
+from palate.records import MOST_STRANGERS, NO_STRANGER, Choice, Judgement, Settings, Slate, Traits
 from palate.scorers.personal import Personal
 from palate.seeding import digest, shuffled
 from palate.specs import Spec
@@ -97,7 +97,7 @@ class ThirdUsers:
             margins = vote(scores, allowed)
         whole: NDArray[np.bool_] = np.asarray(read.usable.all(axis=1))
         for margin, fits, n in zip(margins.tolist(), whole, allowed.sum(axis=0), strict=True):
-            reason = None if fits and n else "no stranger" if fits else "too long"
+            reason = None if fits and n else NO_STRANGER if fits else "too long"
             yield Judgement(margin=margin if reason is None else None, reason=reason)
 
 

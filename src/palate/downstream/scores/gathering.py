@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.slates import SampledRows
-from palate.evaluation import NO_STRANGER, Computation
+from palate.evaluation import Computation
 from palate.execution import Results
-from palate.records import Judge, Scores
+from palate.records import NO_STRANGER, Judge, Scores
 
 Doubles = NDArray[np.float64]
 Said = dict[str, float | str]
