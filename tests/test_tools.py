@@ -81,7 +81,7 @@ def test_one_question_is_cut_out_and_its_items_are_texts(votes: Path) -> None:
     assert not any(kind.needs_questions for kind in kinds_for(rows))
     pairs = load_benchmark(str(votes)).select().pairs
     begun = of_question(pairs, "Question 3")
-    assert {pair.question for pair in begun} == {"Question 3?"}
+    assert {pair.text for pair in begun} == {"Question 3?"}
     with pytest.raises(SystemExit, match="7 questions begin"):
         of_question(pairs, "Question")
 

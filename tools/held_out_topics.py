@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.curves import learning_curve
 from palate.evaluation import history_of
 from palate.personal import fit
@@ -25,7 +25,7 @@ from palate.seeding import rng
 METHODS = ("user-heads", "lore", "pref")
 
 
-def halves(pairs: PairSet) -> list[PairSet]:
+def halves(pairs: Dataset) -> list[Dataset]:
     """Return the adapt split twice: one half of its topics to judge, the other as the history."""
     rows = [pair for pair in (*pairs.history, *pairs.pairs) if pair.split == "adapt"]
     topics = sorted({_topic(pair) for pair in rows})
@@ -37,7 +37,7 @@ def halves(pairs: PairSet) -> list[PairSet]:
             pair.model_copy(update={"split": "test" if _topic(pair) in judged else "adapt"})
             for pair in rows
         )
-        found.append(PairSet(f"{pairs.name}: held-out topics", tuple(split)).select("test"))
+        found.append(Dataset(f"{pairs.name}: held-out topics", tuple(split)).select("test"))
     return found
 
 

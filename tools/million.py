@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.evaluation import evaluate
 from palate.records import Judgement, Post, PreferencePair, Scores, Slate, Traits
 from palate.runs import Run
@@ -54,7 +54,7 @@ class ScriptedJudge:
             yield k, Judgement(margin=sum(orders) / 2, orders=orders, raw=("A is better", "B"))
 
 
-def pairs(n: int, posts: int) -> PairSet:
+def pairs(n: int, posts: int) -> Dataset:
     """Return rows of a few thousand users; a user's rows share their posts."""
     written = {
         user: tuple(Post(id=f"{user}-{k}", text=f"I wrote {user * k % 997} words on {k}.")
@@ -65,14 +65,14 @@ def pairs(n: int, posts: int) -> PairSet:
         PreferencePair(
             id=f"row-{k}",
             user_id=f"user-{k % USERS}",
-            question=f"What of the thing number {k}?",
+            text=f"What of the thing number {k}?",
             profile=written.get(k % USERS, ()),
             chosen=f"answer {k * 17 % 1_000_003} " + "x" * (k % 13),
             rejected=f"reply {k * 31 % 1_000_003} " + "y" * (k % 11),
         )
         for k in range(n)
     )
-    return PairSet("scripted", tuple(rows)).select()
+    return Dataset("scripted", tuple(rows)).select()
 
 
 def status(name: str) -> int:
@@ -104,7 +104,7 @@ class Watch:
             sys.stdout.flush()
 
 
-def measured(pair_set: PairSet, args: argparse.Namespace, root: Path) -> dict[str, float]:
+def measured(pair_set: Dataset, args: argparse.Namespace, root: Path) -> dict[str, float]:
     """Run once, and once more from the journal alone."""
     gc.collect()
     base = status("VmRSS")

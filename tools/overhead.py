@@ -63,7 +63,7 @@ def write_pairs(path: Path, slates: int) -> None:
     ]
     with path.open("w", encoding="utf-8") as file:
         for k, (asked, a, b) in enumerate(shuffled(offered, "overhead")[:slates]):
-            row = {"id": str(k), "user_id": asked.user_id, "question": asked.question,
+            row = {"id": str(k), "user_id": asked.user_id, "question": asked.text,
                    "chosen": a.chosen, "rejected": b.chosen}  # fmt: skip
             file.write(json.dumps(row) + "\n")
 

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from scipy.special import ndtri
 
-from palate.benchmarks import PairSet, mirrors
+from palate.benchmarks import Dataset, mirrors
 from palate.metrics import Clusters
 from palate.metrics.arrays import IntArray, id_codes
 from palate.records import PreferencePair
@@ -55,7 +55,7 @@ class Design:
         return Clusters(self.clusters.users)
 
 
-def file_designs(name: str, pairs: PairSet) -> Iterator[Design]:
+def file_designs(name: str, pairs: Dataset) -> Iterator[Design]:
     """Yield the rows of a file, and its mirrored couples where there are any."""
     yield _rows_design(name, pairs.pairs)
     if not _disagreeing(pairs.pairs):
@@ -67,7 +67,7 @@ def file_designs(name: str, pairs: PairSet) -> Iterator[Design]:
         Clusters.of(
             [ours.user_id for ours, _ in couples],
             [theirs.user_id for _, theirs in couples],
-            questions=[ours.question for ours, _ in couples],
+            questions=[ours.text for ours, _ in couples],
             texts=([ours.chosen for ours, _ in couples], [ours.rejected for ours, _ in couples]),
         ),
         fixed_choices=True,
@@ -76,7 +76,7 @@ def file_designs(name: str, pairs: PairSet) -> Iterator[Design]:
 
 def of_question(pairs: Sequence[PreferencePair], prefix: str | None) -> list[PreferencePair]:
     """Return the rows of the question that begins so, or of the one with most rows."""
-    codes, questions = id_codes([pair.question for pair in pairs])
+    codes, questions = id_codes([pair.text for pair in pairs])
     counts = np.bincount(codes)
     if prefix is None:
         wanted = int(counts.argmax())
@@ -170,7 +170,7 @@ def _couples(
 def _rows_design(name: str, pairs: Sequence[PreferencePair]) -> Design:
     clusters = Clusters.of(
         [pair.user_id for pair in pairs],
-        questions=[pair.question for pair in pairs],
+        questions=[pair.text for pair in pairs],
         texts=([pair.chosen for pair in pairs], [pair.rejected for pair in pairs]),
     )
     return Design(name, clusters, fixed_choices=True)
@@ -179,7 +179,7 @@ def _rows_design(name: str, pairs: Sequence[PreferencePair]) -> Design:
 def _disagreeing(pairs: Iterable[PreferencePair]) -> bool:
     chosen: dict[tuple[str, str, str], set[str]] = {}
     for pair in pairs:
-        chosen.setdefault((pair.question, pair.chosen, pair.rejected), set()).add(pair.user_id)
+        chosen.setdefault((pair.text, pair.chosen, pair.rejected), set()).add(pair.user_id)
     return any(
         len(voters | chosen.get((question, rejected, preferred), set())) > 1
         for (question, preferred, rejected), voters in chosen.items()

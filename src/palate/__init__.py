@@ -6,7 +6,7 @@
 0.5
 """
 
-from palate.benchmarks import Benchmark, LoadOptions, PairSet, load_benchmark, mirrors
+from palate.benchmarks import Benchmark, Dataset, LoadOptions, load_benchmark, mirrors
 from palate.comparison import (
     Comparison,
     Grid,
@@ -20,11 +20,16 @@ from palate.comparison import (
 from palate.errors import PalateError
 from palate.evaluation import Options, evaluate
 from palate.records import (
+    Choice,
     Context,
+    Gold,
     Judge,
     Judgement,
     Part,
+    Post,
     PreferencePair,
+    Question,
+    QuestionView,
     Scorer,
     Scores,
     Settings,
@@ -32,6 +37,7 @@ from palate.records import (
     Slate,
     Traits,
     User,
+    UserPool,
     Verdict,
 )
 from palate.runs import Run, load_runs
@@ -39,17 +45,22 @@ from palate.training import train_classifier, train_planner
 
 __all__ = [
     "Benchmark",
+    "Choice",
     "Comparison",
     "Context",
+    "Dataset",
+    "Gold",
     "Grid",
     "Judge",
     "Judgement",
     "LoadOptions",
     "Options",
-    "PairSet",
     "PalateError",
     "Part",
+    "Post",
     "PreferencePair",
+    "Question",
+    "QuestionView",
     "Run",
     "Scorer",
     "Scores",
@@ -58,6 +69,7 @@ __all__ = [
     "Slate",
     "Traits",
     "User",
+    "UserPool",
     "Verdict",
     "by_group",
     "compare",

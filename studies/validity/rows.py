@@ -33,11 +33,11 @@ def write_rows(data: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     author = load_benchmark(str(data / "stackexchange_author.jsonl.gz"))
     couples = _draw(mirrors(author).pairs)
-    asked = {pair.question for pair in couples}
-    answers = {text for pair in author.pairs if pair.question in asked for text in _answers(pair)}
+    asked = {pair.text for pair in couples}
+    answers = {text for pair in author.pairs if pair.text in asked for text in _answers(pair)}
 
     def apart(pair: PreferencePair) -> bool:
-        return pair.question not in asked and not answers & set(_answers(pair))
+        return pair.text not in asked and not answers & set(_answers(pair))
 
     accepted = load_benchmark(str(data / "stackexchange_accepted.jsonl.gz")).pairs
     votes = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), split="adapt").pairs
@@ -45,7 +45,7 @@ def write_rows(data: Path, folder: Path) -> None:
     short = {pair.id for pair in author.pairs if _is_short(pair)}
     sets = {
         "author-couples": [_shortened(p) for p in couples if {p.id, p.mirror_of} <= short],
-        "author": [_shortened(p) for p in author.pairs if p.question in asked and p.id in short],
+        "author": [_shortened(p) for p in author.pairs if p.text in asked and p.id in short],
         "train-author": list(filter(apart, author.pairs)),
         "train-accepted": list(filter(apart, accepted)),
         "train-arguments": votes,
@@ -66,10 +66,10 @@ def _draw(pairs: Rows) -> list[PreferencePair]:
     held: Counter[str] = Counter()
     for k in rng("couples", 0).permutation(len(units)):
         both = [by_id[one] for one in units[int(k)]]
-        fresh = both[0].question not in asked
+        fresh = both[0].text not in asked
         if fresh and all(held[pair.user_id] < MOST_PER_USER for pair in both):
             found += both
-            asked.add(both[0].question)
+            asked.add(both[0].text)
             held.update(pair.user_id for pair in both)
         if len(found) == 2 * COUPLES:
             return found
@@ -77,7 +77,7 @@ def _draw(pairs: Rows) -> list[PreferencePair]:
 
 
 def _is_short(pair: PreferencePair) -> bool:
-    texts = {pair.question: QUESTION_WORDS, **dict.fromkeys(_answers(pair), ANSWER_WORDS)}
+    texts = {pair.text: QUESTION_WORDS, **dict.fromkeys(_answers(pair), ANSWER_WORDS)}
     return all(count_words(text) <= most for text, most in texts.items()) and bool(
         _shortened(pair).profile
     )
@@ -100,5 +100,5 @@ def _reversed(pair: PreferencePair) -> PreferencePair:
 def _write(
     file: Path, pairs: Rows, change: Callable[[PreferencePair], PreferencePair] = lambda pair: pair
 ) -> None:
-    lines = (json.dumps(change(pair).model_dump(mode="json", exclude_none=True)) for pair in pairs)
+    lines = (json.dumps(change(pair).to_row()) for pair in pairs)
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

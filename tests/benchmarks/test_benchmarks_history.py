@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.benchmarks import PairSet, load_benchmark, mirrors
+from palate.benchmarks import Dataset, load_benchmark, mirrors
+from palate.data import read_question
 from palate.errors import BenchmarkError
 from palate.records import Choice, Post, PreferencePair
 
 
 def row(name: str, user: str, split: str | None = "test", **fields: Any) -> PreferencePair:
-    base = {"question": f"Q {name}?", "chosen": f"Yes {name}.", "rejected": f"No {name}."}
+    base = {"text": f"Q {name}?", "chosen": f"Yes {name}.", "rejected": f"No {name}."}
     return PreferencePair(id=name, user_id=user, split=split, **{**base, **fields})
 
 
@@ -27,7 +28,7 @@ def ids(rows: tuple[PreferencePair, ...]) -> list[str]:
     return [one.id for one in rows]
 
 
-MADE = PairSet("m", (past("1", "ann"), row("2", "ann"), past("3", "bob", tie=True),
+MADE = Dataset("m", (past("1", "ann"), row("2", "ann"), past("3", "bob", tie=True),
                      past("4", "cy"), row("5", "bob"), row("6", "ann", "dev")))  # fmt: skip
 
 
@@ -45,14 +46,14 @@ def test_where_adapt_itself_is_read_there_is_no_history(split: str) -> None:
 
 
 def test_a_set_without_splits_has_no_history() -> None:
-    assert PairSet("m", (row("1", "ann", None), row("2", "bob", None))).select().history == ()
+    assert Dataset("m", (row("1", "ann", None), row("2", "bob", None))).select().history == ()
 
 
 def test_limits_and_mirrors_leave_the_history_alone() -> None:
-    votes = [row("a", "ann", question="Q?", chosen="x", rejected="y"),
-             row("b", "bob", question="Q?", chosen="y", rejected="x"), row("c", "cy"),
+    votes = [row("a", "ann", text="Q?", chosen="x", rejected="y"),
+             row("b", "bob", text="Q?", chosen="y", rejected="x"), row("c", "cy"),
              past("d", "ann"), past("e", "bob")]  # fmt: skip
-    made = PairSet("m", tuple(votes)).select()
+    made = Dataset("m", tuple(votes)).select()
     assert ids(made.limit(1, 3).history) == ["d", "e"]
     coupled = mirrors(made)
     assert (len(coupled.pairs), ids(coupled.history)) == (2, ["d", "e"])
@@ -60,12 +61,12 @@ def test_limits_and_mirrors_leave_the_history_alone() -> None:
 
 
 def test_an_evaluated_pair_of_the_same_user_is_no_past_choice() -> None:
-    test = row("t", "ann", question="Tea  or coffee?", chosen="Tea.", rejected="Coffee.")
-    same = past("1", "ann", question="Tea or\ncoffee?", chosen="Tea.", rejected="Coffee.")
-    turned = past("2", "ann", question="Tea or coffee?", chosen="Coffee.", rejected=" Tea.")
-    others = past("3", "bob", question="Tea or coffee?", chosen="Tea.", rejected="Coffee.")
-    third = past("4", "ann", question="Tea or coffee?", chosen="Tea.", rejected="Water.")
-    made = PairSet("m", (test, same, turned, others, third)).select()
+    test = row("t", "ann", text="Tea  or coffee?", chosen="Tea.", rejected="Coffee.")
+    same = past("1", "ann", text="Tea or\ncoffee?", chosen="Tea.", rejected="Coffee.")
+    turned = past("2", "ann", text="Tea or coffee?", chosen="Coffee.", rejected=" Tea.")
+    others = past("3", "bob", text="Tea or coffee?", chosen="Tea.", rejected="Coffee.")
+    third = past("4", "ann", text="Tea or coffee?", chosen="Tea.", rejected="Water.")
+    made = Dataset("m", (test, same, turned, others, third)).select()
     assert (ids(made.history), made.history_left_out) == (["3", "4"], 2)
     users = made.others()["all"].users
     assert users["ann"].choices == (
@@ -75,29 +76,29 @@ def test_an_evaluated_pair_of_the_same_user_is_no_past_choice() -> None:
 
 def test_pairs_beyond_a_limit_are_evaluated_pairs_still() -> None:
     pairs = tuple(row(str(k), "ann") for k in range(6))
-    cut = PairSet("m", pairs).select().limit(2)
+    cut = Dataset("m", pairs).select().limit(2)
     again = [pair.model_copy(update={"id": f"p{pair.id}"}) for pair in pairs]
     assert cut.with_history(again).history_left_out == 6
 
 
 def test_an_id_that_is_evaluated_is_refused() -> None:
-    made = PairSet("m", (row("1", "ann"), row("2", "bob"))).select()
+    made = Dataset("m", (row("1", "ann"), row("2", "bob"))).select()
     with pytest.raises(BenchmarkError, match="m: the past choice '2' has the id of an evaluated"):
-        made.with_history([row("3", "ann"), row("2", "cy", question="Else?")])
+        made.with_history([row("3", "ann"), row("2", "cy", text="Else?")])
 
 
 def test_past_choices_from_elsewhere_are_added() -> None:
     made = MADE.select().with_history([row("x", "bob", None), row("y", "bob", None, tie=True)])
     assert ids(made.history) == ["1", "4", "x"]
     assert MADE.select().with_history([]).history == MADE.select().history
-    unselected = PairSet("m", (row("1", "ann", None),)).with_history([row("2", "ann", None)])
+    unselected = Dataset("m", (row("1", "ann", None),)).with_history([row("2", "ann", None)])
     assert ids(unselected.select().history) == ["2"]
 
 
 def test_choices_of_a_file_with_a_name_of_its_own_find_their_users() -> None:
     pairs = (row("1", "ann", None, subset="s"), row("2", "bob", None, subset="t"))
     file = [row("3", "ann", None, subset="choices"), row("4", "cy", None, subset="choices")]
-    others = PairSet("m", pairs).with_history(file).others()
+    others = Dataset("m", pairs).with_history(file).others()
     assert {name: [u for u in o.users if o.users[u].choices] for name, o in others.items()} == {
         "s": ["ann"], "t": [],
     }  # fmt: skip
@@ -114,7 +115,7 @@ def test_the_history_has_a_hash_of_its_own() -> None:
 def test_choices_come_in_the_order_of_the_file_and_their_posts_are_not_read() -> None:
     post = Post(id="p", text="a secret of the other split")
     rows = (past("1", "bob", profile=(post,)), past("2", "ann"), row("3", "ann"), past("4", "ann"))
-    users = PairSet("m", rows).select().others()["all"].users
+    users = Dataset("m", rows).select().others()["all"].users
     assert [choice.question for choice in users["ann"].choices] == ["Q 2?", "Q 4?"]
     assert (users["bob"].posts, len(users["bob"].choices)) == ((), 1)
 
@@ -122,7 +123,7 @@ def test_choices_come_in_the_order_of_the_file_and_their_posts_are_not_read() ->
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=12), st.integers(0, 9))
 def test_a_history_moves_no_stranger_by_posts(whose: list[str], seed: int) -> None:
     pairs = tuple(row(u, u, None, profile=(Post(id=u, text=u),)) for u in "abcde")
-    made = PairSet("m", pairs).select()
+    made = Dataset("m", pairs).select()
     more = made.with_history(row(f"p{k}", u, None) for k, u in enumerate(whose))
     before, after = made.others(seed)["all"], more.others(seed)["all"]
     for pair in pairs:
@@ -139,15 +140,15 @@ def test_a_vote_that_is_evaluated_is_not_trained_on():
     def row(n: int, split: str, **more: str) -> PreferencePair:
         given = {"id": f"{split}{n}", "user_id": "ann", "question": f"{n}?", "chosen": "tea",
                  "rejected": "milk", "split": split}  # fmt: skip
-        return PreferencePair.model_validate({**given, **more})
+        return read_question({**given, **more}, subset="all")
 
     turned = row(1, "adapt", chosen="milk", rejected=" tea ")
     other = row(1, "adapt", id="bob", user_id="bob")
-    pairs = PairSet("votes", (row(0, "adapt"), turned, other, row(1, "test")))
+    pairs = Dataset("votes", (row(0, "adapt"), turned, other, row(1, "test")))
     learnt = pairs.for_training()
     assert [pair.id for pair in learnt.pairs] == ["adapt0", "bob"]
     assert learnt.history_left_out == 1
-    whole = PairSet("bare", tuple(p.model_copy(update={"split": None}) for p in pairs.pairs))
+    whole = Dataset("bare", tuple(p.model_copy(update={"split": None}) for p in pairs.pairs))
     assert len(whole.for_training().pairs) == 4
     with pytest.raises(BenchmarkError, match="every row of adapt is in another split too"):
-        PairSet("votes", (turned, row(1, "test"))).for_training()
+        Dataset("votes", (turned, row(1, "test"))).for_training()

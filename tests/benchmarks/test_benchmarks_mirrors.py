@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.benchmarks import PairSet, load_benchmark, mirrors
+from palate.benchmarks import Dataset, load_benchmark, mirrors
 from palate.errors import BenchmarkError
 from palate.records import PreferencePair
 
@@ -24,12 +24,12 @@ VOTES = st.lists(
 SEEDS = st.integers(0, 1000)
 
 
-def made(votes: list[tuple[str, str, tuple[str, str]]]) -> PairSet:
-    return PairSet(
+def made(votes: list[tuple[str, str, tuple[str, str]]]) -> Dataset:
+    return Dataset(
         "votes",
         tuple(
             PreferencePair(
-                id=f"v{k}", user_id=user, question=question, chosen=chosen, rejected=rejected
+                id=f"v{k}", user_id=user, text=question, chosen=chosen, rejected=rejected
             )
             for k, (user, question, (chosen, rejected)) in enumerate(votes)
         ),
@@ -57,7 +57,7 @@ def most_couples(pairs: tuple[PreferencePair, ...]) -> int:
     return best(frozenset(range(len(pairs))))
 
 
-def coupled(pairs: PairSet, seed: int) -> PairSet | None:
+def coupled(pairs: Dataset, seed: int) -> Dataset | None:
     try:
         return mirrors(pairs, seed)
     except BenchmarkError:
@@ -100,7 +100,7 @@ def test_the_couples_do_not_depend_on_the_order_of_rows(
     pairs = made(votes)
     shuffled = list(pairs.pairs)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = coupled(pairs, seed), coupled(PairSet("votes", tuple(shuffled)), seed)
+    one, other = coupled(pairs, seed), coupled(Dataset("votes", tuple(shuffled)), seed)
     assert (one is None) == (other is None)
     if one and other:
         ours, theirs = ({p.id: p.mirror_of for p in found.pairs} for found in (one, other))
@@ -128,7 +128,7 @@ def test_mirror_of_wins_where_it_is_set_both_ways() -> None:
         one, other = named(ann, partner)
         rest = cy if partner is bob else bob
         for seed in range(10):
-            found = mirrors(PairSet("votes", (one, other, rest)), seed)
+            found = mirrors(Dataset("votes", (one, other, rest)), seed)
             assert {pair.id for pair in found.pairs} == {ann.id, partner.id}
 
 
@@ -136,15 +136,15 @@ def test_mirror_of_wins_even_where_fewer_couples_are_left() -> None:
     green, black = RESPONSES[:2], RESPONSES[1::-1]
     users = [("ann", green), ("bob", green), ("ann", black), ("cy", black)]
     a, b, a2, c = made([(user, "Tea?", way) for user, way in users]).pairs
-    assert len(mirrors(PairSet("votes", (a, b, a2, c))).couples) == 2
+    assert len(mirrors(Dataset("votes", (a, b, a2, c))).couples) == 2
     b, c = named(b, c)
-    found = mirrors(PairSet("votes", (a, b, a2, c)))
+    found = mirrors(Dataset("votes", (a, b, a2, c)))
     assert [pair.id for pair in found.pairs] == [b.id, c.id]
 
 
 def test_a_mirror_of_that_is_not_answered_is_drawn_anew() -> None:
     ann, bob = made([("ann", "Tea?", RESPONSES[:2]), ("bob", "Tea?", RESPONSES[1::-1])]).pairs
-    found = mirrors(PairSet("votes", (ann.model_copy(update={"mirror_of": "gone"}), bob)))
+    found = mirrors(Dataset("votes", (ann.model_copy(update={"mirror_of": "gone"}), bob)))
     assert [pair.mirror_of for pair in found.pairs] == [bob.id, ann.id]
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.benchmarks import (
+    Dataset,
     LoadOptions,
-    PairSet,
     file_benchmark,
     find_benchmark,
     is_path,
@@ -22,7 +22,7 @@ from palate.records import PreferencePair
 
 
 def pair(name: str, **fields: Any) -> PreferencePair:
-    base = {"user_id": f"u-{name}", "question": "Tea?", "chosen": "Yes.", "rejected": "No."}
+    base = {"user_id": f"u-{name}", "text": "Tea?", "chosen": "Yes.", "rejected": "No."}
     return PreferencePair(id=name, **{**base, **fields})
 
 
@@ -33,12 +33,12 @@ def couple(k: int, **fields: Any) -> tuple[PreferencePair, PreferencePair]:
     )
 
 
-def ids(pairs: PairSet) -> list[str]:
+def ids(pairs: Dataset) -> list[str]:
     return [one.id for one in pairs.pairs]
 
 
 def test_where_rows_have_a_split_test_is_read() -> None:
-    made = PairSet("m", (pair("1", split="adapt"), pair("2", split="test"), pair("3")))
+    made = Dataset("m", (pair("1", split="adapt"), pair("2", split="test"), pair("3")))
     assert ids(made.select()) == ["2"]
     assert ids(made.select("adapt")) == ["1"]
     assert ids(made.select("all")) == ["1", "2", "3"]
@@ -46,20 +46,20 @@ def test_where_rows_have_a_split_test_is_read() -> None:
 
 
 def test_where_no_row_has_a_split_all_are_read() -> None:
-    made = PairSet("m", (pair("1"), pair("2")))
+    made = Dataset("m", (pair("1"), pair("2")))
     assert ids(made.select()) == ids(made.select("all")) == ["1", "2"]
     with pytest.raises(BenchmarkError, match=r"m has no split 'test' .*the rows have no split"):
         made.select("test")
 
 
 def test_an_unknown_split_names_those_there_are() -> None:
-    made = PairSet("m", (pair("1", split="test"), pair("2", split="adapt")))
+    made = Dataset("m", (pair("1", split="test"), pair("2", split="adapt")))
     with pytest.raises(BenchmarkError, match=r"m has no split 'dev' \(splits: adapt, test\)"):
         made.select("dev")
 
 
 def test_ties_are_counted_and_left_out() -> None:
-    made = PairSet("m", (pair("1", tie=True), pair("2"), pair("3", tie=True, split="test")))
+    made = Dataset("m", (pair("1", tie=True), pair("2"), pair("3", tie=True, split="test")))
     assert ids(made.select("all")) == ["2"]
     assert made.select("all").ties == 2
     with pytest.raises(BenchmarkError, match="split 'test': no decided pair"):
@@ -69,34 +69,34 @@ def test_ties_are_counted_and_left_out() -> None:
 def test_a_couple_names_each_other_both_ways() -> None:
     one, other = couple(0)
     third = pair("c", mirror_of="a0", chosen="No.", rejected="Yes.")
-    assert PairSet("m", (third, other, one)).couples == ((1, 2),)
+    assert Dataset("m", (third, other, one)).couples == ((1, 2),)
 
 
 @pytest.mark.parametrize(
     "slip",
     [{"mirror_of": None}, {"mirror_of": "gone"}, {"mirror_of": "b0"}, {"user_id": "u-a0"},
-     {"question": "Coffee?"}, {"chosen": "Nay."}, {"rejected": "Yea."},
+     {"text": "Coffee?"}, {"chosen": "Nay."}, {"rejected": "Yea."},
      {"chosen": "Yes.", "rejected": "No."}],
 )  # fmt: skip
 def test_what_breaks_the_mirror_law_is_no_couple(slip: dict[str, Any]) -> None:
     one, other = couple(0)
-    made = PairSet("m", (one, other.model_copy(update=slip)))
+    made = Dataset("m", (one, other.model_copy(update=slip)))
     assert made.couples == ()
     assert not made.select().mirrored
 
 
 def test_a_set_is_mirrored_where_every_pair_has_its_mirror() -> None:
-    whole = PairSet("m", (*couple(0), *couple(1)))
+    whole = Dataset("m", (*couple(0), *couple(1)))
     assert whole.select().mirrored
-    assert not PairSet("m", (*couple(0), pair("x"))).select().mirrored
+    assert not Dataset("m", (*couple(0), pair("x"))).select().mirrored
     # A couple that loses one half to a tie leaves the other behind.
     one, other = couple(2)
-    assert not PairSet("m", (one, other.model_copy(update={"tie": True}))).select().mirrored
+    assert not Dataset("m", (one, other.model_copy(update={"tie": True}))).select().mirrored
 
 
 @given(st.integers(1, 12), st.integers(0, 5))
 def test_a_limit_draws_rows_in_the_order_of_the_file(n: int, seed: int) -> None:
-    made = PairSet("m", tuple(pair(f"{k:02}") for k in range(10)))
+    made = Dataset("m", tuple(pair(f"{k:02}") for k in range(10)))
     drawn = ids(made.limit(n, seed))
     assert len(drawn) == min(n, 10)
     assert drawn == sorted(drawn)
@@ -105,7 +105,7 @@ def test_a_limit_draws_rows_in_the_order_of_the_file(n: int, seed: int) -> None:
 
 
 def test_a_limit_is_a_fair_draw() -> None:
-    made = PairSet("m", tuple(pair(str(k)) for k in range(5)))
+    made = Dataset("m", tuple(pair(str(k)) for k in range(5)))
     counts = dict.fromkeys("01234", 0)
     for seed in range(1000):
         counts[ids(made.limit(1, seed))[0]] += 1
@@ -114,7 +114,7 @@ def test_a_limit_is_a_fair_draw() -> None:
 
 @given(st.integers(1, 7), st.integers(0, 5))
 def test_on_mirrors_a_limit_counts_couples(n: int, seed: int) -> None:
-    made = PairSet("m", tuple(one for k in range(6) for one in couple(k))).select()
+    made = Dataset("m", tuple(one for k in range(6) for one in couple(k))).select()
     cut = made.limit(n, seed)
     assert len(cut.couples) == min(n, 6)
     assert len(cut.pairs) == 2 * min(n, 6)
@@ -122,7 +122,7 @@ def test_on_mirrors_a_limit_counts_couples(n: int, seed: int) -> None:
 
 
 def test_no_limit_is_no_limit() -> None:
-    made = PairSet("m", tuple(pair(str(k)) for k in range(5)))
+    made = Dataset("m", tuple(pair(str(k)) for k in range(5)))
     assert made.limit(None) is made
     assert made.limit(5) is made
 

@@ -93,16 +93,16 @@ def test_posts_belong_to_one_user() -> None:
 
 @pytest.mark.parametrize("pair", PAIRS.pairs, ids=lambda pair: pair.id)
 def test_the_gold_of_a_pair(pair: PreferencePair) -> None:
-    assert pair.narrative is not None
-    assert 60 <= length(pair.narrative) <= 120
-    assert 3 <= len(pair.rubric_aspects) <= 5
-    sources = [pair.narrative, *(post.text for post in pair.profile)]
-    for aspect in pair.rubric_aspects:
+    assert pair.gold.narrative is not None
+    assert 60 <= length(pair.gold.narrative) <= 120
+    assert 3 <= len(pair.gold.aspects) <= 5
+    sources = [pair.gold.narrative, *(post.text for post in pair.profile)]
+    for aspect in pair.gold.aspects:
         assert aspect.aspect
         assert aspect.reason
         assert aspect.evidence
         assert any(aspect.evidence in source for source in sources)
-    assert len({aspect.aspect for aspect in pair.rubric_aspects}) == len(pair.rubric_aspects)
+    assert len({aspect.aspect for aspect in pair.gold.aspects}) == len(pair.gold.aspects)
 
 
 def test_responses_are_of_a_length() -> None:
@@ -131,7 +131,7 @@ def test_no_post_contains_the_question_or_a_response() -> None:
     for pair in PAIRS.pairs:
         for post in pair.profile:
             said = " ".join(words(post.text))
-            for text in (pair.question, pair.chosen, pair.rejected):
+            for text in (pair.text, pair.chosen, pair.rejected):
                 assert " ".join(words(text)) not in said
 
 
@@ -147,9 +147,9 @@ def test_users_are_named_opaquely_and_texts_are_plain() -> None:
         assert re.fullmatch(r"[a-z]+-\d{2}", user)
     for pair in PAIRS.pairs:
         for text in (
-            pair.question,
+            pair.text,
             pair.chosen,
-            pair.narrative or "",
+            pair.gold.narrative or "",
             *(p.text for p in pair.profile),
         ):
             assert text == text.strip()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import by_group, check_by, groups_of, users_who_lose
 from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.evaluation import evaluate
@@ -33,7 +33,7 @@ class Counting:
             yield k, Scores(values=tuple(map(float, values)))
 
 
-def benchmark(n_users: int = 30, each: int = 6) -> PairSet:
+def benchmark(n_users: int = 30, each: int = 6) -> Dataset:
     """Users whose longer response is right in a share that depends on age and category.
 
     Shown is a letter. Under a context the response that ends in it wins: it is the right one for
@@ -52,7 +52,7 @@ def benchmark(n_users: int = 30, each: int = 6) -> PairSet:
                 PreferencePair(
                     id=f"{u}-{k}",
                     user_id=f"u{u}",
-                    question=f"Which, {u}-{k}?",
+                    text=f"Which, {u}-{k}?",
                     chosen=chosen,
                     rejected=rejected,
                     category=category if k < 5 else "",
@@ -61,7 +61,7 @@ def benchmark(n_users: int = 30, each: int = 6) -> PairSet:
                     profile=[{"id": "p", "text": "I always take a"}],
                 )
             )
-    return PairSet("made", tuple(rows))
+    return Dataset("made", tuple(rows))
 
 
 PAIRS = benchmark()
@@ -103,7 +103,7 @@ def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: tuple[Run, Ru
         p.model_copy(update={"category": ("x", "y", "z")[int(p.id.split("-")[1]) % 3]})
         for p in PAIRS.pairs
     )
-    run = evaluate(Counting(), replace(PAIRS, pairs=labelled), root=None, name="c")
+    run = evaluate(Counting(), replace(PAIRS, rows=labelled), root=None, name="c")
     gap = by_group(run, "category").largest_gap
     assert gap is not None
     x, users = run.verdicts.values, run.verdicts.users
@@ -150,10 +150,10 @@ def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) 
 
 def test_who_loses_knows_which_users_share_a_question() -> None:
     pairs = tuple(
-        p.model_copy(update={"question": f"Which, {p.id.split('-')[1]}?"}) for p in PAIRS.pairs
+        p.model_copy(update={"text": f"Which, {p.id.split('-')[1]}?"}) for p in PAIRS.pairs
     )
     none, shown = (
-        evaluate(Counting(), replace(PAIRS, pairs=pairs), c, root=None, name="c")
+        evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
         for c in ("none", "profile:1")
     )
     v, w = shown.verdicts.by_id(), none.verdicts.by_id()
@@ -171,7 +171,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
         pairs = tuple(
             p.model_copy(
                 update={
-                    "question": question or p.question,
+                    "text": question or p.text,
                     "chosen": f"{p.id} {p.chosen}",
                     "rejected": f"{p.id} {p.rejected}",
                 }
@@ -179,7 +179,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
             for p in PAIRS.pairs
         )
         none, shown = (
-            evaluate(Counting(), replace(PAIRS, pairs=pairs), c, root=None, name="c")
+            evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
             for c in ("none", "profile:1")
         )
         return users_who_lose(shown, none)
@@ -190,9 +190,9 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
 
 
 def test_why_nobody_knows_who_loses_is_said() -> None:
-    pairs = tuple(p.model_copy(update={"question": "Which?"}) for p in PAIRS.pairs)
+    pairs = tuple(p.model_copy(update={"text": "Which?"}) for p in PAIRS.pairs)
     none, shown = (
-        evaluate(Counting(), replace(PAIRS, pairs=pairs), c, root=None, name="c")
+        evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
         for c in ("none", "profile:1")
     )
     measured = users_who_lose(shown, none)
@@ -207,7 +207,7 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
         p.model_copy(update={"profile": ()}) if p.id.endswith(("0", "1")) else p
         for p in PAIRS.pairs
     )
-    pairs = replace(PAIRS, pairs=bare)
+    pairs = replace(PAIRS, rows=bare)
     none, shown = (
         evaluate(Counting(), pairs, c, root=None, name="c") for c in ("none", "profile:1")
     )
@@ -216,7 +216,7 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
 
 
 def test_a_shuffled_file_gives_the_same_groups(runs: tuple[Run, Run]) -> None:
-    turned = replace(PAIRS, pairs=PAIRS.pairs[::-1])
+    turned = replace(PAIRS, rows=PAIRS.pairs[::-1])
     other = [evaluate(Counting(), turned, c, root=None, name="c") for c in ("none", "profile:1")]
     for by in ("trait:age", "category", "subset"):
         assert groups_of(runs, [by]) == groups_of(other, [by])
@@ -243,12 +243,12 @@ def test_what_is_refused(runs: tuple[Run, Run]) -> None:
         by_group(none, "trait:town")
     plain = tuple(p.model_copy(update={"category": ""}) for p in PAIRS.pairs)
     with pytest.raises(BenchmarkError, match="no categories"):
-        check_by("category", replace(PAIRS, pairs=plain))
+        check_by("category", replace(PAIRS, rows=plain))
     check_by("category", load_benchmark("tasting"))
     with pytest.raises(ComparisonError, match="two runs of one scorer"):
         users_who_lose(shown, evaluate("longest", PAIRS, root=None))
     with pytest.raises(ComparisonError, match="differ in their rows"):
-        fewer = replace(PAIRS, pairs=PAIRS.pairs[1:])
+        fewer = replace(PAIRS, rows=PAIRS.pairs[1:])
         users_who_lose(shown, evaluate(Counting(), fewer, root=None, name="c"))
 
 

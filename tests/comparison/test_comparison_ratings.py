@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.comparison import check_ratings, evaluate_ratings
 from palate.comparison.ratings import ratings_of
+from palate.data import read_question
 from palate.errors import BenchmarkError, DataError
 from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm
-from palate.records import Judgement, PreferencePair, Scores, Slate, Traits
+from palate.records import Gold, Judgement, Scores, Slate, Traits
 from palate.runs import load_run
 from palate.seeding import digest
 
@@ -46,11 +47,11 @@ def row(name: str, user: str, texts: str, ratings: tuple[float | None, float | N
         "rejected": texts[1], "chosen_rating": ratings[0], "rejected_rating": ratings[1],
         "rating_scale": (1, 5), **more,
     }  # fmt: skip
-    return PreferencePair.model_validate(fields)
+    return read_question(fields, subset="all")
 
 
 TABLE = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}
-HAND = PairSet(
+HAND = Dataset(
     "hand",
     (
         row("1", "ann", "ab", (5, 3)),
@@ -64,7 +65,7 @@ HAND = PairSet(
 )
 
 
-def big(n_users: int = 20, each: int = 8) -> tuple[PairSet, dict[str, float]]:
+def big(n_users: int = 20, each: int = 8) -> tuple[Dataset, dict[str, float]]:
     rng, rows, table = np.random.default_rng(5), [], {}
     for u in range(n_users):
         for k in range(each):
@@ -77,11 +78,11 @@ def big(n_users: int = 20, each: int = 8) -> tuple[PairSet, dict[str, float]]:
                     update={
                         "chosen": texts[order[0]],
                         "rejected": texts[order[1]],
-                        "question": f"Which, {u}-{k}?",
+                        "text": f"Which, {u}-{k}?",
                     }
                 )
             )
-    return PairSet("big", tuple(rows)), table
+    return Dataset("big", tuple(rows)), table
 
 
 PAIRS, SCORES = big()
@@ -114,14 +115,14 @@ def test_hand_worked() -> None:
 
 def test_what_was_rated_twice_counts_once_with_the_mean() -> None:
     twice = (*HAND.pairs, row("8", "ann", "ac", (3, 4)))
-    found = evaluate_ratings(evaluate(Planted(TABLE), PairSet("t", twice), root=None, name="p"))
+    found = evaluate_ratings(evaluate(Planted(TABLE), Dataset("t", twice), root=None, name="p"))
     # a is now rated 4 on average, as c: 4 3 4 1 on scores 4 3 2 1.
-    alone = PairSet("t", (row("1", "ann", "ab", (4, 3)), row("2", "ann", "cd", (4, 1))))
+    alone = Dataset("t", (row("1", "ann", "ab", (4, 3)), row("2", "ann", "cd", (4, 1))))
     assert found.n_ratings == 11
     one = evaluate_ratings(evaluate(Planted(TABLE), alone, root=None, name="p")).spearman.value
     assert found.spearman.value == pytest.approx((one + 0.8) / 2)  # type: ignore[operator]
     other = row("9", "ann", "ab", (5, 3), question="And which?")
-    asked = PairSet("t", (*HAND.pairs, other))
+    asked = Dataset("t", (*HAND.pairs, other))
     assert evaluate_ratings(evaluate(Planted(TABLE), asked, root=None, name="p")).n_ratings == 13
 
 
@@ -135,18 +136,16 @@ def test_rising_transforms_of_the_scores_change_nothing_at_all() -> None:
 
 def test_the_order_of_the_file_changes_nothing() -> None:
     plain = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
-    turned = replace(PAIRS, pairs=PAIRS.pairs[::-1])
+    turned = replace(PAIRS, rows=PAIRS.pairs[::-1])
     assert evaluate_ratings(evaluate(Planted(SCORES), turned, root=None, name="p")) == plain
 
 
 def test_errors_are_those_of_the_predictions() -> None:
     found = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
     items = [
-        (SCORES[text], (given - 1) / 4, pair.user_id, digest(pair.question, text)[:16])
+        (SCORES[text], (given - 1) / 4, pair.user_id, digest(pair.text, text)[:16])
         for pair in PAIRS.pairs
-        for text, given in (
-            (pair.chosen, pair.chosen_rating), (pair.rejected, pair.rejected_rating),
-        )
+        for text, given in zip((pair.chosen, pair.rejected), pair.gold.ratings, strict=True)
     ]  # fmt: skip
     items.sort(key=lambda item: item[3])
     scores, given, users, names = (list(column) for column in zip(*items, strict=True))
@@ -214,8 +213,8 @@ def test_holm_is_over_the_gains_of_a_table() -> None:
 
 
 def test_without_a_scale_the_range_of_what_was_given_is_one_and_is_told() -> None:
-    bare = tuple(p.model_copy(update={"rating_scale": None}) for p in PAIRS.pairs)
-    found = evaluate_ratings(evaluate(Planted(SCORES), replace(PAIRS, pairs=bare), root=None,
+    bare = tuple(p.model_copy(update={"gold": Gold(ratings=p.gold.ratings)}) for p in PAIRS.pairs)
+    found = evaluate_ratings(evaluate(Planted(SCORES), replace(PAIRS, rows=bare), root=None,
                                       name="p"))  # fmt: skip
     with_scale = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
     assert found.scale == (1, 5)
@@ -224,14 +223,12 @@ def test_without_a_scale_the_range_of_what_was_given_is_one_and_is_told() -> Non
 
 
 def test_what_is_refused() -> None:
-    none = tuple(
-        p.model_copy(update={"chosen_rating": None, "rejected_rating": None}) for p in HAND.pairs
-    )
+    none = tuple(p.model_copy(update={"gold": Gold()}) for p in HAND.pairs)
     with pytest.raises(BenchmarkError, match="hand has no ratings"):
-        check_ratings(replace(HAND, pairs=none))
+        check_ratings(replace(HAND, rows=none))
     with pytest.raises(BenchmarkError, match="holds a rating"):
-        evaluate_ratings(evaluate("longest", replace(HAND, pairs=none), root=None))
-    wild = PairSet("wild", (*HAND.pairs, row("8", "ann", "ac", (7, 4))))
+        evaluate_ratings(evaluate("longest", replace(HAND, rows=none), root=None))
+    wild = Dataset("wild", (*HAND.pairs, row("8", "ann", "ac", (7, 4))))
     with pytest.raises(DataError, match=r"row '8': 7 lies outside of its rating_scale \[1, 5\]"):
         check_ratings(wild)
     with pytest.raises(DataError, match="row '8'"):

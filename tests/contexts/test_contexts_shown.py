@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from palate.benchmarks import PairSet, load_benchmark
+from pairs import pair_of
+from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
 from palate.evaluation.rows import make_rows, nobody, own_state
 from palate.prompts import pair_prompt, rating_prompt, render
-from palate.records import Post, PreferencePair, RubricAspect, Slate
+from palate.records import Gold, Post, PreferencePair, RubricAspect, Slate
 
 TEXT = ("I like strong tea.", "Milk first.", "The boat leaks.")
 CONTEXTS = ("none", "profile:1", "profile:9", "profile:2?order=recent", "stranger:1", "stranger:9",
@@ -21,13 +22,13 @@ def pair(user: str = "ann", k: int = 0, **fields: Any) -> PreferencePair:
         Post(id=f"{user}{n}", category=f"topic{n}", text=f"{text} ({user})")
         for n, text in enumerate(TEXT)
     )
-    base = {"question": f"Which tea {k}?", "profile": posts, "chosen": f"Assam {user}{k}.",
+    base = {"text": f"Which tea {k}?", "profile": posts, "chosen": f"Assam {user}{k}.",
             "rejected": f"Mint {user}{k}."}  # fmt: skip
-    return PreferencePair(id=f"{user}{k}", user_id=user, **{**base, **fields})
+    return pair_of(id=f"{user}{k}", user_id=user, **{**base, **fields})
 
 
 def shown(spec: str, *pairs: PreferencePair) -> Slate:
-    made = make_rows(PairSet("made", pairs), build_context(spec), seed=0)
+    made = make_rows(Dataset("made", pairs), build_context(spec), seed=0)
     return made[0].slate
 
 
@@ -58,7 +59,7 @@ def test_a_profile_is_the_rows_own_not_the_users_other_rows() -> None:
 
 
 def test_own_words_are_counted() -> None:
-    made = make_rows(PairSet("m", (pair(),)), build_context("profile:2"), seed=0)
+    made = make_rows(Dataset("m", (pair(),)), build_context("profile:2"), seed=0)
     assert made[0].shown.own_words == 5 + 4
 
 
@@ -119,7 +120,7 @@ def test_the_rubric_shows_the_aspects_and_says_it_is_an_oracle() -> None:
      ("rubric", {"rubric_aspects": ()})],
 )  # fmt: skip
 def test_a_benchmark_with_nothing_to_show_is_refused(spec: str, nothing: dict[str, Any]) -> None:
-    bare = PairSet("bare", (pair(**nothing), pair("bob", **nothing)))
+    bare = Dataset("bare", (pair(**nothing), pair("bob", **nothing)))
     with pytest.raises(BenchmarkError, match="bare has no"):
         make_rows(bare, build_context(spec), seed=0)
 
@@ -164,7 +165,7 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
         for user in ("ann", "bob", "cy") for k in range(3)
     )  # fmt: skip
     rows = make_rows(
-        PairSet("gold", pairs),
+        Dataset("gold", pairs),
         build_context(spec),
         seed=1,
         whose=own_state if needs_user else nobody,
@@ -176,7 +177,7 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
             text = text.replace("sentinel-aspect: sentinel-reason", "")
         assert "sentinel" not in text
         assert not [number for number in NUMBERS if number in text]
-        assert row.pair.user_id not in (row.slate.user or "")
+        assert row.question.user_id not in (row.slate.user or "")
         assert (row.slate.user is not None) == needs_user
 
 
@@ -185,18 +186,18 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
     users = [pair(user, k, subset="s") for user in ("ann", "bob", "cy") for k in range(4)]
     if spec == "rubric":
         users = [
-            p.model_copy(update={"rubric_aspects": (RubricAspect(aspect="x"),)}) for p in users
+            p.model_copy(update={"gold": Gold(aspects=(RubricAspect(aspect="x"),))}) for p in users
         ]
     swapped = [
         p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users
     ]  # fmt: skip
     context = build_context(spec)
-    ours = make_rows(PairSet("a", tuple(users)), context, seed=0, whose=own_state)
-    theirs = make_rows(PairSet("a", tuple(swapped)), context, seed=0, whose=own_state)
+    ours = make_rows(Dataset("a", tuple(users)), context, seed=0, whose=own_state)
+    theirs = make_rows(Dataset("a", tuple(swapped)), context, seed=0, whose=own_state)
     for one, other in zip(ours, theirs, strict=True):
         assert one.slate == other.slate
         assert one.chosen_position == 1 - other.chosen_position
-        assert one.slate.candidates[one.chosen_position] == one.pair.chosen
+        assert one.slate.candidates[one.chosen_position] == one.question.chosen
 
 
 @pytest.mark.parametrize("spec", CONTEXTS)
@@ -205,9 +206,9 @@ def test_the_gold_of_tasting_reaches_no_slate(spec: str) -> None:
     for row in make_rows(pairs, build_context(spec), seed=0):
         # A response may use an aspect's words; what surrounds it must not.
         text = everything_a_model_could_read(row.slate.replace(candidates=("one", "two")))
-        assert (row.pair.narrative or "?") not in text
-        known = " ".join(post.text for post in row.pair.profile)
-        for aspect in row.pair.rubric_aspects:
+        assert (row.question.gold.narrative or "?") not in text
+        known = " ".join(post.text for post in row.question.profile)
+        for aspect in row.question.gold.aspects:
             assert aspect.aspect not in text
             assert aspect.reason not in text
             assert aspect.evidence in known or aspect.evidence not in text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.contexts.profile import count_words, take_words
 from palate.evaluation.rows import Row, make_rows
@@ -16,14 +16,14 @@ from palate.records import Post, PreferencePair
 def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> PreferencePair:
     name = name or user
     posts = tuple(Post(id=f"{name}{k}", text=text) for k, text in enumerate(texts))
-    row = {"question": f"What would suit {name}?", "chosen": f"Yes to {name}.",
+    row = {"text": f"What would suit {name}?", "chosen": f"Yes to {name}.",
            "rejected": f"No to {name}."}  # fmt: skip
     return PreferencePair(id=name, user_id=user, profile=posts, **{**row, **fields})
 
 
 def rows(pairs: list[PreferencePair], spec: str = "stranger:2?order=recent") -> list[Row]:
     return make_rows(
-        PairSet("made", tuple(pairs)), build_context(spec), seed=0
+        Dataset("made", tuple(pairs)), build_context(spec), seed=0
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_a_post_that_gives_the_answer_away_is_dropped_and_counted(leak: str) -> 
 def test_only_the_first_120_characters_are_looked_for_and_only_the_first_line() -> None:
     long = "w" * 119
     question = "A question?\nIts second line."
-    ann = pair("ann", ["a b c"], question=question, chosen=long + "x one", rejected=long + "z two")
+    ann = pair("ann", ["a b c"], text=question, chosen=long + "x one", rejected=long + "z two")
     posts = [long + "X, other", long + "y one", "Its second line.", "So: a  QUESTION? Hm."]
     (row, _) = rows([ann, pair("bob", posts)])
     assert row.shown.leaks_dropped == 2
@@ -93,8 +93,8 @@ def test_a_mirror_partner_is_never_the_stranger() -> None:
     users = [pair("ann", ["a a"], mirror_of="bob"), pair("bob", ["b b"], mirror_of="ann"),
              pair("cy", ["c c"]), pair("di", ["d d"])]  # fmt: skip
     for seed in range(20):
-        made = make_rows(PairSet("made", tuple(users)), build_context("stranger:1"), seed=seed)
-        shown = {row.pair.user_id: texts(row) for row in made}
+        made = make_rows(Dataset("made", tuple(users)), build_context("stranger:1"), seed=seed)
+        shown = {row.question.user_id: texts(row) for row in made}
         assert shown["ann"] in (["c c"], ["d d"])
         assert shown["bob"] in (["c c"], ["d d"])
         assert shown["cy"] in (["a a"], ["b b"], ["d d"])
@@ -120,15 +120,15 @@ def test_a_stranger_is_of_the_same_subset() -> None:
     ]
     for row in rows(users):
         (text,) = texts(row)
-        assert text[0] != row.pair.user_id
-        assert (text[0] in "abc") == (row.pair.user_id in "abc")
+        assert text[0] != row.question.user_id
+        assert (text[0] in "abc") == (row.question.user_id in "abc")
 
 
 def test_without_user_ids_each_row_has_a_stranger_of_its_own() -> None:
-    from palate.data import read_pair
+    from palate.data import read_question
 
     made = [
-        read_pair(
+        read_question(
             {"id": k, "question": f"q{k}?", "chosen": f"yes {k}", "rejected": f"no {k}",
              "profile": [{"id": "same", "text": f"post {k}"}]}, subset="all",
         )
@@ -148,7 +148,7 @@ def test_a_stranger_is_drawn_for_every_row() -> None:
     for row in made:
         for part in row.slate.shown:
             whole = next(text for text in owner if text.startswith(part.text))
-            shown.setdefault(row.pair.user_id, set()).add(owner[whole])
+            shown.setdefault(row.question.user_id, set()).add(owner[whole])
     assert len(shown) == 32
     assert sum(map(len, shown.values())) > 80, "of 96 rows, some by chance with the same stranger"
     assert all(mine not in whose for mine, whose in shown.items())
@@ -157,7 +157,7 @@ def test_a_stranger_is_drawn_for_every_row() -> None:
 def test_several_draws_are_rows_after_one_another_without_a_stranger_twice() -> None:
     users = [pair(name, [f"{name} {name}"]) for name in ("ann", "bob", "cy", "di")]
     one, four = (
-        make_rows(PairSet("made", tuple(users)), build_context(spec), seed=2)
+        make_rows(Dataset("made", tuple(users)), build_context(spec), seed=2)
         for spec in ("stranger:1", "stranger:1?draws=4")
     )
     assert (len(one), len(four), four.draws) == (4, 16, 4)
@@ -187,7 +187,7 @@ def test_on_tasting_own_and_strangers_words_are_matched(k: int) -> None:
         assert words == mine.shown.own_words == theirs.shown.own_words > 0
         shown = sum(count_words(part.text) for part in theirs.slate.shown)
         assert shown + theirs.shown.shortfall_words == words
-        mine_texts = {post.text for post in mine.pair.profile}
+        mine_texts = {post.text for post in mine.question.profile}
         assert not mine_texts & {part.text for part in theirs.slate.shown}
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from endpoints import Loopback
-from palate.benchmarks import PairSet, load_benchmark
+from pairs import pair_of
+from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of
 from palate.contexts import persona, plan
 from palate.engines import Reply
@@ -68,24 +69,24 @@ def build(monkeypatch: Any) -> Any:
 def row(name: str, user: str, **fields: Any) -> PreferencePair:
     posts = tuple(Post(id=f"{user}{k}", text=f"post {k} of {user}", category="tea")
                   for k in range(3))  # fmt: skip
-    base = {"question": f"Which tea for {name}?", "chosen": f"Assam {name}.",
+    base = {"text": f"Which tea for {name}?", "chosen": f"Assam {name}.",
             "rejected": f"Mint {name}.", "profile": posts}  # fmt: skip
-    return PreferencePair(id=name, user_id=user, **{**base, **fields})
+    return pair_of(id=name, user_id=user, **{**base, **fields})
 
 
-def pairs(*, chose: bool = False, each: int = 2, **fields: Any) -> PairSet:
-    made = PairSet(
+def pairs(*, chose: bool = False, each: int = 2, **fields: Any) -> Dataset:
+    made = Dataset(
         "made", tuple(row(f"{u}-{k}", u, **fields) for u in USERS for k in range(each)), split="all"
     )
     if not chose:
         return made
     return made.with_history(
-        row(f"past-{u}-{k}", u, question=f"Past {k} of {u}?", chosen=f"yes {u}", rejected="nay")
+        row(f"past-{u}-{k}", u, text=f"Past {k} of {u}?", chosen=f"yes {u}", rejected="nay")
         for u in USERS for k in range(3)
     )  # fmt: skip
 
 
-def rows(some: PairSet, context: Any, *, prepare: bool = True) -> list[Row]:
+def rows(some: Dataset, context: Any, *, prepare: bool = True) -> list[Row]:
     made = make_rows(some, context, seed=0)
     if prepare:
         made.prepare()
@@ -184,7 +185,7 @@ def test_a_plan_that_was_cut_off_loses_its_last_item(build: Any) -> None:
 
 def test_who_wrote_nothing_has_no_plan_and_costs_nothing(build: Any) -> None:
     writer = Scripted()
-    some = replace(pairs(), pairs=(*pairs().pairs, row("di-0", "di", profile=())))
+    some = replace(pairs(), rows=(*pairs().pairs, row("di-0", "di", profile=())))
     found = rows(some, build("plan:m/m", writer))
     assert (found[-1].slate.shown, found[-1].shown.own_words) == ((), 0)
     assert len(writer.asked) == 6
@@ -222,8 +223,8 @@ def test_a_strangers_plan_reads_the_strangers_posts(build: Any) -> None:
     some = pairs()
     found = rows(some, build("plan:m/m?of=stranger", writer))
     for one, text in zip(found, writer.asked, strict=True):
-        assert one.pair.question in text
-        assert f"of {one.pair.user_id}" not in text
+        assert one.question.text in text
+        assert f"of {one.question.user_id}" not in text
         assert one.slate.shown
         assert one.shown.own_words == 12
 
@@ -235,14 +236,16 @@ def test_on_tasting_no_text_is_about_a_mirror_partner(build: Any, spec: str, see
     writer = Scripted(lambda text: f"- {text}")
     made = make_rows(tasting, build(spec, writer), seed=seed)
     made.prepare()
-    people = {name: user for o in tasting.others(seed).values() for name, user in o.users.items()}
+    people = {
+        name: user for o in tasting.user_pools(seed).values() for name, user in o.users.items()
+    }
     partner = {
         tasting.pairs[a].id: tasting.pairs[b].user_id for i, j in tasting.couples
         for a, b in ((i, j), (j, i))
     }  # fmt: skip
     for one in made:
         told = " ".join(one.slate.shown[0].text.split())
-        for name in (one.pair.user_id, partner[one.pair.id]):
+        for name in (one.question.user_id, partner[one.question.id]):
             assert not [post for post in people[name].posts if " ".join(post.text.split()) in told]
 
 
@@ -271,7 +274,7 @@ def test_posts_can_be_asked_for_and_are_the_rows_own(build: Any) -> None:
     writer = Scripted("Likes tea.")
     early = row("1", "ann", profile=(Post(id="e", text="an early post"),))
     late = row("2", "ann", profile=(Post(id="e", text="an early post"), Post(id="l", text="gold")))
-    some = PairSet("m", (early, late), split="all").with_history([row("3", "ann")])
+    some = Dataset("m", (early, late), split="all").with_history([row("3", "ann")])
     rows(some, build("persona:m/m?from=posts", writer))
     assert ["gold" in text for text in writer.asked] == [False, True]
 
@@ -354,8 +357,8 @@ def test_no_gold_and_no_response_reaches_who_writes_or_judges(build: Any, spec: 
     for one in rows(pairs(chose=True, **GOLD), build(spec, writer)):
         read = one.slate.shown[0].text
         assert "sentinel" not in pair_prompt(one.slate, 0, 1, "text")[0].content
-        assert one.pair.chosen not in read
-        assert one.pair.rejected not in read
+        assert one.question.chosen not in read
+        assert one.question.rejected not in read
     assert writer.asked
     assert not [text for text in writer.asked if "sentinel" in text]
 
@@ -369,7 +372,7 @@ def test_a_slate_does_not_know_which_was_chosen(build: Any, spec: str) -> None:
     writer = Scripted(lambda text: f"- {len(text)} {text[-20:]}")
     context = build(spec, writer)
     for one, other in zip(
-        rows(ours, context), rows(replace(ours, pairs=turned), context), strict=True
+        rows(ours, context), rows(replace(ours, rows=turned), context), strict=True
     ):
         assert one.slate == other.slate
         assert one.chosen_position == 1 - other.chosen_position
@@ -446,7 +449,7 @@ def test_posts_are_left_out_until_a_reply_fits_the_window(tiny: Any, monkeypatch
 
     monkeypatch.setattr(writing, "generate", watched)
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=16&k=8")
-    rows(PairSet("m", (row("1", "ann", profile=posts),), split="all"),
+    rows(Dataset("m", (row("1", "ann", profile=posts),), split="all"),
          plan.Plan(spec, Settings(device="cpu", dtype="float32")))  # fmt: skip
     (length,) = seen
     assert 600 < length <= 1024 - 16

@@ -7,19 +7,19 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.curves import majority_of_others
 from palate.records import PreferencePair
 
 
 def vote(k: int, user: str, first: bool, question: str = "tea?") -> PreferencePair:
     chosen, rejected = ("yes", "no") if first else ("no", "yes")
-    return PreferencePair(id=str(k), user_id=user, question=question, chosen=chosen,
+    return PreferencePair(id=str(k), user_id=user, text=question, chosen=chosen,
                           rejected=rejected)  # fmt: skip
 
 
 def test_a_vote_of_one_s_own_does_not_count_and_nobody_else_is_no_majority():
-    pairs = PairSet("votes", (
+    pairs = Dataset("votes", (
         vote(0, "ann", True), vote(1, "bob", True), vote(2, "cy", True), vote(3, "dee", False),
         vote(4, "ann", True, "milk?"), vote(5, "ann", False, "milk?"),
     ))  # fmt: skip
@@ -32,7 +32,7 @@ def test_a_vote_of_one_s_own_does_not_count_and_nobody_else_is_no_majority():
 def test_it_is_what_counting_gives(votes):
     rows = tuple(vote(k, f"u{u}", first, q) for k, (u, first, q) in enumerate(votes))
     for (user, first, question), credit in zip(
-        votes, majority_of_others(PairSet("votes", rows)).tolist(), strict=True
+        votes, majority_of_others(Dataset("votes", rows)).tolist(), strict=True
     ):
         others = [f == first for u, f, q in votes if u != user and q == question]
         if not others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet, mirrors
+from palate.benchmarks import Dataset, mirrors
 from palate.curves import learning_curve, majority_of_others
 from palate.embeddings import Features
 from palate.errors import UsageError
@@ -30,7 +30,7 @@ def rows(seed: int = 0) -> tuple[PreferencePair, ...]:
             partner = USERS[k + 1 if k % 2 == 0 else k - 1]
             found.append(
                 PreferencePair(
-                    id=f"{n}-{user}", user_id=user, question=f"Day {n}, couple {k // 2}?",
+                    id=f"{n}-{user}", user_id=user, text=f"Day {n}, couple {k // 2}?",
                     chosen=loud if first else calm, rejected=calm if first else loud, split=split,
                     mirror_of=f"{n}-{partner}",
                 )
@@ -39,8 +39,8 @@ def rows(seed: int = 0) -> tuple[PreferencePair, ...]:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> PairSet:
-    return PairSet("moods", rows()).select()
+def pairs() -> Dataset:
+    return Dataset("moods", rows()).select()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def trained(pairs) -> Trained:
     history: dict[str, list[Choice]] = {}
     for pair in pairs.history:
         if pair.user_id not in USERS[:4]:
-            choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+            choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
             history.setdefault(pair.user_id, []).append(choice)
     return fit("user-heads", history, ["style"], Settings(), options={"variance": 3.0})
 
@@ -101,7 +101,7 @@ def test_models_lead_over_bradley_terry_of_the_same_vectors(pairs, trained):
     history = {}
     for pair in pairs.history:
         if pair.user_id not in USERS[:4]:
-            choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+            choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
             history.setdefault(pair.user_id, []).append(choice)
     plain = fit("bradley-terry", history, ["style"], Settings())
     other = fit("bradley-terry", {"u9": history["u9"]}, ["style"], Settings())
@@ -136,7 +136,7 @@ def test_rows_that_read_no_choice_stand_beside(pairs, trained):
 
 
 def test_opposite_votes_are_coupled_where_rows_do_not_say_so():
-    bare = PairSet(
+    bare = Dataset(
         "moods", tuple(pair.model_copy(update={"mirror_of": None}) for pair in rows())
     ).select()
     assert not bare.couples

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import load_pairs, parse_columns, read_jsonl
+from palate.data import load_rows, parse_columns, read_jsonl
 from palate.errors import DataError, UsageError
 
 
@@ -25,7 +25,7 @@ def write(path: Path, rows: list[Any]) -> Path:
 
 def refusal(path: Path, **options: Any) -> DataError:
     with pytest.raises(DataError) as caught:
-        load_pairs(path, **options)
+        load_rows(path, **options)
     error = caught.value
     assert str(error).startswith(str(path))
     assert "\n" not in str(error)
@@ -52,8 +52,8 @@ def test_a_bad_row_names_file_line_and_field(
     assert (error.file, error.line, error.field) == (str(path), 2, field)
     assert problem in str(error)
     assert str(error).startswith(f"{path}:2: ")
-    loaded = load_pairs(path, skip_bad_rows=True)
-    assert [pair.id for pair in loaded.pairs] == ["r0", "r2"]
+    loaded = load_rows(path, skip_bad_rows=True)
+    assert [pair.id for pair in loaded.rows] == ["r0", "r2"]
     assert [str(left) for left in loaded.bad_rows] == [str(error)]
 
 
@@ -74,7 +74,7 @@ def test_a_line_that_is_no_json_is_a_bad_row(tmp_path: Path, raw: bytes, problem
     error = refusal(path)
     assert error.line == 3
     assert problem in str(error)
-    assert [pair.id for pair in load_pairs(path, skip_bad_rows=True).pairs] == ["r0", "r3"]
+    assert [pair.id for pair in load_rows(path, skip_bad_rows=True).rows] == ["r0", "r3"]
 
 
 def test_half_a_surrogate_in_the_file_is_a_bad_row(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_byte_order_mark_and_blank_lines_do_not_count(tmp_path: Path) -> None:
     for start in (b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"\n"):
         path = tmp_path / "a.jsonl"
         path.write_bytes(start + text.encode())
-        assert [pair.id for pair in load_pairs(path).pairs] == ["r0", "r1"]
+        assert [pair.id for pair in load_rows(path).rows] == ["r0", "r1"]
     assert [line for line, _ in read_jsonl(path)] == [2, 5]
 
 
@@ -107,7 +107,7 @@ def test_gzip_reads_the_same(tmp_path: Path) -> None:
     plain = write(tmp_path / "a.jsonl", [row(0), row(1)])
     packed = tmp_path / "a.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert load_pairs(plain) == load_pairs(packed)
+    assert load_rows(plain) == load_rows(packed)
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.98])
@@ -142,7 +142,7 @@ def test_a_line_of_50_megabytes_is_refused_unread(tmp_path: Path) -> None:
 
 def test_the_limit_of_a_line_is_the_callers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0), row(1, narrative="x" * 2**20)])
-    assert len(load_pairs(path, max_line=2 * 2**20).pairs) == 2
+    assert len(load_rows(path, max_line=2 * 2**20).rows) == 2
     error = refusal(path, max_line=2**20)
     assert (error.line, "over 1 MiB" in str(error)) == (2, True)
 
@@ -151,21 +151,21 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
     rows = [{"key": k, "prompt": "Tea?", "better": "Yes.", "worse": "No."} for k in range(2)]
     path = write(tmp_path / "a.jsonl", rows)
     columns = {"id": "key", "question": "prompt", "chosen": "better", "rejected": "worse"}
-    loaded = load_pairs(path, columns=columns)
-    assert [pair.id for pair in loaded.pairs] == ["0", "1"]
-    assert (loaded.pairs[0].chosen, loaded.pairs[0].rejected) == ("Yes.", "No.")
-    assert (loaded.pairs[0].extra, loaded.unknown_columns) == ({}, ())
+    loaded = load_rows(path, columns=columns)
+    assert [pair.id for pair in loaded.rows] == ["0", "1"]
+    assert (loaded.rows[0].chosen, loaded.rows[0].rejected) == ("Yes.", "No.")
+    assert (loaded.rows[0].extra, loaded.unknown_columns) == ({}, ())
 
 
 def test_two_columns_can_be_swapped(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0)])
-    (pair,) = load_pairs(path, columns={"chosen": "rejected", "rejected": "chosen"}).pairs
+    (pair,) = load_rows(path, columns={"chosen": "rejected", "rejected": "chosen"}).rows
     assert (pair.chosen, pair.rejected) == ("No 0.", "Yes 0.")
 
 
 def test_a_mapped_column_replaces_the_one_of_that_name(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0, user_id="old", who="new"), row(1, user_id="old")])
-    one, two = load_pairs(path, columns={"user_id": "who"}).pairs
+    one, two = load_rows(path, columns={"user_id": "who"}).rows
     assert (one.user_id, one.extra) == ("new", {})
     assert two.user_id == "r1"  # not "old": that column was not asked for
 
@@ -189,17 +189,17 @@ def test_map_flags_are_read_or_refused() -> None:
 
 def test_unknown_columns_stay_on_the_pair_and_are_named_once(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0, mood="grim", hat=1), row(1, mood="glad", hat=None)])
-    loaded = load_pairs(path)
+    loaded = load_rows(path)
     assert loaded.unknown_columns == ("hat", "mood")
-    assert [dict(pair.extra) for pair in loaded.pairs] == [
+    assert [dict(pair.extra) for pair in loaded.rows] == [
         {"mood": "grim", "hat": 1}, {"mood": "glad"},
     ]  # fmt: skip
 
 
 def test_the_subset_is_the_files_name_unless_told(tmp_path: Path) -> None:
     path = write(tmp_path / "wine.jsonl", [row(0), row(1, subset="red")])
-    assert [pair.subset for pair in load_pairs(path).pairs] == ["wine", "red"]
-    assert [pair.subset for pair in load_pairs(path, subset="all").pairs] == ["all", "red"]
+    assert [pair.subset for pair in load_rows(path).rows] == ["wine", "red"]
+    assert [pair.subset for pair in load_rows(path, subset="all").rows] == ["all", "red"]
 
 
 def test_files_that_are_none_say_so(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palate.data import content_hash, load_pairs
+from palate.data import content_hash, load_rows
 from palate.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -36,9 +36,9 @@ def test_parquet_and_jsonl_give_the_same_pairs(tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     table = pa.Table.from_pylist(ROWS, schema=_schema())
-    ours, theirs = load_pairs(lines), load_pairs(parquet(tmp_path / "a.parquet", table))
+    ours, theirs = load_rows(lines), load_rows(parquet(tmp_path / "a.parquet", table))
     assert ours == theirs
-    assert content_hash(ours.pairs) == content_hash(theirs.pairs)
+    assert content_hash(ours.rows) == content_hash(theirs.rows)
     assert ours.unknown_columns == ("mood",)
 
 
@@ -63,9 +63,9 @@ def test_rows_are_numbered_over_batches(tmp_path: Path) -> None:
     )  # fmt: skip
     path = parquet(tmp_path / "a.parquet", table)
     with pytest.raises(DataError) as caught:
-        load_pairs(path)
+        load_rows(path)
     assert (caught.value.line, caught.value.field) == (524, "chosen")
-    assert len(load_pairs(path, skip_bad_rows=True).pairs) == n - 1
+    assert len(load_rows(path, skip_bad_rows=True).rows) == n - 1
 
 
 def test_text_that_is_not_utf8_is_a_bad_row(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_text_that_is_not_utf8_is_a_bad_row(tmp_path: Path) -> None:
     )
     path = parquet(tmp_path / "a.parquet", table)
     with pytest.raises(DataError) as caught:
-        load_pairs(path)
+        load_rows(path)
     assert (caught.value.line, caught.value.field) == (2, "chosen")
     assert "not UTF-8 (byte 2)" in str(caught.value)
-    assert [pair.id for pair in load_pairs(path, skip_bad_rows=True).pairs] == ["1", "3"]
+    assert [pair.id for pair in load_rows(path, skip_bad_rows=True).rows] == ["1", "3"]
 
 
 def test_timestamps_order_posts(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_timestamps_order_posts(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(
         [{"id": 1, "question": "Tea?", "chosen": "Yes.", "rejected": "No.", "profile": posts}]
     )
-    (pair,) = load_pairs(parquet(tmp_path / "a.parquet", table)).pairs
+    (pair,) = load_rows(parquet(tmp_path / "a.parquet", table)).rows
     assert [(post.id, post.date) for post in pair.profile] == [
         ("soon", "2023-05-01T00:00:00"), ("late", "2024-05-01T00:00:00"),
     ]  # fmt: skip
@@ -100,6 +100,6 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, kept: int) -> Non
     path = parquet(tmp_path / "a.parquet", pa.Table.from_pylist(ROWS))
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(DataError) as caught:
-        load_pairs(path, skip_bad_rows=True)
+        load_rows(path, skip_bad_rows=True)
     assert str(caught.value).startswith(f"{path}: not a readable Parquet file")
     assert "\n" not in str(caught.value)

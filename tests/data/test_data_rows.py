@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import asked_title, content_hash, read_pair
+from palate.data import asked_title, content_hash, read_question
 from palate.errors import DataError
-from palate.records import PreferencePair
+from palate.records import Post, PreferencePair
 
 HALF = "a \ud800 b"
 POST = {"id": "p1", "category": "tea", "text": "I like it strong.", "date": "2024-01-01"}
@@ -20,8 +20,10 @@ GOOD: dict[str, Any] = {
     "chosen": "Assam.", "rejected": "Mint.", "subset": "hot", "category": "tea", "split": "test",
     "tie": False, "traits": {"age": 40}, "rubric_aspects": [ASPECT], "narrative": "I am cold.",
     "reference": "Assam!", "chosen_rating": 5, "rejected_rating": 1.5, "rating_scale": [1, 5],
+    "responses": ["Assam.", "Water.", "Mint."],
     "mirror_of": "r2", "attribution": "ann", "source_url": "https://example.org", "mood": "grim",
 }  # fmt: skip
+FOUR = ("Assam.", "Water.", "Mint.", "other")
 REQUIRED = ("id", "question", "chosen", "rejected")
 OPTIONAL = tuple(name for name in GOOD if name not in (*REQUIRED, "mood"))
 TEXTS = ("question", "chosen", "rejected", "subset", "category", "split", "narrative",
@@ -79,25 +81,64 @@ WITHIN: list[tuple[str, str, object, str]] = [
 
 def refusal(row: dict[str, Any]) -> DataError:
     with pytest.raises(DataError) as caught:
-        read_pair(row, subset="all")
+        read_question(row, subset="all")
     assert "\n" not in str(caught.value)
     return caught.value
 
 
 def test_a_full_row_is_read_whole() -> None:
-    pair = read_pair(GOOD, subset="all")
-    read = pair.model_dump()
-    for name in (*TEXTS, *IDENTIFIERS):
-        assert read[name] == GOOD[name]
-    assert read["profile"] == (POST,)
-    assert read["rubric_aspects"] == (ASPECT,)
-    assert (pair.chosen_rating, pair.rejected_rating, pair.rating_scale) == (5.0, 1.5, (1.0, 5.0))
+    pair = read_question(GOOD, subset="all")
+    assert isinstance(pair, PreferencePair)
+    row = pair.to_row()
+    assert set(row) == set(GOOD) - {"mood"}
+    for name in (*TEXTS, *IDENTIFIERS, "responses", "tie"):
+        assert row[name] == GOOD[name]
+    assert (row["profile"], row["rubric_aspects"]) == ([POST], [ASPECT])
+    assert (pair.gold.ratings, pair.gold.rating_scale) == ((5.0, 1.5), (1.0, 5.0))
     assert (pair.tie, pair.traits, pair.extra) == (False, {"age": "40"}, {"mood": "grim"})
-    assert set(GOOD) - {"mood"} == set(PreferencePair.model_fields) - {"extra"}
+    assert read_question(row, subset="all") == pair.model_copy(update={"extra": {}})
+
+
+def test_a_row_without_a_choice_is_a_question() -> None:
+    row = {"id": 7, "question": "Tea?", "responses": ["Yes.", "No."], "reference": "Always."}
+    question = read_question(row, subset="all")
+    assert not isinstance(question, PreferencePair)
+    assert (question.responses, question.gold.reference) == (("Yes.", "No."), "Always.")
+    bare = read_question({"id": 7, "question": "Tea?"}, subset="all")
+    assert (bare.responses, bare.view.responses) == ((), ())
+    assert read_question(bare.to_row(), subset="all") == bare
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "expected"),
+    [
+        ({"rejected": None}, "rejected", "missing; the row has"),
+        ({"chosen": None}, "chosen", "missing; the row has"),
+        ({"responses": ["Assam.", "Water."]}, "rejected", "is none of the row's `responses`"),
+        ({"responses": "Assam."}, "responses", "expected a list of texts, got str"),
+        ({"responses": ["Assam.", 3]}, "responses[1]", "expected text, got int"),
+        ({"responses": ["Assam.", " "]}, "responses[1]", "expected text, got an empty string"),
+        ({"responses": ["A", HALF]}, "responses[1]", "half a surrogate pair"),
+        ({"responses": ["Assam.", "Mint.", "Assam."]}, "responses[2]", "as an earlier response"),
+    ],
+)
+def test_half_a_choice_and_bad_responses_are_refused(change, field, expected) -> None:  # type: ignore[no-untyped-def]
+    error = refusal(GOOD | change)
+    assert error.field == field
+    assert expected in error.problem
+
+
+def test_what_a_context_may_know_of_a_question_says_nothing_of_the_choice() -> None:
+    pair = read_question({n: v for n, v in GOOD.items() if n != "responses"}, subset="all")
+    assert isinstance(pair, PreferencePair)
+    turned = pair.model_copy(update={"chosen": pair.rejected, "rejected": pair.chosen})
+    assert pair.view == turned.view == (GOOD["question"], "tea", ("Assam.", "Mint."))
+    more = read_question(GOOD, subset="all")
+    assert more.view.responses == ("Assam.", "Mint.", "Water.")
 
 
 def test_four_columns_are_enough() -> None:
-    pair = read_pair({name: GOOD[name] for name in REQUIRED} | {"id": 7}, subset="hot")
+    pair = read_question({name: GOOD[name] for name in REQUIRED} | {"id": 7}, subset="hot")
     assert (pair.id, pair.user_id, pair.subset, pair.profile, pair.split) == (
         "7", "7", "hot", (), None,
     )  # fmt: skip
@@ -106,7 +147,7 @@ def test_four_columns_are_enough() -> None:
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_an_optional_column_may_be_absent_or_null(name: str) -> None:
     absent = {key: value for key, value in GOOD.items() if key != name}
-    assert read_pair(absent, subset="all") == read_pair(GOOD | {name: None}, subset="all")
+    assert read_question(absent, subset="all") == read_question(GOOD | {name: None}, subset="all")
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -164,7 +205,7 @@ def test_a_post_that_is_the_question_is_a_leak(text: str) -> None:
     "text", ["Which tea? I do not care.", "My aunt asked: which tea?", "On tea.\nWhich tea?"]
 )
 def test_a_post_that_only_touches_the_question_is_none(text: str) -> None:
-    assert read_pair(GOOD | {"profile": [{**POST, "text": text}]}, subset="all").profile
+    assert read_question(GOOD | {"profile": [{**POST, "text": text}]}, subset="all").profile
 
 
 @given(st.text(), st.text(max_size=10))
@@ -174,32 +215,36 @@ def test_a_title_is_one_line_whatever_its_case_and_spaces(text: str, space: str)
     assert asked_title(f"  {text}  ") == title
 
 
+def profile_of(posts: list[dict[str, Any]]) -> tuple[Post, ...]:
+    return read_question(GOOD | {"profile": posts}, subset="x").profile
+
+
 def test_posts_are_put_in_the_order_of_their_dates_where_all_have_one() -> None:
     dates = ["2024-03-01", "2023-01-01T10:00:00", "2024-02-01"]
     posts = [{"id": k, "text": f"post {k}", "date": date} for k, date in enumerate(dates)]
-    assert [p.id for p in read_pair(GOOD | {"profile": posts}, subset="x").profile] == list("120")
+    assert [post.id for post in profile_of(posts)] == list("120")
     posts[1]["date"] = None
-    assert [p.id for p in read_pair(GOOD | {"profile": posts}, subset="x").profile] == list("012")
+    assert [post.id for post in profile_of(posts)] == list("012")
 
 
 def test_a_date_column_becomes_iso_text() -> None:
     posts = [{**POST, "date": datetime.datetime(2024, 1, 2, 3)}]
-    assert read_pair(GOOD | {"profile": posts}, subset="x").profile[0].date == "2024-01-02T03:00:00"
+    assert profile_of(posts)[0].date == "2024-01-02T03:00:00"
 
 
 def test_posts_without_ids_are_named_by_their_content() -> None:
     texts = ["one", "two", "one"]
     posts = [{"text": text} for text in texts]
-    one, two, again = read_pair(GOOD | {"profile": posts}, subset="x").profile
+    one, two, again = profile_of(posts)
     assert len({one.id, two.id, again.id}) == 3
     # Another row of this user may hold another part of their posts, at other places.
-    (other,) = read_pair(GOOD | {"profile": [{"id": None, "text": "two"}]}, subset="x").profile
+    (other,) = read_question(GOOD | {"profile": [{"id": None, "text": "two"}]}, subset="x").profile
     assert other.id == two.id
 
 
 def test_whole_numbers_are_identifiers() -> None:
     row = GOOD | {"id": 1, "user_id": 2, "mirror_of": 3, "profile": [{**POST, "id": 4}]}
-    pair = read_pair(row, subset="x")
+    pair = read_question(row, subset="x")
     assert (pair.id, pair.user_id, pair.mirror_of, pair.profile[0].id) == ("1", "2", "3", "4")
 
 
@@ -207,22 +252,23 @@ def test_whole_numbers_are_identifiers() -> None:
     "odd", [math.nan, b"\xff\xfe", HALF, datetime.date(2024, 1, 1), {"a": [math.inf]}]
 )
 def test_an_unknown_column_may_hold_anything_and_is_hashed(odd: object) -> None:
-    pair = read_pair(GOOD | {"odd": odd}, subset="x")
+    pair = read_question(GOOD | {"odd": odd}, subset="x")
     assert pair.extra["odd"] is odd
     assert content_hash([pair]) == content_hash([pair])
-    assert content_hash([pair]) != content_hash([read_pair(GOOD, subset="x")])
+    assert content_hash([pair]) != content_hash([read_question(GOOD, subset="x")])
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "user_id"])
 def test_the_content_hash_knows_every_column(name: str) -> None:
     other = {
         "tie": True, "traits": {"age": 41}, "rating_scale": [1, 6], "chosen_rating": 4,
-        "rejected_rating": 1, "profile": [], "rubric_aspects": [],
+        "rejected_rating": 1, "profile": [], "rubric_aspects": [], "responses": [*FOUR, "5th"],
     }.get(name, "other")  # fmt: skip
-    changed = read_pair(GOOD | {name: other}, subset="x")
-    assert content_hash([changed]) != content_hash([read_pair(GOOD, subset="x")])
+    good = GOOD | {"responses": [*FOUR]}
+    changed = read_question(good | {name: other}, subset="x")
+    assert content_hash([changed]) != content_hash([read_question(good, subset="x")])
 
 
 def test_the_content_hash_knows_the_order_of_rows() -> None:
-    one, two = read_pair(GOOD, subset="x"), read_pair(GOOD | {"id": "r9"}, subset="x")
+    one, two = read_question(GOOD, subset="x"), read_question(GOOD | {"id": "r9"}, subset="x")
     assert content_hash([one, two]) != content_hash([two, one])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palate.downstream.quality import Answered, Rated
 from palate.downstream.quality.protocol import Quality
-from palate.records import PreferencePair, RubricAspect
+from palate.records import Gold, PreferencePair, RubricAspect
 from palate.seeding import shuffled
 
 STRONG = RubricAspect(
@@ -23,12 +23,10 @@ def row(
     return PreferencePair(
         id=name,
         user_id=name,
-        question="Which tea should I buy?",
+        text="Which tea should I buy?",
         chosen="THE CHOSEN ONE",
         rejected="THE REJECTED ONE",
-        rubric_aspects=aspects,
-        narrative=narrative,
-        reference=reference,
+        gold=Gold(aspects=aspects, narrative=narrative, reference=reference),
     )
 
 

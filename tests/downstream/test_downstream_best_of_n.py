@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream import best_of_n, sizes_up_to
 from palate.downstream.quality import Rated
 from palate.downstream.quality.rating import rate_samples
@@ -34,7 +34,7 @@ class Longness:
         self.asked, self.down = 0, down
 
     def check(self, pairs):
-        if any(pair.question == "no rubric?" for pair in pairs):
+        if any(pair.text == "no rubric?" for pair in pairs):
             raise BenchmarkError("1 of 1 rows has no rubric")
 
     def rate(self, items):
@@ -48,10 +48,10 @@ class Longness:
                 yield k, Rated(value=len(item.response) / 100)
 
 
-def world(n_rows: int = 12, n: int = 8, seed: int = 0) -> tuple[PairSet, Samples]:
+def world(n_rows: int = 12, n: int = 8, seed: int = 0) -> tuple[Dataset, Samples]:
     stream = np.random.default_rng(seed)
-    pairs = PairSet("teas", tuple(
-        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Tea {k}?", chosen="yes",
+    pairs = Dataset("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", text=f"Tea {k}?", chosen="yes",
                        rejected="no")
         for k in range(n_rows)
     ))  # fmt: skip
@@ -80,7 +80,7 @@ def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_wo
 def test_a_scorer_that_heeds_no_context_is_tested_once():
     pairs, samples = world()
     post = Post(id="p", text="I like long answers.")
-    pairs = replace(pairs, pairs=tuple(
+    pairs = replace(pairs, rows=tuple(
         pair.model_copy(update={"profile": (post,)}) for pair in pairs.pairs
     ))  # fmt: skip
     scorers = ["longest", "random"]
@@ -179,7 +179,7 @@ def test_impossible_wishes_are_refused_before_anything_is_computed():
     with pytest.raises(UsageError, match="name a scorer"):
         best_of_n(pairs, samples, [], qualities=[quality], root=None)
     assert quality.asked == 0
-    bare = PairSet("bare", (pairs.pairs[0].model_copy(update={"question": "no rubric?"}),))
+    bare = Dataset("bare", (pairs.pairs[0].model_copy(update={"text": "no rubric?"}),))
     with pytest.raises(BenchmarkError, match="no rubric"):
         best_of_n(bare, samples, ["longest"], qualities=[quality], root=None)
 
@@ -205,8 +205,8 @@ def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
 
 def test_rows_of_one_question_are_not_counted_as_independent():
     pairs, samples = world(12, 8)
-    shared = PairSet("teas", tuple(
-        pair.model_copy(update={"question": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
+    shared = Dataset("teas", tuple(
+        pair.model_copy(update={"text": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
     ))  # fmt: skip
     held = Samples("file", samples.rows, tuple(samples.of_row[k % 4] for k in range(12)))
     own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).picked[0]
@@ -294,8 +294,8 @@ def test_too_few_users_for_any_small_p_are_told(users, scorers, said):
 
 def test_shared_questions_are_told_and_have_no_sign_flips():
     pairs, samples = world(4, 4)
-    same = PairSet("teas", tuple(
-        pair.model_copy(update={"question": f"Tea {k % 2}?"}) for k, pair in enumerate(pairs.pairs)
+    same = Dataset("teas", tuple(
+        pair.model_copy(update={"text": f"Tea {k % 2}?"}) for k, pair in enumerate(pairs.pairs)
     ))  # fmt: skip
     notes = told(best_of_n(same, samples, ["longest"], qualities=[Longness()], root=None))[1]
     assert "intervals by user and question, which users share." in notes

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palate.benchmarks import load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream import best_of_n, contrast_samples
 from palate.downstream.quality import Rated
 from palate.downstream.quality.rating import rate_samples
@@ -32,7 +32,7 @@ class Alike:
     def rate(self, items):
         self.rated += len(items)
         for k, item in enumerate(items):
-            wanted = set(item.pair.chosen.lower().split())
+            wanted = set(item.question.chosen.lower().split())
             yield k, Rated(value=len(wanted & set(item.response.lower().split())) / len(wanted))
 
 
@@ -57,21 +57,26 @@ def tasting(tmp_path, monkeypatch):
     stream = np.random.default_rng(0)
     of_question = {}
     for pair in pairs.pairs:
-        if pair.question not in of_question:
-            of_question[pair.question] = tuple(
+        if pair.text not in of_question:
+            of_question[pair.text] = tuple(
                 Sample(" ".join(stream.choice(words.split(), int(stream.integers(3, 60)))))
                 for words in (pair.chosen, pair.rejected) * 4
             )
-    own = tuple(of_question[pair.question] for pair in pairs.pairs)
+    own = tuple(of_question[pair.text] for pair in pairs.pairs)
     return pairs, Samples("mixed", tuple(pair.id for pair in pairs.pairs), own)
+
+
+def with_references(pairs: Dataset) -> Dataset:
+    """Gold that a rating is kept by: the row's reference."""
+    return replace(pairs, rows=tuple(
+        p.model_copy(update={"gold": p.gold.model_copy(update={"reference": p.chosen})})
+        for p in pairs.pairs
+    ))  # fmt: skip
 
 
 def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
     pairs, samples = tasting
-    # Gold that a rating is kept by: the row's reference.
-    pairs = replace(
-        pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
-    )
+    pairs = with_references(pairs)
     measure = Alike()
     own = rate_samples(measure, samples, pairs)
     once = measure.rated
@@ -87,9 +92,7 @@ def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
 
 def test_a_blind_scorer_is_at_one_half_however_good_its_picks_are(tasting, monkeypatch):
     pairs, samples = tasting
-    pairs = replace(
-        pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
-    )
+    pairs = with_references(pairs)
     monkeypatch.setattr(
         "palate.downstream.scores.scoring.build_scorer",
         lambda text, how: Knowing() if text == "knowing" else build_scorer(text, how),
@@ -112,16 +115,14 @@ def test_a_blind_scorer_is_at_one_half_however_good_its_picks_are(tasting, monke
 
 def test_without_mirrors_there_is_no_contrast(tasting):
     pairs, samples = tasting
-    alone = replace(pairs, pairs=pairs.pairs[:1], mirrored=False)
+    alone = replace(pairs, rows=pairs.pairs[:1], mirrored=False)
     with pytest.raises(UsageError, match="tasting: a contrast needs mirrored couples"):
         best_of_n(alone, samples, ["longest"], ["none"], [Alike()], contrast=True, root=None)
 
 
 def test_what_one_row_of_a_couple_lacks_is_taken_from_both(tasting, monkeypatch):
     pairs, samples = tasting
-    pairs = replace(
-        pairs, pairs=tuple(p.model_copy(update={"reference": p.chosen}) for p in pairs.pairs)
-    )
+    pairs = with_references(pairs)
 
     class Deaf:
         """Leaves the first answer of every row of one user unscored."""

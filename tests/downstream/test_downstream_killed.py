@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.quality import build_quality, rate_samples
 from palate.downstream.quality.chrf import Chrf
 from palate.downstream.sampling import policies
@@ -21,7 +21,7 @@ from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import score_samples
 from palate.evaluation import Options
 from palate.execution.plan import WORKS_PER_BATCH
-from palate.records import PreferencePair, Settings
+from palate.records import Gold, PreferencePair, Settings
 from palate.runs import read_journal
 from palate.scorers.likelihood import Likelihood
 
@@ -42,10 +42,10 @@ here.{what}({model!r}, here.Path({root!r}), progress)
 """
 
 
-def rows(n: int) -> PairSet:
-    return PairSet("teas", tuple(
-        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Which tea at {k} ?", chosen="yes",
-                       rejected="no", reference=f"Hot green tea at {k}.")
+def rows(n: int) -> Dataset:
+    return Dataset("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", text=f"Which tea at {k} ?", chosen="yes",
+                       rejected="no", gold=Gold(reference=f"Hot green tea at {k}."))
         for k in range(n)
     ))  # fmt: skip
 

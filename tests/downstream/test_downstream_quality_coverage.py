@@ -55,7 +55,7 @@ def test_the_best_sentence_counts_for_each_aspect():
     (found,) = rated(coverage(table), ITEM)
     best = (1 + 1 / sqrt(2)) / 2
     assert found.aspects == pytest.approx((best, best), abs=1e-6)
-    (second,) = rated(coverage(table), Answered(ITEM.pair, "It is black! Skip the milk"))
+    (second,) = rated(coverage(table), Answered(ITEM.question, "It is black! Skip the milk"))
     assert second.aspects == pytest.approx((0.8, 0.5), abs=1e-6)
     assert second.value == pytest.approx(0.65, abs=1e-6)
     (third,) = rated(coverage(table), Answered(row(MILK), "Skip the milk"))
@@ -65,7 +65,7 @@ def test_the_best_sentence_counts_for_each_aspect():
 def test_each_text_is_embedded_once_over_the_whole_call():
     measure = coverage()
     other = Answered(row(MILK, CHEAP, name="q2"), "It is black! It is black! Cheap.")
-    rated(measure, ITEM, other, ITEM, Answered(ITEM.pair, "  "))
+    rated(measure, ITEM, other, ITEM, Answered(ITEM.question, "  "))
     assert measure.embedder.calls == 1
     assert set(measure.embedder.asked.values()) == {1}
     wanted = {*map(aspect_text, (STRONG, MILK, CHEAP)), *sentences(ITEM.response), "Cheap."}
@@ -73,7 +73,7 @@ def test_each_text_is_embedded_once_over_the_whole_call():
 
 
 def test_an_empty_response_covers_nothing():
-    found = rated(coverage(), Answered(ITEM.pair, "\n"), ITEM)
+    found = rated(coverage(), Answered(ITEM.question, "\n"), ITEM)
     assert found[0] == Rated(value=0.0, aspects=(0.0, 0.0), reason="empty response")
     assert found[1].value > 0
     assert rated(coverage()) == []
@@ -100,7 +100,7 @@ def test_brute_force_agrees_and_the_order_of_items_changes_nothing(texts, seed):
             assert found.value == 0
             continue
         each = []
-        for aspect in item.pair.rubric_aspects:
+        for aspect in item.question.gold.aspects:
             best = -1.0
             for sentence in sentences(item.response):
                 a, s = vector(aspect_text(aspect)), vector(sentence)
@@ -115,7 +115,7 @@ def test_it_is_named_a_surrogate_and_needs_a_rubric():
     assert measure.surrogate
     assert measure.needs == ("aspects",)
     with pytest.raises(BenchmarkError, match=r"1 of 2 rows have no `rubric_aspects` \(q2\)"):
-        measure.check([ITEM.pair, row(name="q2")])
+        measure.check([ITEM.question, row(name="q2")])
     with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):
         rated(measure, Answered(row(), "Assam."))
     with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):

@@ -64,7 +64,7 @@ def test_the_judge_reads_question_narrative_response_reason_and_evidence_and_no_
     judge, asked = scripted(lambda ask: Reply("Rating: 1"))
     rated(judge, ITEM)
     text = asked[0].messages[0].content
-    read = (PAIR.question, PAIR.narrative, ITEM.response, STRONG.reason, STRONG.evidence)
+    read = (PAIR.text, PAIR.gold.narrative, ITEM.response, STRONG.reason, STRONG.evidence)
     assert all(f"\n  {piece}\n" in text for piece in read)
     assert "THE CHOSEN ONE" not in text
     assert "THE REJECTED ONE" not in text
@@ -240,7 +240,7 @@ def test_the_released_rule(reply, value, reason):
     ((messages, max_tokens, *_),) = asked
     assert max_tokens == 32
     assert "\n  Strong, dark tea, No milk\n" in messages[0].content
-    hidden = (STRONG.reason, STRONG.evidence, PAIR.narrative)
+    hidden = (STRONG.reason, STRONG.evidence, PAIR.gold.narrative)
     assert not any(text in messages[0].content for text in hidden)
 
 

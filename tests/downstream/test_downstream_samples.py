@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from endpoints import Loopback
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
 from palate.downstream.sampling.policies import Sample, Wanted, build_policy
@@ -22,9 +22,9 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
 
 
-def rows(n: int) -> PairSet:
-    return PairSet("teas", tuple(
-        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Tea {k // 2}?", chosen="yes",
+def rows(n: int) -> Dataset:
+    return Dataset("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", text=f"Tea {k // 2}?", chosen="yes",
                        rejected="no")
         for k in range(n)
     ))  # fmt: skip
@@ -169,9 +169,9 @@ def test_a_policy_is_shown_one_stranger_and_draws_are_refused_in_one_line():
         shown_to_policy(build_context("stranger:1?draws=3"), pairs, 0)
     assert "\n" not in str(caught.value)
     shown = shown_to_policy(build_context("stranger:1"), pairs, 0)
-    others = pairs.others(0)
+    pools = pairs.user_pools(0)
     for pair in pairs.pairs[:20]:
-        stranger = others[pair.subset].stranger(pair, "posts")
+        stranger = pools[pair.subset].at(pair.id, pair.user_id).stranger("posts")
         for part in shown(pair):
             assert any(post.text.startswith(part.text) for post in stranger.posts)
 

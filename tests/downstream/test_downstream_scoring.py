@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import plan_cells, score_samples
@@ -30,9 +30,9 @@ from palate.records import (
 from palate.scorers import build_scorer
 
 
-def rows(n: int = 2) -> PairSet:
-    return PairSet("teas", tuple(
-        PreferencePair(id=f"r{k}", user_id=f"u{k}", question=f"Tea {k}?", chosen="yes",
+def rows(n: int = 2) -> Dataset:
+    return Dataset("teas", tuple(
+        PreferencePair(id=f"r{k}", user_id=f"u{k}", text=f"Tea {k}?", chosen="yes",
                        rejected="no")
         for k in range(n)
     ))  # fmt: skip
@@ -191,7 +191,7 @@ def test_all_answers_are_scored_after_the_same_text(tiny):
     # A window of 1,024 tokens: beside the long answer fewer posts fit than beside the short ones.
     posts = tuple(Post(id=str(k), text=f"hot tea {k} " + "good coffee " * 20) for k in range(40))
     pair = rows(1).pairs[0].model_copy(update={"profile": posts})
-    pairs = PairSet("teas", (pair,))
+    pairs = Dataset("teas", (pair,))
     texts = ("tea", "coffee", "cold tea", "cold " * 300)
     options = Options(Settings(dtype="float32"))
     scorer = f"likelihood:{tiny.model()}"
@@ -224,9 +224,9 @@ def test_third_users_compare_every_two_answers(tmp_path):
     own = build_scorer(f"personal:{tmp_path}").adapted(history)
     own.users.save(tmp_path / "users.safetensors")
     spec = f"personal:{tmp_path}?state=stranger&users={tmp_path / 'users.safetensors'}"
-    pairs = replace(rows(1), pairs=(rows(1).pairs[0].model_copy(update={"user_id": "h0"}),))
+    pairs = replace(rows(1), rows=(rows(1).pairs[0].model_copy(update={"user_id": "h0"}),))
     found = score_samples(spec, of(texts), pairs, root=None)
-    question = (Message(role="user", content=pairs.pairs[0].question),)
+    question = (Message(role="user", content=pairs.pairs[0].text),)
     wide = Slate(question=question, candidates=texts)
     each = np.array([
         scores.values for user in list(history)[1:]
@@ -238,7 +238,7 @@ def test_third_users_compare_every_two_answers(tmp_path):
 
 
 def test_draws_are_refused_since_scores_are_never_averaged():
-    pairs = replace(rows(2), pairs=tuple(
+    pairs = replace(rows(2), rows=tuple(
         pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
         for pair in rows(2).pairs
     ))  # fmt: skip
@@ -249,7 +249,7 @@ def test_draws_are_refused_since_scores_are_never_averaged():
 
 
 def test_answers_of_a_row_without_a_stranger_have_no_score():
-    pairs = PairSet("teas", tuple(
+    pairs = Dataset("teas", tuple(
         pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
         for pair in rows(1).pairs
     ))  # fmt: skip

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from palate.benchmarks import PairSet, load_benchmark, mirrors
+from pairs import pair_of
+from palate.benchmarks import Dataset, load_benchmark, mirrors
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
@@ -33,13 +34,13 @@ class ByFunction:
 
 def pair(name: str, user: str, chosen: str, rejected: str, **more: object) -> PreferencePair:
     fields = {
-        "question": "Which?",
+        "text": "Which?",
         "id": name,
         "user_id": user,
         "chosen": chosen,
         "rejected": rejected,
     }
-    return PreferencePair.model_validate({**fields, **more})
+    return pair_of(**{**fields, **more})
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -57,7 +58,7 @@ def test_a_scorer_that_takes_the_first_candidate_or_reads_the_id_is_at_chance() 
     by_id = ByFunction(lambda slate, text: float((slate.id < "8") == (text == slate.candidates[0])))
     unmirrored = replace(
         TASTING, mirrored=False,
-        pairs=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs),
+        rows=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs),
     )  # fmt: skip
     for scorer in (first, by_id):
         figure = evaluate(scorer, unmirrored, "profile:2", root=None).summary.accuracy
@@ -85,7 +86,7 @@ def test_unscored_rows_never_move_accuracy() -> None:
     extra = replace(
         TASTING,
         mirrored=False,
-        pairs=(*TASTING.pairs, pair("x", "new", "kept", "lost")),
+        rows=(*TASTING.pairs, pair("x", "new", "kept", "lost")),
     )
     half = ByFunction(lambda s, t: None if "kept" in s.candidates else float(t in liked))
     found = evaluate(half, extra, root=None).summary
@@ -106,21 +107,22 @@ def test_a_score_that_is_no_finite_number_is_unscored(wild: float, tmp_path: Pat
 
 def test_a_limit_changes_no_stranger() -> None:
     bare = replace(
-        TASTING, pairs=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs)
+        TASTING, rows=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs)
     )
     for pairs in (TASTING, mirrors(bare)):
-        whole = pairs.others()
+        whole = pairs.user_pools()
         few = pairs.limit(3)
         for pair in few.pairs:
             before, after = (
-                others[pair.subset].stranger(pair, "posts") for others in (whole, few.others())
+                pools[pair.subset].at(pair.id, pair.user_id).stranger("posts")
+                for pools in (whole, few.user_pools())
             )
             assert before is not None and before == after
 
 
-def friends(names: str) -> PairSet:
+def friends(names: str) -> Dataset:
     """Users with a post of their own each, who chose as their neighbours did or not."""
-    return PairSet("friends", tuple(
+    return Dataset("friends", tuple(
         pair(f"{name}{k}", name, *(("tea", "milk") if (k + n) % 3 else ("milk", "tea")),
              profile=(Post(id=name, text=f"post by {name}"),))
         for n, name in enumerate(names) for k in range(3)
@@ -143,10 +145,10 @@ def test_verdicts_are_averaged_over_draws(draws: int) -> None:
         needs_shown=True,
     )
     run = evaluate(scorer, pairs, f"stranger:1?draws={draws}", root=None)
-    others = pairs.others()["all"]
+    pool = pairs.user_pools()["all"]
     shares = []
     for k, one in enumerate(pairs.pairs):
-        drawn = [others.at_draw(n).stranger(one, "posts") for n in range(draws)]
+        drawn = [pool.at(one.id, one.user_id, n).stranger("posts") for n in range(draws)]
         margins = [
             (likes(user.id, one.chosen) or 0) - (likes(user.id, one.rejected) or 0)
             for user in drawn if user is not None and user.id != "g"
@@ -193,7 +195,7 @@ def test_draws_of_whom_there_are_none_count_for_nothing() -> None:
 def test_a_row_without_a_third_user_is_unscored_and_in_no_gain(draws: int) -> None:
     # In the subset of ann alone nobody else has posts; the others have each other.
     alone = tuple(p.model_copy(update={"subset": "alone"}) for p in friends("a").pairs)
-    pairs = PairSet("friends", (*alone, *(friends("xyz").pairs)))
+    pairs = Dataset("friends", (*alone, *(friends("xyz").pairs)))
     scorer = ByFunction(lambda slate, text: float(text == "milk") if slate.shown else 9.0)
     runs = [
         evaluate(scorer, pairs, context, root=None, name="s")
@@ -209,7 +211,7 @@ def test_a_row_without_a_third_user_is_unscored_and_in_no_gain(draws: int) -> No
 def test_words_of_draws_that_nobody_gave_are_not_missing() -> None:
     rows = friends("ab").pairs
     long = rows[0].model_copy(update={"profile": (Post(id="a", text="one two three four five"),)})
-    pairs = PairSet("friends", (long, rows[3]))
+    pairs = Dataset("friends", (long, rows[3]))
     one, many = (
         evaluate("longest", pairs, f"stranger:1?draws={n}", root=None).summary for n in (1, 5)
     )
@@ -268,10 +270,10 @@ def test_undeclared_numbers_are_never_put_on_disk(tmp_path: Path) -> None:
 
 
 def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
-    def claim(a: str, b: str, question: str) -> PairSet:
-        one = pair("1", a, "long answer", "short", mirror_of="2", question="Which?")
-        two = pair("2", b, "long answer", "short", mirror_of="1", question=question)
-        return PairSet("claims", (one, two))
+    def claim(a: str, b: str, question: str) -> Dataset:
+        one = pair("1", a, "long answer", "short", mirror_of="2", text="Which?")
+        two = pair("2", b, "long answer", "short", mirror_of="1", text=question)
+        return Dataset("claims", (one, two))
 
     for pairs in (claim("ann", "bob", "Where?"), claim("ann", "ann", "Which?")):
         summary = evaluate("longest", pairs, root=None).summary
@@ -281,7 +283,7 @@ def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
 
 def test_undecided_rows_are_left_out_of_hand_made_sets_too() -> None:
     rows = (pair("1", "u", "a", "b"), pair("2", "v", "b", "a", tie=True))
-    summary = evaluate("longest", PairSet("made", rows), root=None).summary
+    summary = evaluate("longest", Dataset("made", rows), root=None).summary
     assert (summary.n_pairs, summary.undecided_rows) == (1, 1)
 
 
@@ -305,7 +307,7 @@ def test_a_foreign_manifest_under_the_root_is_passed_over(tmp_path: Path) -> Non
 
 def test_odd_line_ends_in_ids_survive(tmp_path: Path) -> None:
     rows = (pair("a\u2028b", "u\x85", "a", "bb"), pair("c", "v", "bb", "a"))
-    run = evaluate("longest", PairSet("odd", rows), root=tmp_path)
+    run = evaluate("longest", Dataset("odd", rows), root=tmp_path)
     assert run.folder is not None
     assert load_run(run.folder).verdicts.keys == run.verdicts.keys
 
@@ -313,7 +315,7 @@ def test_odd_line_ends_in_ids_survive(tmp_path: Path) -> None:
 def test_common_pairs_for_the_scale_do_not_depend_on_the_files_order() -> None:
     trust = {user_key(p.user_id): 1.0 + len(p.user_id) for p in TASTING.pairs}
     scorer = ByFunction(lambda s, t: trust[s.user] * (len(t) % 13), needs_user=True)
-    shuffled = replace(TASTING, pairs=TASTING.pairs[::-1])
+    shuffled = replace(TASTING, rows=TASTING.pairs[::-1])
     one = evaluate(scorer, TASTING, root=None).summary.shift
     assert one == evaluate(scorer, shuffled, root=None).summary.shift
 
@@ -333,7 +335,7 @@ def test_holm_is_over_one_benchmarks_table() -> None:
 def test_a_shuffled_benchmark_gives_the_same_figures() -> None:
     rows = list(TASTING.pairs)
     random.Random(3).shuffle(rows)
-    shuffled = replace(TASTING, pairs=tuple(rows))
+    shuffled = replace(TASTING, rows=tuple(rows))
     taste = ByFunction(lambda s, t: float(hash_of(s, t)))
     one = evaluate(taste, TASTING, "profile:3", root=None).summary
     two = evaluate(taste, shuffled, "profile:3", root=None).summary
@@ -349,7 +351,7 @@ def test_each_response_to_a_question_is_scored_once() -> None:
     votes = [pair(f"v{k}", f"u{k}", *("ab" if k % 3 else "ba")) for k in range(30)]
     votes += [pair(f"w{k}", f"u{k}", "a", "c") for k in range(30)]
     scorer = ByFunction(lambda s, t: float(ord(t)))
-    evaluate(scorer, PairSet("votes", tuple(votes)), root=None)
+    evaluate(scorer, Dataset("votes", tuple(votes)), root=None)
     assert [slate.candidates for slate in scorer.slates] == [("a", "b", "c")]
 
 
@@ -362,7 +364,7 @@ def test_only_a_scorer_that_needs_the_user_learns_who_it_is() -> None:
 def test_two_users_with_opposite_tastes_get_opposite_verdicts_from_a_personal_scorer() -> None:
     likes = {user_key("ann"): "a", user_key("bob"): "b"}
     personal = ByFunction(lambda s, t: float(likes[s.user] == t), needs_user=True)
-    pairs = PairSet("two", (pair("1", "ann", "a", "b"), pair("2", "bob", "b", "a")))
+    pairs = Dataset("two", (pair("1", "ann", "a", "b"), pair("2", "bob", "b", "a")))
     run = evaluate(personal, pairs, root=None)
     assert [row.outcome for row in run.verdicts.rows] == ["chosen", "chosen"]
     swapped = {user_key("bob"): "a", user_key("ann"): "b"}
@@ -382,11 +384,11 @@ def test_confidence_alone_moves_no_shift() -> None:
 def test_gains_are_paired_over_rows_with_an_own_part() -> None:
     posts = [{"id": "p", "text": "I always take a."}]
     rows = [
-        pair(f"{k}", f"u{k}", "a", "b", profile=posts if k % 2 else [], question=f"Which, {k}?")
+        pair(f"{k}", f"u{k}", "a", "b", profile=posts if k % 2 else [], text=f"Which, {k}?")
         for k in range(40)
     ]
     reader = ByFunction(lambda s, t: float(t == "a") if s.shown else float(t == "b"))
-    pairs = PairSet("half", tuple(rows))
+    pairs = Dataset("half", tuple(rows))
     runs = [
         evaluate(reader, pairs, context, root=None, name="r") for context in ("none", "profile:1")
     ]
@@ -438,7 +440,7 @@ def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm() -> 
 
 
 def test_a_benchmark_without_profiles_refuses_what_needs_them() -> None:
-    bare = PairSet("bare", (pair("1", "u", "a", "b"), pair("2", "v", "b", "a")))
+    bare = Dataset("bare", (pair("1", "u", "a", "b"), pair("2", "v", "b", "a")))
     for context in ("profile:3", "stranger:3", "rubric"):
         with pytest.raises(BenchmarkError, match=r"no profiles|no rubric"):
             evaluate("longest", bare, context, root=None)

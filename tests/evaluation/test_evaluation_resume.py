@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError
 from palate.evaluation import Options, evaluate
 from palate.records import Judgement, Scores, Slate, Term, Traits
@@ -58,7 +58,7 @@ class Flaky:
                 yield k, Judgement(margin=draw - 0.5, orders=(draw - 0.5, draw - 0.5))
 
 
-def run(root: Path, scorer: object, pairs: PairSet = TASTING, **options: object) -> bytes:
+def run(root: Path, scorer: object, pairs: Dataset = TASTING, **options: object) -> bytes:
     made = evaluate(
         scorer,  # type: ignore[arg-type]
         pairs,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scripted import Flaky, Locked, Mortal, Neighbourly, Raising, Sleeper, Threads
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import EndpointError, EngineError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
 from palate.execution import build_runner
@@ -35,7 +35,7 @@ def run(
     scorer: object,
     engine: str | None = None,
     context: str = "profile:2",
-    pairs: PairSet = TASTING,
+    pairs: Dataset = TASTING,
     settings: Settings | None = None,
 ) -> bytes:
     options = Options(settings or Settings(), engine=engine)

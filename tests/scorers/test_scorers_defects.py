@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.engines import ChatTemplate, Reply, ScriptedChat
 from palate.errors import DataError, ModelError
 from palate.evaluation import Options, evaluate
@@ -23,13 +23,13 @@ POSTS = ("I drink nothing but tea.", "Coffee keeps me up.")
 
 def pairs(n=6, **more):
     profile = tuple(Post(id=f"p{k}", text=text) for k, text in enumerate(POSTS))
-    return PairSet(
+    return Dataset(
         "made",
         tuple(
             PreferencePair(
                 id=f"row-{k}",
                 user_id=f"user-{k % 3}",
-                question=f"What shall I drink, number {k}?",
+                text=f"What shall I drink, number {k}?",
                 profile=profile,
                 chosen=f"Tea, {k} cups.",
                 rejected=f"Coffee, {k} mugs of it.",
@@ -96,7 +96,7 @@ def test_defect_03_the_response_is_never_cut(tiny, tmp_path):
     row = pairs(1).pairs[0].model_copy(
         update={"chosen": responses[0], "rejected": responses[1], "profile": profile}
     )  # fmt: skip
-    run = evaluate(scorer, PairSet("made", (row,)), "profile:4", root=None, name="rm")
+    run = evaluate(scorer, Dataset("made", (row,)), "profile:4", root=None, name="rm")
     assert run.summary.unscored == 0
     assert 0 < run.summary.parts_dropped < 4
 
@@ -260,16 +260,16 @@ def test_defect_16_texts_are_rendered_once_and_cannot_leave_their_fence():
 
 def test_defect_17_a_pairs_order_does_not_depend_on_the_other_rows():
     made = pairs(40)
-    turned = PairSet("made", tuple(reversed(made.pairs)))
-    few = PairSet("made", made.pairs[::3])
+    turned = Dataset("made", tuple(reversed(made.pairs)))
+    few = Dataset("made", made.pairs[::3])
     runs = [evaluate("longest", p, "none", root=None) for p in (made, turned, few)]
     first = [{row.id: row.chosen_first for row in run.verdicts.rows} for run in runs]
     assert first[0] == first[1]
     assert first[2].items() <= first[0].items()
     assert len(set(first[0].values())) == 2
     pair = made.pairs[0]
-    assert candidate_order(pair.question, pair.chosen, pair.rejected, 0) == candidate_order(
-        pair.question, pair.rejected, pair.chosen, 0
+    assert candidate_order(pair.text, (pair.chosen, pair.rejected), 0) == candidate_order(
+        pair.text, pair.rejected, pair.chosen, 0
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
 from palate.evaluation import Options, evaluate
@@ -26,7 +26,7 @@ def row(user: str, n: int, split: str) -> PreferencePair:
     loud, calm = LOUD.format("day " * (n + 1)), CALM.format("day " * (n + 1))
     chosen, rejected = (loud, calm) if USERS[user] else (calm, loud)
     return PreferencePair(
-        id=f"{split}-{user}-{n}", user_id=user, question=f"What now, on day {n}?",
+        id=f"{split}-{user}-{n}", user_id=user, text=f"What now, on day {n}?",
         chosen=chosen, rejected=rejected, split=split,
     )  # fmt: skip
 
@@ -38,15 +38,15 @@ def rows() -> tuple[PreferencePair, ...]:
 
 
 @pytest.fixture(scope="module")
-def pairs() -> PairSet:
-    return PairSet("moods", rows()).select()
+def pairs() -> Dataset:
+    return Dataset("moods", rows()).select()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, pairs):
     history: dict[str, list[Choice]] = {}
     for pair in pairs.history:
-        choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+        choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
         history.setdefault(pair.user_id, []).append(choice)
     made = tmp_path_factory.mktemp("model")
     fit("user-heads", history, ["style"], Settings()).save(made)
@@ -55,7 +55,7 @@ def folder(tmp_path_factory, pairs):
 
 def slate_of(pair: PreferencePair, user: str | None) -> Slate:
     return Slate(
-        question=(Message(role="user", content=pair.question),),
+        question=(Message(role="user", content=pair.text),),
         candidates=(pair.chosen, pair.rejected), user=user,
     )  # fmt: skip
 
@@ -171,7 +171,7 @@ def test_a_finished_run_is_not_computed_again(folder, pairs, tmp_path, monkeypat
 
 def test_the_choices_of_a_file_are_its_adapt_rows(tmp_path):
     file = tmp_path / "moods.jsonl"
-    file.write_text("".join(pair.model_dump_json(exclude_defaults=True) + "\n" for pair in rows()))
+    file.write_text("".join(json.dumps(pair.to_row()) + "\n" for pair in rows()))
     loaded = load_benchmark(str(file))
     assert {pair.split for pair in loaded.history} == {"adapt"}
     assert len(loaded.history) == 6 * len(USERS)

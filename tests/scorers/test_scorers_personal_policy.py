@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palate.benchmarks import PairSet, mirrors
+from palate.benchmarks import Dataset, mirrors
 from palate.comparison import plan_grid, run_grid
 from palate.contexts import build_context
 from palate.engines import LocalModel
@@ -77,18 +77,18 @@ def values(scorer, *slates):
     return [found[k].values for k in range(len(slates))]
 
 
-def pairs(name: str = "votes", *, mirrored: bool = False) -> PairSet:
+def pairs(name: str = "votes", *, mirrored: bool = False) -> Dataset:
     def row(user: str, k: int, split: str) -> PreferencePair:
         turned = mirrored and user in ("bob", "dot")
         own = k if mirrored else k + 7 * USERS.index(user)
         one = choice(own, turned)
         return PreferencePair(
-            id=f"{split}-{user}-{k}", user_id=user, question=f"{one.question} {own}",
+            id=f"{split}-{user}-{k}", user_id=user, text=f"{one.text} {own}",
             chosen=one.chosen, rejected=one.rejected, split=split,
         )  # fmt: skip
 
     adapted = [row(user, k, "adapt") for user in USERS for k in range(2)]
-    return PairSet(name, (*adapted, *(row(u, k, "test") for u in USERS for k in (4, 5)))).select()
+    return Dataset(name, (*adapted, *(row(u, k, "test") for u in USERS for k in (4, 5)))).select()
 
 
 def test_a_reward_is_that_of_a_plain_forward_with_adapters_and_vectors_put_in(made, base, states):
@@ -170,7 +170,7 @@ def test_opposite_choices_pull_one_pair_apart(made):
     policy, _ = made
     scorer = scorer_of(policy).adapted({"ann": [choice(1)] * 8, "bob": [choice(1, True)] * 8})
     liked = choice(1)
-    slate = make_slate(liked.chosen, liked.rejected, question=liked.question)
+    slate = make_slate(liked.chosen, liked.rejected, question=liked.text)
     (a, b), (c, d) = values(scorer, asked_by("ann", slate), asked_by("bob", slate))
     ((e, f),) = values(scorer, asked_by(None, slate))
     assert a - b > e - f > c - d

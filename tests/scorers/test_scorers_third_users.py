@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.benchmarks import PairSet, mirrors
+from palate.benchmarks import Dataset, mirrors
 from palate.contexts import build_context
 from palate.errors import SpecError
 from palate.evaluation import adapt_to, evaluate
@@ -48,7 +48,7 @@ def choices(user: int, n: int = 20) -> list[Choice]:
 HISTORY = {f"u{k}": choices(k) for k in range(9)}
 
 
-def votes() -> PairSet:
+def votes() -> Dataset:
     """Nine users' votes on thirty pairs, several on each."""
     stream = rng("votes")
     rows = []
@@ -57,16 +57,16 @@ def votes() -> PairSet:
         for user in stream.choice(9, size=4, replace=False).tolist():
             chosen, rejected = (a, b) if stream.random() < 0.5 else (b, a)
             rows.append(PreferencePair(
-                id=f"{k}-{user}", user_id=f"u{user}", question=f"Test {k % 7}?", chosen=chosen,
+                id=f"{k}-{user}", user_id=f"u{user}", text=f"Test {k % 7}?", chosen=chosen,
                 rejected=rejected, split="test",
             ))  # fmt: skip
     for name, own in HISTORY.items():
         rows += [
-            PreferencePair(id=f"past-{name}-{k}", user_id=name, question=choice.question,
+            PreferencePair(id=f"past-{name}-{k}", user_id=name, text=choice.question,
                            chosen=choice.chosen, rejected=choice.rejected, split="adapt")
             for k, choice in enumerate(own)
         ]  # fmt: skip
-    return PairSet("votes", tuple(rows)).select()
+    return Dataset("votes", tuple(rows)).select()
 
 
 VOTES = votes()
@@ -82,12 +82,12 @@ def folders(tmp_path_factory):
     return made
 
 
-def by_hand(spec: str, pairs: PairSet, excluded: list[set[str]]) -> list[float]:
+def by_hand(spec: str, pairs: Dataset, excluded: list[set[str]]) -> list[float]:
     """Each row's share, third user by third user, with the scorer of their own states."""
     own = adapt_to(build_scorer(spec), pairs, spec)
     found = []
     for pair, barred in zip(pairs.pairs, excluded, strict=True):
-        question = (Message(role="user", content=pair.question),)
+        question = (Message(role="user", content=pair.text),)
         slates = [
             Slate(question=question, candidates=(pair.chosen, pair.rejected), user=user_key(user))
             for user in HISTORY if user not in barred
@@ -230,7 +230,7 @@ def test_where_nobody_can_vote_the_row_is_unscored(folders):
         judge = build_scorer(spec).adapted(history)
         ((_, judgement),) = judge.judge([slate(0, *excluded)])
         assert (judgement.margin, judgement.reason) == (None, "no stranger")
-    alone = replace(VOTES, pairs=tuple(p for p in VOTES.pairs if p.user_id == "u1"),
+    alone = replace(VOTES, rows=tuple(p for p in VOTES.pairs if p.user_id == "u1"),
                     history=tuple(p for p in VOTES.history if p.user_id == "u1"))  # fmt: skip
     run = evaluate(spec, alone, "none", root=None)
     assert run.summary.unscored_reasons == {"no stranger": len(alone.pairs)}

@@ -201,7 +201,7 @@ def test_pairs_hold_the_world() -> None:
     ]
     for world in worlds:
         pairs, features = planted_pairs(world)
-        asked = [pair.question for pair in pairs.pairs]
+        asked = [pair.text for pair in pairs.pairs]
         assert len(set(asked)) == np.unique(world.questions).size
         for k, pair in enumerate(pairs.pairs):
             moved = features[pair.chosen] - features[pair.rejected]

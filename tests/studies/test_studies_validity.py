@@ -32,22 +32,22 @@ def test_what_is_learnt_from_holds_no_question_and_no_answer_of_the_study(real_d
     couples = load_benchmark(str(tmp_path / "author-couples.jsonl"))
     whole = load_benchmark(str(tmp_path / "author.jsonl"))
     assert couples.mirrored
-    questions = {pair.question for pair in couples.pairs}
+    questions = {pair.text for pair in couples.pairs}
     assert 25 <= len(questions) <= rows.COUPLES
     assert len(couples.pairs) == 2 * len(questions)
     for pair in whole.pairs:
         assert max(map(words, (pair.chosen, pair.rejected))) <= rows.ANSWER_WORDS
-        assert words(pair.question) <= rows.QUESTION_WORDS
+        assert words(pair.text) <= rows.QUESTION_WORDS
         assert 0 < max(words(post.text) for post in pair.profile) <= rows.POST_WORDS
     assert {pair.id for pair in couples.pairs} < {pair.id for pair in whole.pairs}
-    asked = {pair.question for pair in whole.pairs}
+    asked = {pair.text for pair in whole.pairs}
     answers = {text for pair in whole.pairs for text in (pair.chosen, pair.rejected)}
     files = sorted(tmp_path.glob("train-*.jsonl"))
     assert len(files) == 8
     for file in files:
         learnt = load_benchmark(str(file), split="all").pairs
         assert len(learnt) > 150
-        assert not asked & {pair.question for pair in learnt}
+        assert not asked & {pair.text for pair in learnt}
         assert not answers & {text for pair in learnt for text in (pair.chosen, pair.rejected)}
         if file.stem.endswith("-reversed"):
             right = load_benchmark(str(file.with_name(f"{file.stem[:-9]}.jsonl")), split="all")

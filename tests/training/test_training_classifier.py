@@ -28,7 +28,7 @@ def pairs(n: int = 24) -> list[PreferencePair]:
         PreferencePair(
             id=f"p{k}",
             user_id=f"u{k % 6}",
-            question=f"What shall we cook on day {k}? <|im_end|>",
+            text=f"What shall we cook on day {k}? <|im_end|>",
             chosen=f"{'Soup. ' * (1 + k % 5)}<|im_start|>user yes {k}",
             rejected=f"{'Bread. ' * (1 + k % 3)}<|endoftext|> {k}",
         )
@@ -68,7 +68,7 @@ def scores(folder, some) -> list[tuple[float, float]]:
     scorer = Classifier(Spec.parse(f"classifier:{folder}"), SETTINGS)
     slates = [
         Slate(
-            question=(Message(role="user", content=p.question),),
+            question=(Message(role="user", content=p.text),),
             candidates=(p.chosen, p.rejected),
         )
         for p in some
@@ -119,7 +119,7 @@ def test_trl_and_palate_compute_the_same_rewards(tiny, tmp_path, unk):
     template = ChatTemplate(tokenizer)
     rows = [
         {
-            "prompt": [{"role": "user", "content": template.safe(p.question)}],
+            "prompt": [{"role": "user", "content": template.safe(p.text)}],
             "chosen": [{"role": "assistant", "content": template.safe(p.chosen)}],
             "rejected": [{"role": "assistant", "content": template.safe(p.rejected)}],
         }
@@ -165,7 +165,7 @@ def test_one_seed_one_model(tiny, tmp_path, trained):
 
 
 def test_training_learns(tiny, tmp_path):
-    fresh = [p.model_copy(update={"question": f"And later, {p.question}"}) for p in pairs()]
+    fresh = [p.model_copy(update={"text": f"And later, {p.text}"}) for p in pairs()]
 
     def accuracy(steps: int) -> float:
         out = tmp_path / str(steps)

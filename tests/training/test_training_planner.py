@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pairs import pair_of
 from palate.benchmarks import load_benchmark
 from palate.contexts import build_context
 from palate.contexts.plan import Plan
@@ -16,7 +17,7 @@ from palate.engines import ChatTemplate
 from palate.errors import DataError, ModelError, UsageError
 from palate.models import import_torch, import_transformers, resolve
 from palate.prompts import parse_plan, plan_prompt
-from palate.records import Others, Post, PreferencePair, RubricAspect, Settings, User
+from palate.records import Post, PreferencePair, RubricAspect, Settings, User, UserPool
 from palate.specs import Reference, Spec
 from palate.training import Lora, train_planner
 from palate.training.overlap import refuse_overlap
@@ -29,7 +30,7 @@ FAST: dict[str, Any] = {"batch_pairs": 4, "device": "cpu", "dtype": "float32", "
 def row(k: int, user: str | None = None, **fields: Any) -> PreferencePair:
     user = user or f"u{k}"
     base = {
-        "question": f"What shall I cook on day {k}?",
+        "text": f"What shall I cook on day {k}?",
         "chosen": f"Soup {k}.",
         "rejected": f"Bread {k}.",
         "profile": tuple(Post(id=str(n), text=f"{user} wrote {n}") for n in range(2)),
@@ -39,7 +40,7 @@ def row(k: int, user: str | None = None, **fields: Any) -> PreferencePair:
         ),
         "narrative": "sentinel-narrative",
     }
-    return PreferencePair(id=f"r{k}", user_id=user, **{**base, **fields})
+    return pair_of(id=f"r{k}", user_id=user, **{**base, **fields})
 
 
 def rows(n: int = 12) -> list[PreferencePair]:
@@ -49,7 +50,7 @@ def rows(n: int = 12) -> list[PreferencePair]:
 SAME_POSTS = row(3, "x").profile
 OVERLAPS = [
     (row(9, "u3"), "user 'u3' is in the bench too (row 'r3')"),
-    (row(9, "x", question="What shall I cook on  DAY 3?", profile=row(3).profile[1:]),
+    (row(9, "x", text="What shall I cook on  DAY 3?", profile=row(3).profile[1:]),
      "its question, asked by somebody of the same profile, is in the bench too (row 'r3')"),
     (row(9, "x", profile=row(3).profile[::-1]), "its whole profile is in the bench too (row 'r3')"),
 ]  # fmt: skip
@@ -64,9 +65,9 @@ def test_people_of_a_benchmark_are_refused_by_name(bad: PreferencePair, said: st
 
 
 def test_the_same_question_of_somebody_else_is_no_overlap() -> None:
-    asked = row(9, "x", question=row(3).question)
+    asked = row(9, "x", text=row(3).text)
     refuse_overlap([asked, row(8, profile=row(3).profile[:1])], rows(5), "the bench")
-    bare = row(9, "x", question=row(3).question, profile=())
+    bare = row(9, "x", text=row(3).text, profile=())
     refuse_overlap([bare], rows(5), "the bench")
     with pytest.raises(DataError, match="its question"):
         refuse_overlap([bare], [row(3, profile=())], "the bench")
@@ -150,8 +151,8 @@ class TestWithATinyModel:
         learned = encode(pair, build_context("profile:10"), template, 2048)
         assert learned is not None
         decode = template.tokenizer.decode
-        shown = build_context("profile:10").shown(pair, User(id="u1"), Others({}, {})).parts
-        prompt = template.prompt(plan_prompt(pair.question, shown))
+        shown = build_context("profile:10").shown(pair, User(id="u1"), UserPool({})).parts
+        prompt = template.prompt(plan_prompt(pair.text, shown))
         assert learned.ids[: learned.start] == prompt
         assert decode(learned.ids[learned.start :]).startswith("- Warm food\n- No meat<|im_end|>")
         assert "sentinel" not in decode(learned.ids)
@@ -226,7 +227,7 @@ class TestWithATinyModel:
             Settings(device="cpu", dtype="float32"),
         )
         pair = row(2)
-        shown = context.shown(pair, User(id="u2"), Others({}, {}))
+        shown = context.shown(pair, User(id="u2"), UserPool({}))
         assert [part.kind for part in shown.parts] == ["plan"]
         assert parse_plan(shown.parts[0].text)[0].startswith("Warm")
 

@@ -14,9 +14,7 @@ from palate.training.rows import GROUP, Row, in_batches, keep_users
 
 
 def pair(number: int, user: str = "u", *, tie: bool = False) -> PreferencePair:
-    return PreferencePair(
-        id=str(number), user_id=user, question="?", chosen="a", rejected="b", tie=tie
-    )
+    return PreferencePair(id=str(number), user_id=user, text="?", chosen="a", rejected="b", tie=tie)
 
 
 def rows(n: int) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.quality import Rated
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
@@ -41,16 +41,16 @@ class True_:  # noqa: N801 - the truth
             yield k, Rated(value=QUALITIES[item.response])
 
 
-def world(n_rows: int, seed: int = 0) -> tuple[PairSet, Samples]:
+def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:
     stream = np.random.default_rng(seed)
     names = list(QUALITIES)
     rows, own = [], []
     for k in range(n_rows):
         worse, better = sorted(stream.choice(41, 2, replace=False).tolist())
         rows.append(
-            PreferencePair(id=f"r{k}", user_id=f"u{k % 30}", question=f"Q{seed}.{k}?",
+            PreferencePair(id=f"r{k}", user_id=f"u{k % 30}", text=f"Q{seed}.{k}?",
                            chosen=names[better], rejected=names[worse])
         )  # fmt: skip
         own.append(tuple(Sample(names[j]) for j in stream.choice(41, 8, replace=False)))
-    pairs = PairSet("planted", tuple(rows))
+    pairs = Dataset("planted", tuple(rows))
     return pairs, Samples("p", tuple(p.id for p in rows), tuple(own))

@@ -167,9 +167,9 @@ def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
     }
     below = Downstream(
         benchmark=pairs.name, policy="p", samples="s", quality="q", surrogate=False, k=2, n=4,
-        values=values, rows={pair.id: pair.asked for pair in pairs.pairs},
+        values=values, rows={pair.id: pair.content for pair in pairs.pairs},
         users=np.array([pair.user_id for pair in pairs.pairs]),
-        questions=np.array([pair.question for pair in pairs.pairs]),
+        questions=np.array([pair.text for pair in pairs.pairs]),
     )  # fmt: skip
     found = validity(runs, [below])
     by = {one.metric: one for one in found.coefficients}

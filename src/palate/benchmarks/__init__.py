@@ -1,14 +1,15 @@
 """What is evaluated: declared benchmarks, files, and their mirrored couples."""
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet, vote_of
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset, vote_of
 from palate.benchmarks.files import file_benchmark, is_path
 from palate.benchmarks.mirrors import couple_votes, mirrors
 from palate.benchmarks.registry import find_benchmark, list_benchmarks, load_benchmark
 
 __all__ = [
     "Benchmark",
+    "Dataset",
     "LoadOptions",
-    "PairSet",
     "couple_votes",
     "file_benchmark",
     "find_benchmark",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
-from palate.data import FORMATS, load_pairs, stem
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset
+from palate.data import FORMATS, load_rows, stem
 from palate.errors import BenchmarkError
 
 
@@ -22,22 +23,22 @@ def file_benchmark(path: str) -> Benchmark:
     'wine'
     """
 
-    def load(options: LoadOptions) -> PairSet:
+    def load(options: LoadOptions) -> Dataset:
         if options.source is not None or options.revision is not None:
             raise BenchmarkError(f"{path} is a file: it takes no --source or --revision")
-        loaded = load_pairs(
+        loaded = load_rows(
             path,
             columns=options.columns,
             skip_bad_rows=options.skip_bad_rows,
             max_line=options.max_line,
         )
-        return PairSet(name, loaded.pairs, None, loaded.bad_rows, loaded.unknown_columns)
+        return Dataset(name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns)
 
     name = stem(Path(path).name)
     return replace(_TEMPLATE, name=name, description=f"rows of {Path(path).name}", loader=load)
 
 
-def _unloaded(options: LoadOptions) -> PairSet:
+def _unloaded(options: LoadOptions) -> Dataset:
     raise BenchmarkError("no file given")
 
 

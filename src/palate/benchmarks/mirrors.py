@@ -10,13 +10,13 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from palate.benchmarks.benchmark import PairSet
+from palate.benchmarks.dataset import Dataset
 from palate.errors import BenchmarkError
 from palate.records import PreferencePair
 from palate.seeding import rng
 
 
-def couple_votes(pairs: PairSet, seed: int = 0) -> dict[str, str]:
+def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
     """Return each coupled pair's partner by id, as many couples of opposite votes as can be.
 
     A seeded maximum matching within each (question, two responses); `mirror_of`, where it is set
@@ -28,7 +28,7 @@ def couple_votes(pairs: PairSet, seed: int = 0) -> dict[str, str]:
     for pair in pairs.pairs:
         if pair.id not in partner:
             first, second = sorted((pair.chosen, pair.rejected))
-            groups[pair.subset, pair.question, first, second].append(pair)
+            groups[pair.subset, pair.text, first, second].append(pair)
     for (_, question, first, second), votes in sorted(groups.items()):
         one_way = sorted((p for p in votes if p.chosen == first), key=lambda p: p.id)
         other_way = sorted((p for p in votes if p.chosen != first), key=lambda p: p.id)
@@ -42,7 +42,7 @@ def couple_votes(pairs: PairSet, seed: int = 0) -> dict[str, str]:
     return partner
 
 
-def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
+def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
     """Couple each vote with an opposite vote of another user, and leave the rest out.
 
     Raises `BenchmarkError` where no couple exists.
@@ -60,7 +60,7 @@ def mirrors(pairs: PairSet, seed: int = 0) -> PairSet:
         for pair in pairs.pairs if pair.id in partner
     )  # fmt: skip
     return replace(
-        pairs, pairs=kept, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.pairs
+        pairs, rows=kept, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
-from palate.data import Loaded, download, load_pairs
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset
+from palate.data import Loaded, download, load_rows
 from palate.errors import BenchmarkError
-from palate.records import PreferencePair
+from palate.records import PreferencePair, Question
 
 REPOSITORY = "QiyaoMa/Personalized-RewardBench"
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
 FILES = tuple(f"{subset}/test-00000-of-00001.parquet" for subset in SUBSETS)
 
 
-def _load(options: LoadOptions) -> PairSet:
+def _load(options: LoadOptions) -> Dataset:
     if options.source is not None:
         paths, commit = tuple(options.source / name for name in FILES), None
         absent = [str(path) for path in paths if not path.is_file()]
@@ -22,25 +23,23 @@ def _load(options: LoadOptions) -> PairSet:
         paths, commit = download(REPOSITORY, FILES, options.revision or "main")
     # A declared benchmark's bad rows are left out, counted and listed.
     parts: list[Loaded] = [
-        load_pairs(path, subset=subset, columns=options.columns, skip_bad_rows=True)
+        load_rows(path, subset=subset, columns=options.columns, skip_bad_rows=True)
         for subset, path in zip(SUBSETS, paths, strict=True)
     ]
-    return PairSet(
+    return Dataset(
         name=BENCHMARK.name,
-        pairs=tuple(
-            _within(pair.subset, pair) for part in parts for pair in part.pairs
-        ),
+        rows=tuple(_within(row) for part in parts for row in part.rows),
         revision=commit,
         bad_rows=tuple(error for part in parts for error in part.bad_rows),
         unknown_columns=tuple(sorted({name for part in parts for name in part.unknown_columns})),
     )  # fmt: skip
 
 
-def _within(subset: str, pair: PreferencePair) -> PreferencePair:
-    names = {"id": pair.id, "user_id": pair.user_id, "mirror_of": pair.mirror_of}
-    return pair.model_copy(
-        update={field: name and f"{subset}/{name}" for field, name in names.items()}
-    )
+def _within(row: Question) -> Question:
+    names = {"id": row.id, "user_id": row.user_id}
+    if isinstance(row, PreferencePair) and row.mirror_of:
+        names["mirror_of"] = row.mirror_of
+    return row.model_copy(update={field: f"{row.subset}/{name}" for field, name in names.items()})
 
 
 BENCHMARK = Benchmark(

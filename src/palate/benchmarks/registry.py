@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset
 from palate.benchmarks.files import file_benchmark, is_path
 from palate.benchmarks.mirrors import mirrors
 from palate.errors import SpecError, UsageError
@@ -34,7 +35,7 @@ def load_benchmark(
     limit: int | None = None,
     seed: int = 0,
     options: LoadOptions | None = None,
-) -> PairSet:
+) -> Dataset:
     """Load what an evaluation reads: a benchmark's split, whole or its mirrored couples only.
 
     >>> pairs = load_benchmark("tasting")

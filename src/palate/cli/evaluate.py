@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars, err, show
 from palate.cli.showing import first_prompt
@@ -137,7 +137,7 @@ def grid_json(grid: Grid, **more: Sequence[Record]) -> object:
     return as_json(runs, gains, (), **more)
 
 
-def _say_what_was_left_out(pairs: PairSet) -> None:
+def _say_what_was_left_out(pairs: Dataset) -> None:
     for error in pairs.bad_rows[:5]:
         err.print(f"left out: {error}", style="yellow", highlight=False, markup=False)
     if len(pairs.bad_rows) > 5:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.cli.console import err
 from palate.data import parse_columns
 from palate.errors import UsageError
@@ -13,7 +13,7 @@ from palate.seeding import shuffled
 
 def pairs_to_train(
     data: str, split: str | None, columns: list[str] | None, skip_bad_rows: bool
-) -> PairSet:
+) -> Dataset:
     """Load what may be learnt from, and say which votes are left out because they are evaluated."""
     options = LoadOptions(columns=parse_columns(columns or []), skip_bad_rows=skip_bad_rows)
     pairs = load_benchmark(data, split="all", options=options).for_training(split)

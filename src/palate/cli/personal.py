@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.console import bars
 from palate.cli.learnt_from import left_out_users, pairs_to_train
@@ -122,11 +122,11 @@ def _learner(model: Path, settings: Settings, reference: str | None) -> Learner:
     return lambda history, advance: trained.adapt(history, features, advance)
 
 
-def choices_of(pairs: PairSet) -> dict[str, list[Choice]]:
+def choices_of(pairs: Dataset) -> dict[str, list[Choice]]:
     """Return the choices of each user, in the order of the data."""
     found: dict[str, list[Choice]] = {}
     for pair in pairs.pairs:
-        choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+        choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
         found.setdefault(pair.user_id, []).append(choice)
     return found
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from palate.benchmarks import LoadOptions, PairSet, load_benchmark
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.cli import options as flags
 from palate.contexts import build_context
 from palate.data import parse_columns
@@ -42,7 +42,7 @@ def show_pair(
 
 
 def first_prompt(
-    pairs: PairSet, scorer: str, context: str, settings: Settings, pair: str | None = None
+    pairs: Dataset, scorer: str, context: str, settings: Settings, pair: str | None = None
 ) -> str:
     """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
     contestant = build_scorer(scorer, settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
@@ -33,7 +33,7 @@ CONTROLS = ("random", "longest", "shortest")
 class Cell(NamedTuple):
     """One place in the grid: canonical specs, and whether it has a meaning."""
 
-    benchmark: PairSet
+    benchmark: Dataset
     scorer: str
     context: str
     meaningless: bool
@@ -51,7 +51,7 @@ class Grid:
 
 
 def plan_grid(
-    benchmarks: Sequence[PairSet],
+    benchmarks: Sequence[Dataset],
     scorers: Iterable[str],
     contexts: Iterable[str],
     options: Options,

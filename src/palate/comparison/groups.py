@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.comparison.losing import users_who_lose
 from palate.errors import BenchmarkError, UsageError
 from palate.runs import Figure, Gap, GroupFigure, GroupView, Run, Verdicts
@@ -81,7 +81,7 @@ def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[GroupView]:
     return found
 
 
-def check_by(by: str, pairs: PairSet | None = None) -> None:
+def check_by(by: str, pairs: Dataset | None = None) -> None:
     """Raise `UsageError` for no known grouping, `BenchmarkError` for one these pairs do not have.
 
     >>> check_by("trait")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError
 from palate.metrics import Clusters, Estimate, Predictions
 from palate.runs import Figure, RatingBaseline, RatingFigures, Run
@@ -31,17 +31,17 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
 
     Raises `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
 
-    >>> from palate.benchmarks import PairSet
+    >>> from palate.benchmarks import Dataset
     >>> from palate.evaluation import evaluate
-    >>> from palate.records import PreferencePair
+    >>> from palate.records import Gold, PreferencePair
     >>> pairs = tuple(
     ...     PreferencePair(
-    ...         id=f"{k}", user_id=f"u{k % 4}", question=f"Tea {k}?", chosen="y" * (k + 2),
-    ...         rejected="n", chosen_rating=2 + k // 4, rejected_rating=1, rating_scale=(1, 5),
+    ...         id=f"{k}", user_id=f"u{k % 4}", text=f"Tea {k}?", chosen="y" * (k + 2),
+    ...         rejected="n", gold=Gold(ratings=(2 + k // 4, 1), rating_scale=(1, 5)),
     ...     )
     ...     for k in range(12)
     ... )
-    >>> found = evaluate_ratings(evaluate("longest", PairSet("tea", pairs), root=None))
+    >>> found = evaluate_ratings(evaluate("longest", Dataset("tea", pairs), root=None))
     >>> round(found.spearman.value, 3), found.n_ratings, found.n_users
     (1.0, 24, 4)
     """
@@ -97,19 +97,19 @@ def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingFigures]:
     return found
 
 
-def check_ratings(pairs: PairSet) -> None:
+def check_ratings(pairs: Dataset) -> None:
     """Raise `BenchmarkError` where no pair is rated, `DataError` for a rating outside its scale.
 
-    >>> check_ratings(PairSet("empty", ()))
+    >>> check_ratings(Dataset("empty", ()))
     Traceback (most recent call last):
     palate.errors.BenchmarkError: empty has no ratings (chosen_rating, rejected_rating)
     """
     rated = False
     for pair in pairs.pairs:
-        given = [r for r in (pair.chosen_rating, pair.rejected_rating) if r is not None]
+        given, scale = [r for r in pair.gold.ratings if r is not None], pair.gold.rating_scale
         rated = rated or bool(given)
-        if pair.rating_scale is not None and given:
-            _check_scale(pair.id, min(given), max(given), pair.rating_scale)
+        if scale is not None and given:
+            _check_scale(pair.id, min(given), max(given), scale)
     if not rated:
         raise BenchmarkError(f"{pairs.name} has no ratings (chosen_rating, rejected_rating)")
 

@@ -9,7 +9,7 @@ from palate.contexts.leaks import forbidden_responses, holds, normal
 from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_count, read_draws
 from palate.errors import SpecError
 from palate.prompts import example_text, prompt_hash
-from palate.records import Choice, Others, Part, PreferencePair, Settings, Shown, User
+from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import Ordering, dense_by, latest_first, nearest_first
 from palate.seeding import digest, unit
 from palate.specs import Spec
@@ -22,7 +22,7 @@ DEFAULT: dict[str, str | int] = {"order": "recent", "of": "self", "draws": DRAWS
 class Examples:
     """`examples:k?order=recent|random|nearest|nearest:REF`, past choices of the user or a stranger.
 
-    A choice that holds the opening of one of the pair's responses is left out and counted. With
+    A choice that holds the opening of one of the responses is left out and counted. With
     `?of=stranger` as many choices of a third user, drawn for each row, are shown as there would be
     of the user's own.
     `nearest` is BM25 over the questions, `nearest:REF` the cosine of their embeddings.
@@ -45,17 +45,20 @@ class Examples:
             plain, {"order": named, "of": self.of, "draws": self.draws}, DEFAULT
         )
 
-    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
         """Return past choices in the order's order."""
-        own, dropped = self._taken(pair, user)
+        del gold
+        own, dropped = self._taken(view, user)
         words = _words(_parts(own))
         if self.of == "self" or not own:
             return Shown(parts=_parts(own), own_words=words, leaks_dropped=dropped)
-        stranger = others.stranger(pair, "choices")
+        stranger = pool.stranger("choices")
         theirs: list[Choice] = []
         dropped = 0
         if stranger is not None:
-            theirs, dropped = self._taken(pair, stranger)
+            theirs, dropped = self._taken(view, stranger)
         parts = _parts(theirs[: len(own)])
         return Shown(
             parts=parts,
@@ -65,10 +68,10 @@ class Examples:
             no_stranger=stranger is None,
         )
 
-    def _taken(self, pair: PreferencePair, user: User) -> tuple[list[Choice], int]:
-        forbidden = forbidden_responses(pair)
+    def _taken(self, view: QuestionView, user: User) -> tuple[list[Choice], int]:
+        forbidden = forbidden_responses(view)
         clean = [choice for choice in user.choices if not holds(_plain(choice), forbidden)]
-        taken = self.order(pair.question, user, clean)[: self.k]
+        taken = self.order(view.text, user, clean)[: self.k]
         return taken, len(user.choices) - len(clean)
 
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 
 from palate.data import asked_title
-from palate.records import PreferencePair
+from palate.records import QuestionView
 
 OPENING = 120
 SPACE = re.compile(r"\s+")
 
 
-def forbidden_texts(pair: PreferencePair) -> tuple[str, ...]:
-    """Return the openings no shown post may hold: of the question, chosen and rejected.
+def forbidden_texts(view: QuestionView) -> tuple[str, ...]:
+    """Return the openings no shown post may hold: of the question and the responses.
 
     First 120 characters, lower case, white space collapsed.
     """
-    opening = asked_title(pair.question)[:OPENING]
-    return (*((opening,) if opening else ()), *forbidden_responses(pair))
+    opening = asked_title(view.text)[:OPENING]
+    return (*((opening,) if opening else ()), *forbidden_responses(view))
 
 
-def forbidden_responses(pair: PreferencePair) -> tuple[str, ...]:
-    """Return the openings no past choice may hold: of chosen and rejected.
+def forbidden_responses(view: QuestionView) -> tuple[str, ...]:
+    """Return the openings no past choice may hold: of the responses.
 
     The question may return: many people choose twice on one question.
     """
-    openings = (normal(pair.chosen), normal(pair.rejected))
+    openings = map(normal, view.responses)
     return tuple(opening[:OPENING] for opening in openings if opening)
 
 

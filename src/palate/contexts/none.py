@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palate.records import Others, PreferencePair, Settings, Shown, User
+from palate.records import Gold, QuestionView, Settings, Shown, User, UserPool
 from palate.specs import Spec
 
 
@@ -18,7 +18,9 @@ class Nothing:
         spec.only(())
         self.spec = str(spec)
 
-    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
         """Return nothing."""
-        del pair, user, others
+        del view, user, pool, gold
         return Shown()

@@ -11,7 +11,7 @@ from palate.contexts.texts import Source, Text, Texts
 from palate.contexts.writing import MAX_TOKENS, Messages, Parts, build_writer
 from palate.contexts.written import Written
 from palate.prompts import parse_persona, persona_prompt, prompt_hash
-from palate.records import Case, Others, PreferencePair, Settings, Shown
+from palate.records import ContextInput, QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
 from palate.specs import Spec
@@ -63,27 +63,27 @@ class Persona(Written):
         self.spec = one_spelling(spec, read, DEFAULT)
         self._read_from: tuple[str, ...] = ()
 
-    def inner(self, others: Others) -> Examples | Profile:
+    def inner(self, pool: UserPool) -> Examples | Profile:
         """Return the past choices or the posts that are read."""
-        return self._choices if self._source_of(others) == "choices" else self._posts
+        return self._choices if self._source_of(pool) == "choices" else self._posts
 
-    def source(self, pair: PreferencePair, shown: Shown) -> Source:
+    def source(self, view: QuestionView, shown: Shown) -> Source:
         """Read the parts alone: a persona knows no question."""
-        del pair
+        del view
         return Source("", shown.parts)
 
     def read(self, text: Text) -> str:
         """Return the description."""
         return parse_persona(text.text, cut_off=text.cut_off)
 
-    def prepare(self, cases: Iterable[Case]) -> None:
+    def prepare(self, inputs: Iterable[ContextInput]) -> None:
         """Have all users' texts written at once."""
         sources: set[str] = set()
 
-        def seen() -> Iterator[Case]:
-            for case in cases:
-                sources.add(self._source_of(case.others))
-                yield case
+        def seen() -> Iterator[ContextInput]:
+            for each in inputs:
+                sources.add(self._source_of(each.pool))
+                yield each
 
         super().prepare(seen())
         self._read_from = tuple(sorted(sources))
@@ -94,10 +94,10 @@ class Persona(Written):
         read = " and ".join(named[source] for source in self._read_from)
         return (*((f"{self.spec}: written from {read}",) if read else ()), *super().notes())
 
-    def _source_of(self, others: Others) -> str:
+    def _source_of(self, pool: UserPool) -> str:
         if self.reads != "either":
             return self.reads
-        return "choices" if others.have_choices else "posts"
+        return "choices" if pool.have_choices else "posts"
 
 
 def _prompt(question: str, parts: Parts) -> Messages:

@@ -8,7 +8,7 @@ from palate.contexts.texts import Source, Text, Texts
 from palate.contexts.writing import MAX_TOKENS, build_writer
 from palate.contexts.written import Written
 from palate.prompts import parse_plan, plan_prompt, plan_text, prompt_hash
-from palate.records import Others, PreferencePair, Settings, Shown
+from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
 from palate.specs import Spec
@@ -54,14 +54,14 @@ class Plan(Written):
         }
         self.spec = one_spelling(spec, read, DEFAULT)
 
-    def inner(self, others: Others) -> Profile:
+    def inner(self, pool: UserPool) -> Profile:
         """Return the profile that is read."""
-        del others
+        del pool
         return self._profile
 
-    def source(self, pair: PreferencePair, shown: Shown) -> Source:
+    def source(self, view: QuestionView, shown: Shown) -> Source:
         """Read question and posts."""
-        return Source(pair.question, shown.parts)
+        return Source(view.text, shown.parts)
 
     def read(self, text: Text) -> str:
         """Return the aspects as a bullet list; empty where there is none to name."""

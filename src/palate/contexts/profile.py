@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from palate.contexts.leaks import forbidden_texts, leaks
 from palate.contexts.options import DRAWS, OWNERS, read_count, read_draws
 from palate.errors import SpecError
-from palate.records import Others, Part, Post, PreferencePair, Settings, Shown, User
+from palate.records import Gold, Part, Post, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import build_ranking
 from palate.specs import Spec
 
@@ -16,7 +16,7 @@ from palate.specs import Spec
 class Profile:
     """`profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger&draws=N`.
 
-    A stranger is a third user, drawn for each row (`Others.stranger`). Their posts are all they
+    A stranger is a third user, drawn for each row (`UserPool.stranger`). Their posts are all they
     wrote, less those that hold the question's first line or a response; ranked for the question and
     taken until the number of words of the own shown posts is reached, the last post cut there.
     """
@@ -39,17 +39,20 @@ class Profile:
             options["draws"] = str(self.draws)
         self.spec = str(Spec(kind="profile", reference=str(self.k), options=options))
 
-    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
         """Return posts, the most relevant first."""
-        own = self.rank(pair.question, pair.profile)[: self.k]
+        del gold
+        own = self.rank(view.text, user.posts)[: self.k]
         words = sum(count_words(post.text) for post in own)
         if self.of == "self" or not own:
             return Shown(parts=_parts(own), own_words=words)
-        stranger = others.stranger(pair, "posts")
+        stranger = pool.stranger("posts")
         posts = stranger.posts if stranger is not None else ()
-        forbidden = forbidden_texts(pair)
+        forbidden = forbidden_texts(view)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
-        taken = take_words(self.rank(pair.question, clean), words)
+        taken = take_words(self.rank(view.text, clean), words)
         return Shown(
             parts=_parts(taken),
             own_words=words,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palate.errors import SpecError
-from palate.records import Others, Part, PreferencePair, Settings, Shown, User
+from palate.records import Gold, Part, QuestionView, Settings, Shown, User, UserPool
 from palate.specs import Spec
 
 
@@ -24,11 +24,14 @@ class Rubric:
         spec.only(())
         self.spec = str(spec)
 
-    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
         """Return the aspects, in the order they were written."""
-        del user, others
+        del view, user, pool
+        aspects = gold.aspects if gold is not None else ()
         parts = tuple(
             Part(kind="aspect", rank=k, text=f"{a.aspect}: {a.reason}" if a.reason else a.aspect)
-            for k, a in enumerate(pair.rubric_aspects)
+            for k, a in enumerate(aspects)
         )
         return Shown(parts=parts, own_words=sum(len(part.text.split()) for part in parts))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from palate.contexts.texts import Source, Text, Texts
 from palate.prompts import Unreadable
-from palate.records import Case, Context, Others, Part, PreferencePair, Shown, User
+from palate.records import Context, ContextInput, Gold, Part, QuestionView, Shown, User, UserPool
 from palate.records.slates import PartKind
 
 
@@ -27,29 +27,31 @@ class Written(ABC):
     _unread, _written = 0, 0
 
     @abstractmethod
-    def inner(self, others: Others) -> Context:
+    def inner(self, pool: UserPool) -> Context:
         """Return the context that is read."""
 
     @abstractmethod
-    def source(self, pair: PreferencePair, shown: Shown) -> Source:
+    def source(self, view: QuestionView, shown: Shown) -> Source:
         """Return what the text is written from."""
 
     @abstractmethod
     def read(self, text: Text) -> str:
         """Return what is shown of a text; raises `Unreadable`."""
 
-    def prepare(self, cases: Iterable[Case]) -> None:
+    def prepare(self, inputs: Iterable[ContextInput]) -> None:
         """Have the texts of all rows written at once."""
-        texts = self.texts.of_all(self._sources(cases))
+        texts = self.texts.of_all(self._sources(inputs))
         self._written = len(texts)
         self._unread = sum(not self._readable(text) for text in texts)
 
-    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
         """Return the text as one part."""
-        inner = self.inner(others).shown(pair, user, others)
+        inner = self.inner(pool).shown(view, user, pool, gold)
         if not inner.parts:
             return inner
-        text = self._readable(self.texts.of(self.source(pair, inner)))
+        text = self._readable(self.texts.of(self.source(view, inner)))
         parts = (Part(kind=self.kind, text=text),) if text else ()
         own = len(text.split()) if self.of == "self" else inner.own_words
         return inner.model_copy(update={"parts": parts, "own_words": own})
@@ -60,11 +62,11 @@ class Written(ABC):
             return ()
         return (f"{self.spec}: {self._unread} of {self._written} texts hold nothing to show",)
 
-    def _sources(self, cases: Iterable[Case]) -> Iterator[Source]:
-        for case in cases:
-            shown = self.inner(case.others).shown(*case)
+    def _sources(self, inputs: Iterable[ContextInput]) -> Iterator[Source]:
+        for each in inputs:
+            shown = self.inner(each.pool).shown(*each)
             if shown.parts:
-                yield self.source(case.pair, shown)
+                yield self.source(each.view, shown)
 
     def _readable(self, text: Text) -> str:
         if text.failure is not None:

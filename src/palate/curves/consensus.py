@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 
 
-def majority_of_others(pairs: PairSet) -> NDArray[np.float64]:
+def majority_of_others(pairs: Dataset) -> NDArray[np.float64]:
     """Return each pair's credit (n): 1 where most other users chose the same, ½ for a tie, else 0.
 
     NaN where nobody else was asked. It has read the other users' answers to the very pair, which
@@ -20,18 +20,18 @@ def majority_of_others(pairs: PairSet) -> NDArray[np.float64]:
     >>> from palate.records import PreferencePair
     >>> votes = [("ann", "a", "b"), ("bob", "a", "b"), ("cy", "b", "a")]
     >>> rows = [
-    ...     PreferencePair(id=who, user_id=who, question="?", chosen=c, rejected=r)
+    ...     PreferencePair(id=who, user_id=who, text="?", chosen=c, rejected=r)
     ...     for who, c, r in votes
     ... ]
-    >>> majority_of_others(PairSet("votes", tuple(rows))).tolist()
+    >>> majority_of_others(Dataset("votes", tuple(rows))).tolist()
     [0.5, 0.5, 0.0]
     """
-    chosen = Counter((p.question, p.narrative, p.chosen, p.rejected) for p in pairs.pairs)
-    own = Counter((p.user_id, p.question, p.narrative, p.chosen, p.rejected) for p in pairs.pairs)
+    chosen = Counter((p.text, p.gold.narrative, p.chosen, p.rejected) for p in pairs.pairs)
+    own = Counter((p.user_id, p.text, p.gold.narrative, p.chosen, p.rejected) for p in pairs.pairs)
     found = np.empty(len(pairs.pairs))
     for k, p in enumerate(pairs.pairs):
         same, other = (p.chosen, p.rejected), (p.rejected, p.chosen)
-        asked = (p.question, p.narrative)
+        asked = (p.text, p.gold.narrative)
         alike = chosen[(*asked, *same)] - own[(p.user_id, *asked, *same)]
         unlike = chosen[(*asked, *other)] - own[(p.user_id, *asked, *other)]
         found[k] = (np.sign(alike - unlike) + 1) / 2 if alike + unlike else np.nan

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palate import metrics
-from palate.benchmarks import PairSet, couple_votes
+from palate.benchmarks import Dataset, couple_votes
 from palate.curves.points import Count, Curves, Point
 from palate.curves.scoring import Doubles, Learner, Rows, Scored, credit, vectors_of
 from palate.errors import UsageError
@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 
 def learning_curve(
     models: Mapping[str, Trained],
-    pairs: PairSet,
+    pairs: Dataset,
     *,
     counts: Sequence[int] = COUNTS,
     repeats: int = REPEATS,
@@ -107,7 +107,7 @@ def references_of(models: Mapping[str, Trained]) -> dict[str, str]:
 
 def _rows(
     models: Mapping[str, Trained],
-    pairs: PairSet,
+    pairs: Dataset,
     history: Mapping[str, Sequence[Choice]],
     fixed: int,
     settings: Settings,
@@ -133,12 +133,12 @@ class _Sets:
     """Rows, users and couples of the whole, the seen and the unseen."""
 
     def __init__(
-        self, pairs: PairSet, kept: Rows, models: Mapping[str, Trained], seed: int
+        self, pairs: Dataset, kept: Rows, models: Mapping[str, Trained], seed: int
     ) -> None:
         self.user = kept.user
         judged = [pairs.pairs[row] for row in kept.rows]
         texts = [p.chosen for p in judged], [p.rejected for p in judged]
-        questions = [p.question for p in judged]
+        questions = [p.text for p in judged]
         self.clusters = Clusters.of(kept.user, questions=questions, texts=texts)
         place = {pairs.pairs[row].id: k for k, row in enumerate(kept.rows)}
         partner = couple_votes(pairs, seed)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.curves.points import Count
 from palate.embeddings import plain_item
 from palate.personal import Choices, Trained, gather, take
@@ -26,7 +26,7 @@ class Rows(NamedTuple):
     """The pairs a curve is taken on, and their users."""
 
     rows: tuple[int, ...]
-    """Positions in `PairSet.pairs`."""
+    """Positions in `Dataset.pairs`."""
     users: tuple[str, ...]
     user: NDArray[np.int64]
     """Of each row the position of its user in `users`."""
@@ -61,12 +61,12 @@ class Vectors:
 
 
 def vectors_of(
-    trained: Trained, pairs: PairSet, rows: Sequence[int], settings: Settings
+    trained: Trained, pairs: Dataset, rows: Sequence[int], settings: Settings
 ) -> Vectors:
     """Return the vectors of both responses of these rows."""
     features = trained.features(settings)
     judged = [pairs.pairs[k] for k in rows]
-    items = [plain_item(p.question, text) for p in judged for text in (p.chosen, p.rejected)]
+    items = [plain_item(p.text, text) for p in judged for text in (p.chosen, p.rejected)]
     table = features.table(items).reshape(len(rows), 2, features.width)
     asked = features.prompts(items[::2]) if trained.model.needs_prompts else None
     return Vectors(table, asked)
@@ -78,7 +78,7 @@ class Learner:
     def __init__(
         self,
         trained: Trained,
-        pairs: PairSet,
+        pairs: Dataset,
         kept: Rows,
         history: Mapping[str, Sequence[Choice]],
         settings: Settings,

@@ -2,16 +2,16 @@
 
 from palate.data.hub import download
 from palate.data.jsonl import MAX_LINE, read_jsonl
-from palate.data.pairs import (
+from palate.data.loading import (
     FORMATS,
     Loaded,
     collect,
     content_hash,
-    load_pairs,
+    load_rows,
     parse_columns,
     stem,
 )
-from palate.data.rows import asked_title, read_pair
+from palate.data.rows import asked_title, read_question
 
 __all__ = [
     "FORMATS",
@@ -21,9 +21,9 @@ __all__ = [
     "collect",
     "content_hash",
     "download",
-    "load_pairs",
+    "load_rows",
     "parse_columns",
     "read_jsonl",
-    "read_pair",
+    "read_question",
     "stem",
 ]

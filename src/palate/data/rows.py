@@ -1,4 +1,4 @@
-"""The row contract: one mapping in, one `PreferencePair` out, or an error that names the field."""
+"""The row contract: one mapping in, one question or pair out, or an error that names the field."""
 
 from __future__ import annotations
 
@@ -10,60 +10,72 @@ from datetime import date
 from typing import Any
 
 from palate.errors import DataError
-from palate.records import Post, PreferencePair, RubricAspect
+from palate.records import Gold, Post, PreferencePair, Question, RubricAspect
 from palate.seeding import digest
 
-REQUIRED = ("id", "question", "chosen", "rejected")
-KNOWN = frozenset(REQUIRED) | {
+REQUIRED = ("id", "question")
+CHOICE = ("chosen", "rejected")
+KNOWN = frozenset((*REQUIRED, *CHOICE)) | {
     "attribution", "category", "chosen_rating", "mirror_of", "narrative", "profile",
-    "rating_scale", "reference", "rejected_rating", "rubric_aspects", "source_url", "split",
-    "subset", "tie", "traits", "user_id",
+    "rating_scale", "reference", "rejected_rating", "responses", "rubric_aspects", "source_url",
+    "split", "subset", "tie", "traits", "user_id",
 }  # fmt: skip
 SPACE = re.compile(r"\s+")
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def read_pair(row: Mapping[str, Any], *, subset: str) -> PreferencePair:
-    """Check one row and make it a pair; raises `DataError` with the field and what was expected.
+def read_question(row: Mapping[str, Any], *, subset: str) -> Question:
+    """Check one row; what has `chosen` and `rejected` is a `PreferencePair`.
+
+    Raises `DataError` with the field and what was expected.
 
     >>> row = {"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}
-    >>> read_pair(row, subset="all").user_id
+    >>> read_question(row, subset="all").user_id
     '7'
     """
-    missing = [name for name in REQUIRED if row.get(name) is None]
+    chooses = any(row.get(name) is not None for name in CHOICE)
+    missing = [n for n in (*REQUIRED, *(CHOICE if chooses else ())) if row.get(n) is None]
     if missing:
         have = ", ".join(sorted(map(str, row))) or "none"
         raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
     identifier = _identifier(row, "id")
     assert identifier is not None
-    question = _text(row, "question")
+    text = _text(row, "question")
+    fields: dict[str, Any] = {
+        "id": identifier,
+        "user_id": _identifier(row, "user_id") or identifier,
+        "text": text,
+        "profile": _profile(row.get("profile"), text),
+        "subset": _optional_text(row, "subset") or subset,
+        "category": _optional_text(row, "category") or "",
+        "split": _optional_text(row, "split"),
+        "traits": _traits(row.get("traits")),
+        "responses": _responses(row.get("responses")),
+        "gold": Gold(
+            narrative=_optional_text(row, "narrative"),
+            aspects=_aspects(row.get("rubric_aspects")),
+            reference=_optional_text(row, "reference"),
+            ratings=(_number(row, "chosen_rating"), _number(row, "rejected_rating")),
+            rating_scale=_scale(row.get("rating_scale")),
+            attribution=_optional_text(row, "attribution"),
+            source_url=_optional_text(row, "source_url"),
+        ),
+        "extra": {n: value for n, value in row.items() if n not in KNOWN and value is not None},
+    }
+    if not chooses:
+        return Question(**fields)
     pair = PreferencePair(
-        id=identifier,
-        user_id=_identifier(row, "user_id") or identifier,
-        question=question,
-        profile=_profile(row.get("profile"), question),
+        **fields,
         chosen=_text(row, "chosen"),
         rejected=_text(row, "rejected"),
-        subset=_optional_text(row, "subset") or subset,
-        category=_optional_text(row, "category") or "",
-        split=_optional_text(row, "split"),
         tie=_flag(row, "tie"),
-        traits=_traits(row.get("traits")),
-        rubric_aspects=_aspects(row.get("rubric_aspects")),
-        narrative=_optional_text(row, "narrative"),
-        reference=_optional_text(row, "reference"),
-        chosen_rating=_number(row, "chosen_rating"),
-        rejected_rating=_number(row, "rejected_rating"),
-        rating_scale=_scale(row.get("rating_scale")),
         mirror_of=_identifier(row, "mirror_of"),
-        attribution=_optional_text(row, "attribution"),
-        source_url=_optional_text(row, "source_url"),
-        extra={
-            name: value for name, value in row.items() if name not in KNOWN and value is not None
-        },
     )
     if pair.chosen == pair.rejected:
         raise DataError("equals `rejected`; a pair needs two different responses", field="chosen")
+    for name in CHOICE:
+        if pair.responses and getattr(pair, name) not in pair.responses:
+            raise DataError("is none of the row's `responses`", field=name)
     return pair
 
 
@@ -214,6 +226,20 @@ def _aspects(value: object) -> tuple[RubricAspect, ...]:
         for k, entry in enumerate(_entries(value, "rubric_aspects"))
         for within in [f"rubric_aspects[{k}]."]
     )
+
+
+def _responses(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise DataError(f"expected a list of texts, got {_kind(value)}", field="responses")
+    names = [f"responses[{k}]" for k in range(len(value))]
+    named = dict(zip(names, value, strict=True))
+    texts = [_text(named, name) for name in names]
+    twice = next((k for k, text in enumerate(texts) if text in texts[:k]), None)
+    if twice is not None:
+        raise DataError("the same text as an earlier response", field=names[twice])
+    return tuple(texts)
 
 
 def _entries(value: object, name: str) -> Sequence[Mapping[str, Any]]:

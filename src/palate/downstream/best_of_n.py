@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.quality import (
     Quality,
     SampleQuality,
@@ -110,7 +110,7 @@ def check_sizes(ks: Sequence[int], n: int) -> None:
 
 
 def best_of_n(
-    pairs: PairSet,
+    pairs: Dataset,
     samples: Samples,
     scorers: Sequence[str],
     contexts: Sequence[str] = ("none",),
@@ -145,7 +145,7 @@ def best_of_n(
     if contrast:
         check_mirrored(pairs)
     for quality in qualities:
-        quality.check(pairs.pairs)
+        quality.check(pairs.rows)
     cells = plan_cells(scorers, contexts, pairs, options)
     begin = start or (lambda label: lambda done, total: None)
     gold = [
@@ -169,8 +169,8 @@ def best_of_n(
         )
         for scorer, context in cells
     ]  # fmt: skip
-    users = tuple(pair.user_id for pair in pairs.pairs)
-    questions = tuple(digest("question", pair.question)[:16] for pair in pairs.pairs)
+    users = tuple(row.user_id for row in pairs.rows)
+    questions = tuple(digest("question", row.text)[:16] for row in pairs.rows)
     common = [_common(scored, rated, samples) for rated in gold]
     ks = wanted or _sizes(samples.n, common)
     found = [
@@ -181,7 +181,7 @@ def best_of_n(
     return BestOf(
         benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=ks,
         questions=questions,
-        contents=tuple(pair.asked for pair in pairs.pairs),
+        contents=tuple(row.content for row in pairs.rows),
         picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
     )  # fmt: skip
 

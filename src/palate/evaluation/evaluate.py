@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import PairSet, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.computing import Computation, Options, Progress
@@ -29,7 +29,7 @@ from palate.specs import Spec
 
 def evaluate(
     scorer: str | Scorer | Judge,
-    benchmark: str | PairSet = "tasting",
+    benchmark: str | Dataset = "tasting",
     context: str | Context = "none",
     *,
     root: Path | str | None = "runs",
@@ -93,7 +93,7 @@ def refuse(traits: Traits, context: Context, spec: str) -> None:
         raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
 
 
-def shown_by(context: Context, pairs: PairSet) -> str | None:
+def shown_by(context: Context, pairs: Dataset) -> str | None:
     """Return the hash of what a context computes with and, where it reads them, past choices."""
     own = getattr(context, "fingerprint", None)
     if "choices" in getattr(context, "needs", ()) and pairs.history:
@@ -111,7 +111,7 @@ class _Job:
         spec: str,
         built_from: str | None,
         context: Context,
-        pairs: PairSet,
+        pairs: Dataset,
         rows: Rows,
         options: Options,
     ) -> None:
@@ -154,7 +154,9 @@ class _Job:
                 self.work.manifest(identity).write(folder)
             runner = build_runner(self.options.engine)
             passes = self.work.run(journal, root, runner, progress)
-            rows = verdict_rows(self.contestant, self.traits, self.rows, passes, self._mates())
+            rows = verdict_rows(
+                self.contestant, self.traits, self.pairs.pairs, self.rows, passes, self._mates()
+            )
             verdicts = Verdicts(rows)
             outages = int(np.logical_or.reduce([found.outages for found in passes]).sum())
             run = Run(self._summary(verdicts, passes[0]), verdicts, folder, outages=outages)
@@ -163,7 +165,7 @@ class _Job:
         return run
 
     def _mates(self) -> NDArray[np.int32]:
-        mates = np.full(len(self.rows.pairs), -1, dtype=np.int32)
+        mates = np.full(len(self.pairs.rows), -1, dtype=np.int32)
         for ours, theirs in self.pairs.couples:
             mates[ours], mates[theirs] = theirs, ours
         return mates

@@ -29,7 +29,12 @@ Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
-    contestant: Scorer | Judge, traits: Traits, rows: Rows, passes: Sequence[Results], mates: Ints
+    contestant: Scorer | Judge,
+    traits: Traits,
+    pairs: Sequence[PreferencePair],
+    rows: Rows,
+    passes: Sequence[Results],
+    mates: Ints,
 ) -> Iterator[VerdictRow]:
     """Yield each pair's verdict, judged from what each of the contestant's computations gave.
 
@@ -37,7 +42,7 @@ def verdict_rows(
     several strangers were drawn for a pair, their verdicts are averaged; scores never are.
     """
     judged, combine = isinstance(contestant, Judge), getattr(contestant, "combine", None)
-    for at, pair in enumerate(rows.pairs):
+    for at, pair in enumerate(pairs):
         mate, first = int(mates[at]), at * rows.draws
         drawn = [
             _judged(judged, combine, traits, rows, row, [found[row] for found in passes])
@@ -49,12 +54,12 @@ def verdict_rows(
         position = rows.chosen_position(first)
         yield VerdictRow(
             id=pair.id,
-            content=pair.asked,
-            question=VerdictRow.hash_of(pair.question),
+            content=pair.content,
+            question=VerdictRow.hash_of(pair.text),
             responses=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
             user=pair.user_id,
             subset=pair.subset,
-            mirror_of=rows.pairs[mate].id if mate >= 0 else None,
+            mirror_of=pairs[mate].id if mate >= 0 else None,
             outcome=verdict.outcome,
             margin=verdict.margin,
             share=verdict.share,
@@ -106,16 +111,16 @@ def _judged(
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> Rated | None:
-    if pair.chosen_rating is None and pair.rejected_rating is None:
+    if pair.gold.ratings == (None, None):
         return None
     first, second = scores.values if scores is not None else (None, None)
     return Rated(
-        ratings=(pair.chosen_rating, pair.rejected_rating),
-        scale=pair.rating_scale,
+        ratings=pair.gold.ratings,
+        scale=pair.gold.rating_scale,
         scores=(first, second) if chosen_position == 0 else (second, first),
         responses=(
-            digest(pair.question, pair.chosen)[:16],
-            digest(pair.question, pair.rejected)[:16],
+            digest(pair.text, pair.chosen)[:16],
+            digest(pair.text, pair.rejected)[:16],
         ),
     )
 

@@ -1,23 +1,24 @@
-"""From pairs and a context to slates: the one place where a pair's label is taken off."""
+"""From questions and a context to slates: the one place where a pair's label is taken off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
 
-from palate.benchmarks import PairSet
-from palate.errors import BenchmarkError
+from palate.benchmarks import Dataset
+from palate.errors import BenchmarkError, UsageError
 from palate.records import (
-    Case,
     Context,
+    ContextInput,
     Message,
-    Others,
     PreferencePair,
+    Question,
     Shown,
     Slate,
     User,
+    UserPool,
     candidate_order,
     user_key,
 )
@@ -34,53 +35,56 @@ class Keys(NamedTuple):
     """True where a third user's state is to be read and there is no (further) third user."""
 
 
-Whose = Callable[[PreferencePair, int], Keys]
+Whose = Callable[[Question, int], Keys]
 """From a row and the number of a draw to the keys in its slate."""
 
 
-def nobody(pair: PreferencePair, draw: int = 0) -> Keys:
+def nobody(question: Question, draw: int = 0) -> Keys:
     """Say nothing of the user: what every scorer gets that keeps no state."""
-    del pair, draw
+    del question, draw
     return Keys()
 
 
-def own_state(pair: PreferencePair, draw: int = 0) -> Keys:
+def own_state(question: Question, draw: int = 0) -> Keys:
     """Name the row's own user."""
     del draw
-    return Keys(user_key(pair.user_id))
+    return Keys(user_key(question.user_id))
 
 
 class Row(NamedTuple):
-    """A pair, the slate a contestant gets of it, and where the chosen response stands in it."""
+    """A question, a scorer's slate of it, and where a pair's chosen response stands in it."""
 
-    pair: PreferencePair
+    question: Question
     slate: Slate
-    chosen_position: int
+    chosen_position: int | None
     shown: Shown
 
 
 class Rows(Sequence[Row]):
     """The rows of a benchmark under a context, each built when it is asked for.
 
-    Where several strangers are drawn for a pair it stands in as many rows, one after another: row k
-    is draw `k % draws` of pair `k // draws`. What summaries need of every row is noted when it is
-    first built, in 18 bytes a row.
+    A row's candidates are the two responses of a pair, or all of a question's. Where several
+    strangers are drawn for a question it stands in as many rows, one after another: row k is draw
+    `k % draws` of question `k // draws`. What summaries need of every row is noted when it is first
+    built, in 18 bytes a row.
     """
 
     def __init__(
-        self, pairs: PairSet, context: Context, seed: int, whose: Whose, state_draws: int = 1
+        self,
+        dataset: Dataset,
+        context: Context,
+        seed: int,
+        whose: Whose,
+        state_draws: int,
+        live: LiveUsers,
     ) -> None:
-        self.pairs, self.context, self.seed, self.whose = pairs.pairs, context, seed, whose
-        self._state_draws = state_draws
+        self.questions, self.context, self.seed, self.whose = dataset.rows, context, seed, whose
+        self._state_draws, self._live = state_draws, live.users
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
         # Where nothing is shown nobody need be gathered.
-        others = {} if context.blind else pairs.others(seed)
-        self._others = {
-            name: [known.at_draw(draw) for draw in range(text_draws)]
-            for name, known in others.items()
-        }
-        self._chosen = np.full(len(self.pairs), -1, dtype=np.int8)
+        self._pools = {} if context.blind else live.pools_of(dataset, seed)
+        self._chosen = np.full(len(self.questions), -1, dtype=np.int8)
         n = len(self)
         self.parts = np.zeros(n, dtype=np.int32)
         """Parts shown of the user."""
@@ -91,7 +95,7 @@ class Rows(Sequence[Row]):
         """True where a text or a state is to be a third user's and there is none: unscored."""
 
     def __len__(self) -> int:
-        return len(self.pairs) * self.draws
+        return len(self.questions) * self.draws
 
     @overload
     def __getitem__(self, row: int) -> Row: ...
@@ -102,36 +106,32 @@ class Rows(Sequence[Row]):
         at = range(len(self))[row]
         if isinstance(at, range):
             return [self[k] for k in at]
-        pair, draw = self.pairs[at // self.draws], at % self.draws
-        shown = self._shown(pair, draw // self._state_draws)
+        question, draw = self.questions[at // self.draws], at % self.draws
+        shown = self.context.shown(*self._input(question, draw // self._state_draws))
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
         self.leaks_dropped[at] = shown.leaks_dropped
         self.shortfall_words[at] = shown.shortfall_words
-        keys = self.whose(pair, draw % self._state_draws)
+        keys = self.whose(question, draw % self._state_draws)
         self.no_stranger[at] = shown.no_stranger or keys.no_stranger
         slate = Slate(
-            question=(Message(role="user", content=pair.question),),
+            question=(Message(role="user", content=question.text),),
             shown=shown.parts,
             candidates=self.candidates(at),
             user=keys.user,
             excluded=keys.excluded,
         )
-        return Row(pair, slate, self.chosen_position(at), shown)
+        pair = isinstance(question, PreferencePair)
+        return Row(question, slate, self.chosen_position(at) if pair else None, shown)
 
     def prepare(self) -> None:
         """Let the context do at once what would be costly row by row."""
         prepare = getattr(self.context, "prepare", None)
-        if prepare is None or self.context.blind:
-            return
-        prepare(
-            Case(pair, others.users[pair.user_id], others)
-            for pair in self.pairs
-            for others in self._others[pair.subset]
-        )
+        if prepare is not None and not self.context.blind:
+            prepare(self._inputs())
 
     def id(self, row: int) -> str:
-        """Return the pair's id, and from the second draw on its number."""
-        name, draw = self.pairs[row // self.draws].id, row % self.draws
+        """Return the question's id, and from the second draw on its number."""
+        name, draw = self.questions[row // self.draws].id, row % self.draws
         return f"{name}#{draw}" if draw else name
 
     def slate(self, row: int) -> Slate:
@@ -140,42 +140,91 @@ class Rows(Sequence[Row]):
 
     def bare(self, row: int) -> Slate:
         """Return the row's question and responses: nothing shown, and no user."""
-        pair = self.pairs[row // self.draws]
-        question = (Message(role="user", content=pair.question),)
+        question = (Message(role="user", content=self.questions[row // self.draws].text),)
         return Slate(question=question, candidates=self.candidates(row))
 
     def candidates(self, row: int) -> tuple[str, ...]:
-        """Return the two responses in the slate's order."""
-        pair = self.pairs[row // self.draws]
-        first = self.chosen_position(row) == 0
-        return (pair.chosen, pair.rejected) if first else (pair.rejected, pair.chosen)
+        """Return the responses in the slate's order."""
+        question = self.questions[row // self.draws]
+        if not isinstance(question, PreferencePair):
+            return candidate_order(question.text, question.responses, self.seed)
+        texts = question.chosen, question.rejected
+        return texts if self.chosen_position(row) == 0 else texts[::-1]
 
     def chosen_position(self, row: int) -> int:
-        """Return where the chosen response stands."""
+        """Return where the chosen response of a pair stands."""
         at = row // self.draws
         if self._chosen[at] < 0:
-            pair = self.pairs[at]
-            order = candidate_order(pair.question, pair.chosen, pair.rejected, self.seed)
+            pair = self.questions[at]
+            assert isinstance(pair, PreferencePair), "only a pair has a chosen response"
+            order = candidate_order(pair.text, (pair.chosen, pair.rejected), self.seed)
             self._chosen[at] = order.index(pair.chosen)
         return int(self._chosen[at])
 
-    def _shown(self, pair: PreferencePair, draw: int) -> Shown:
-        if self.context.blind:
-            return self.context.shown(pair, User(id=pair.user_id), Others({}, {}, self.seed))
-        others = self._others[pair.subset][draw]
-        return self.context.shown(pair, others.users[pair.user_id], others)
+    def _inputs(self) -> Iterator[ContextInput]:
+        draws = range(self.draws // self._state_draws)
+        return (self._input(question, draw) for question in self.questions for draw in draws)
+
+    def _input(self, question: Question, draw: int) -> ContextInput:
+        gold = question.gold if self.context.oracle else None
+        pool = self._pools.get(question.subset, NO_POOL)
+        user = self._live.get(question.user_id)
+        if user is None:
+            user = pool.users.get(question.user_id, User(id=question.user_id))
+            user = user.model_copy(update={"posts": question.profile})
+        return ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
+
+
+NO_POOL = UserPool({})
+
+
+class LiveUsers(NamedTuple):
+    """Users given in the call: what they wrote and chose; in no pool, and nobody's stranger."""
+
+    users: Mapping[str, User] = {}
+    pool: UserPool | None = None
+    """Among whom their strangers are drawn; by default the other users of the benchmark."""
+
+    def pools_of(self, dataset: Dataset, seed: int) -> dict[str, UserPool]:
+        """Return the pool of each subset."""
+        if self.pool is not None:
+            return dict.fromkeys(dataset.subsets, self.pool.without(self.users))
+        return {name: p.without(self.users) for name, p in dataset.user_pools(seed).items()}
+
+    def refuse(self, context: Context) -> None:
+        """Raise `UsageError` for a user without what the context shows."""
+        needs = [need for need in getattr(context, "needs", ()) if need != "aspects"]
+        for name, user in self.users.items():
+            if needs and not any(getattr(user, need) for need in needs):
+                lacks = " and no ".join(needs)
+                raise UsageError(f"user {name!r} has no {lacks}, so there is no {context.spec}")
+
+
+NOBODY_LIVE = LiveUsers()
 
 
 def make_rows(
-    pairs: PairSet, context: Context, *, seed: int, whose: Whose = nobody, state_draws: int = 1
+    dataset: Dataset,
+    context: Context,
+    *,
+    seed: int,
+    whose: Whose = nobody,
+    state_draws: int = 1,
+    live: LiveUsers = NOBODY_LIVE,
 ) -> Rows:
-    """Show each pair's part of the user; raises `BenchmarkError` where there is nothing to show.
+    """Show each question's part of its user.
 
     `state_draws` is how many third users' states `whose` gives for a row, one after another.
+
+    Raises:
+        BenchmarkError: where there is nothing to show.
+        UsageError: where a live user has nothing to show.
     """
     if not context.blind:
-        _refuse_without_text(pairs, context)
-    return Rows(pairs, context, seed, whose, state_draws)
+        live.refuse(context)
+        if not live.users:
+            _refuse_without_text(dataset, context)
+    return Rows(dataset, context, seed, whose, state_draws, live)
 
 
 NAMES = {
@@ -185,13 +234,13 @@ NAMES = {
 }
 
 
-def _refuse_without_text(pairs: PairSet, context: Context) -> None:
+def _refuse_without_text(dataset: Dataset, context: Context) -> None:
     there = {
-        "posts": lambda: pairs.has_profiles,
-        "choices": lambda: bool(pairs.history),
-        "aspects": lambda: any(pair.rubric_aspects for pair in pairs.pairs),
+        "posts": lambda: dataset.has_profiles,
+        "choices": lambda: bool(dataset.history),
+        "aspects": lambda: any(row.gold.aspects for row in dataset.rows),
     }
     needs = getattr(context, "needs", ())
     if needs and not any(there[need]() for need in needs):
         lacks = " and no ".join(NAMES[need] for need in needs)
-        raise BenchmarkError(f"{pairs.name} has no {lacks}, so there is no context {context.spec}")
+        raise BenchmarkError(f"{dataset.name} has no {lacks}, so there is no {context.spec}")

@@ -32,7 +32,7 @@ def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
     palate's cache, so that a finished run needs no model.
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
-    keys = [rows.whose(pair, 0).user or "" for pair in rows.pairs]
+    keys = [rows.whose(question, 0).user or "" for question in rows.questions]
     distinct = sorted(set(keys))
     file = _file(scorer, common, distinct)
     roots = _kept(file)

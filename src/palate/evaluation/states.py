@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from palate.benchmarks import PairSet, vote_of
+from palate.benchmarks import Dataset, vote_of
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation.rows import Keys, Whose, nobody, own_state
 from palate.records import (
     Choice,
     Judge,
     PreferencePair,
+    Question,
     Scorer,
     Traits,
     partners_of,
@@ -49,7 +50,7 @@ class KeepsStates(Protocol):
         ...
 
 
-def adapt_to(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> Scorer | Judge:
+def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
     """Adapt a personal scorer to the earlier choices of the benchmark's users; others pass.
 
     Raises:
@@ -62,7 +63,7 @@ def adapt_to(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> Scorer | 
     return contestant.adapted(history_of(pairs))
 
 
-def need_choices(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> None:
+def need_choices(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> None:
     """Raise `UsageError` for a scorer that wants choices where the benchmark holds none."""
     if isinstance(contestant, KeepsStates) and contestant.wants_choices and not pairs.history:
         raise UsageError(
@@ -71,14 +72,14 @@ def need_choices(contestant: Scorer | Judge, pairs: PairSet, spec: str) -> None:
         )
 
 
-def history_of(pairs: PairSet) -> dict[str, list[Choice]]:
+def history_of(pairs: Dataset) -> dict[str, list[Choice]]:
     """Return each user's earlier choices, in the order of the data.
 
     Raises `BenchmarkError` for one that is among the evaluated pairs: the same user's vote on the
     same question and responses, whichever way it went.
     """
-    evaluated = {vote_of(pair) for pair in pairs.pairs}
-    ids = {pair.id for pair in pairs.pairs}
+    evaluated = {vote_of(row) for row in pairs.rows if isinstance(row, PreferencePair)}
+    ids = {row.id for row in pairs.rows}
     found: dict[str, list[Choice]] = {}
     for pair in pairs.history:
         if pair.id in ids or vote_of(pair) in evaluated:
@@ -86,12 +87,12 @@ def history_of(pairs: PairSet) -> dict[str, list[Choice]]:
                 f"{pairs.name}: row {pair.id!r} is among the choices to learn from and among the "
                 "pairs to evaluate; a test pair is never learnt from"
             )
-        choice = Choice(question=pair.question, chosen=pair.chosen, rejected=pair.rejected)
+        choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
         found.setdefault(pair.user_id, []).append(choice)
     return found
 
 
-def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: PairSet, seed: int) -> Whose:
+def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: Dataset, seed: int) -> Whose:
     """Return whose keys a slate carries: nobody's, the user's own, or what tells third users.
 
     A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
@@ -112,15 +113,15 @@ def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: PairSet, seed
             f"{type(contestant).__name__} has state={state!r} and does not say whose states it "
             "knows; give it `known`, `wants_choices` and `adapted`"
         )
-    partners = partners_of((*pairs.everyone, *pairs.pairs))
+    partners = partners_of((*pairs.everyone, *pairs.rows))
     votes, known = traits.votes, contestant.known
 
-    def third(pair: PreferencePair, draw: int) -> Keys:
-        users = {pair.user_id, partners.get(pair.id, pair.user_id)}
+    def third(question: Question, draw: int) -> Keys:
+        users = {question.user_id, partners.get(question.id, question.user_id)}
         excluded = tuple(sorted(map(user_key, users)))
         if votes:
             return Keys(excluded=excluded)
-        drawn = third_users(known, excluded, draw + 1, "states", seed, pair.id)
+        drawn = third_users(known, excluded, draw + 1, "states", seed, question.id)
         return Keys(drawn[draw]) if len(drawn) > draw else Keys(no_stranger=True)
 
     return third

@@ -1,10 +1,15 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
-from palate.records.others import MOST_STRANGERS, NO_STRANGER, Others, partners_of, third_users
-from palate.records.pairs import PreferencePair
+from palate.records.pools import (
+    MOST_STRANGERS,
+    NO_STRANGER,
+    UserPool,
+    partners_of,
+    third_users,
+)
 from palate.records.protocols import (
-    Case,
     Context,
+    ContextInput,
     Judge,
     Scorer,
     Settings,
@@ -15,6 +20,7 @@ from palate.records.protocols import (
     terms_of,
     traits_of,
 )
+from palate.records.questions import Gold, PreferencePair, Question, QuestionView
 from palate.records.slates import Message, Part, Slate, candidate_order
 from palate.records.users import Choice, Post, Record, RubricAspect, User, user_key
 from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of, sign
@@ -22,17 +28,19 @@ from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_
 __all__ = [
     "MOST_STRANGERS",
     "NO_STRANGER",
-    "Case",
     "Choice",
     "Context",
+    "ContextInput",
+    "Gold",
     "Judge",
     "Judgement",
     "Message",
-    "Others",
     "Outcome",
     "Part",
     "Post",
     "PreferencePair",
+    "Question",
+    "QuestionView",
     "Record",
     "RubricAspect",
     "Scorer",
@@ -43,6 +51,7 @@ __all__ = [
     "Term",
     "Traits",
     "User",
+    "UserPool",
     "Verdict",
     "candidate_order",
     "margin_of",

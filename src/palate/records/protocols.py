@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from palate.records.others import Others
-from palate.records.pairs import PreferencePair
+from palate.records.pools import UserPool
+from palate.records.questions import Gold, QuestionView
 from palate.records.slates import Part, Slate
 from palate.records.users import Record, User
 from palate.records.verdicts import Judgement, Scores
@@ -29,12 +29,16 @@ class Shown(Record):
     """True where a stranger's part is asked for and there is no (further) third user."""
 
 
-class Case(NamedTuple):
-    """A row as a context meets it: what `shown` is called with."""
+class ContextInput(NamedTuple):
+    """What a context's `shown` is called with, for one row."""
 
-    pair: PreferencePair
+    view: QuestionView
     user: User
-    others: Others
+    """The row's user; `posts` are what they wrote before the question, oldest first."""
+    pool: UserPool
+    """The other users, at this row."""
+    gold: Gold | None = None
+    """Given only to contexts with `oracle = True`."""
 
 
 class Context(Protocol):
@@ -44,10 +48,9 @@ class Context(Protocol):
 
     - `fingerprint`: hash of what it computes with, such as a model; part of a run's identity.
     - `needs`: of "posts", "choices" and "aspects", those of which the benchmark must have one.
-    - `prepare(cases)`: called with all rows before the first is shown, for work that is cheaper
-      done at once; `shown` must give the same without it.
-    - `draws`: how many strangers a row is shown, one after another (`others.draw` is the number of
-      the draw); their verdicts are averaged.
+    - `prepare(inputs)`: called with a `ContextInput` of every row before the first is shown, for
+      work that is cheaper done at once; `shown` must give the same without it.
+    - `draws`: how many strangers a row is shown, one after another; their verdicts are averaged.
     - `notes()`: what a reader of the report must know.
     """
 
@@ -58,8 +61,10 @@ class Context(Protocol):
     blind: bool
     """True where nothing is ever shown."""
 
-    def shown(self, pair: PreferencePair, user: User, others: Others) -> Shown:
-        """Return the parts to show for this pair."""
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
+        """Return the parts to show for this question."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal
 
@@ -29,7 +30,7 @@ class Part(Record):
 
 
 class Slate(Record):
-    """A question, what is shown of the user, and two or more candidate responses.
+    """A question, what is shown of the user, and one or more candidate responses.
 
     `user` is an opaque key and set only for scorers that declare `needs_user`; `excluded` holds the
     keys of who is no third user of the row, and only where third users' states are read.
@@ -73,15 +74,14 @@ class Slate(Record):
         return type(self).model_validate({**fields, **changes})
 
 
-def candidate_order(question: str, chosen: str, rejected: str, seed: int) -> tuple[str, str]:
-    """Return the two responses in an order that says nothing of which was chosen.
+def candidate_order(question: str, responses: Iterable[str], seed: int) -> tuple[str, ...]:
+    """Return responses in an order that says nothing of which was chosen.
 
     Drawn from hash(seed, question, sorted responses): never from the user or what is shown, so the
     two halves of a mirrored couple see the same order.
 
-    >>> candidate_order("q", "a", "b", 0) == candidate_order("q", "b", "a", 0)
+    >>> candidate_order("q", ("a", "b"), 0) == candidate_order("q", ("b", "a"), 0)
     True
     """
-    first, second = sorted((chosen, rejected))
-    order = shuffled((first, second), "order", seed, question, first, second)
-    return order[0], order[1]
+    texts = sorted(responses)
+    return tuple(shuffled(texts, "order", seed, question, *texts))

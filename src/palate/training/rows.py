@@ -62,7 +62,7 @@ def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> l
 
 def encode(pair: PreferencePair, template: ChatTemplate) -> Row:
     """Return both conversations exactly as palate's scorers encode them, with nothing shown."""
-    question = (Message(role="user", content=pair.question),)
+    question = (Message(role="user", content=pair.text),)
     return Row(
         template.conversation(question, pair.chosen), template.conversation(question, pair.rejected)
     )

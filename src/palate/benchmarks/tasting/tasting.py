@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, PairSet
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset
 from palate.data import collect
 from palate.errors import BenchmarkError
 
@@ -40,12 +41,12 @@ def rows(subset: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def _load(options: LoadOptions) -> PairSet:
+def _load(options: LoadOptions) -> Dataset:
     if options.source is not None or options.revision is not None or options.columns:
         raise BenchmarkError("tasting is bundled: it takes no --source, --revision or --map")
     listed = [row for subset in SUBSETS for row in rows(subset)]
     loaded = collect(enumerate(listed, 1), "tasting", "tasting", {}, skip_bad_rows=False)
-    return PairSet(name=BENCHMARK.name, pairs=loaded.pairs)
+    return Dataset(name=BENCHMARK.name, rows=loaded.rows)
 
 
 BENCHMARK = Benchmark(

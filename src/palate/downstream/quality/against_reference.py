@@ -11,7 +11,7 @@ from palate.downstream.quality.protocol import Answered, Need, Rated
 from palate.downstream.quality.rows import rate_once, require, rows_of, spare_empty
 from palate.errors import UsageError
 from palate.models import import_torch
-from palate.records import PreferencePair
+from palate.records import Question
 from palate.seeding import digest
 from palate.specs import Spec
 
@@ -61,14 +61,14 @@ class AgainstReference(ABC):
         """Say whether this measure finds anything in a reference."""
         return bool(reference.strip())
 
-    def check(self, pairs: Sequence[PreferencePair]) -> None:
+    def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows have no reference, or one that is not read."""
         advice = "give every row its `reference`, or leave these rows out"
-        require(pairs, lambda pair: not (pair.reference or "").strip(), "no `reference`", advice)
+        require(rows, lambda row: not (row.gold.reference or "").strip(), "no `reference`", advice)
         refused = self.unusable()
         if refused is not None:
             advice = "take another measure, or leave these rows out"
-            require(pairs, lambda pair: not self.reads(pair.reference or ""), refused, advice)
+            require(rows, lambda row: not self.reads(row.gold.reference or ""), refused, advice)
 
     def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         """Yield ratings, all responses to one reference after another."""
@@ -79,7 +79,7 @@ class AgainstReference(ABC):
         # By reference, so that what is computed of one is kept only while it is read.
         by_reference: dict[str, list[int]] = {}
         for k, item in enumerate(items):
-            by_reference.setdefault(item.pair.reference or "", []).append(k)
+            by_reference.setdefault(item.question.gold.reference or "", []).append(k)
         for reference, own in by_reference.items():
             for k in own:
                 found = self.value(items[k].response, reference)
@@ -87,4 +87,4 @@ class AgainstReference(ABC):
 
 
 def _read(item: Answered) -> tuple[object, ...]:
-    return (item.pair.reference, item.response)
+    return (item.question.gold.reference, item.response)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.quality.protocol import Quality
 from palate.downstream.quality.rating import SampleQuality, rate_samples
 from palate.downstream.sampling.samples import Samples
@@ -23,7 +23,7 @@ from palate.errors import UsageError
 from palate.evaluation import Progress
 
 
-def check_mirrored(pairs: PairSet) -> None:
+def check_mirrored(pairs: Dataset) -> None:
     """Raise `UsageError` where not every row stands in a mirrored couple."""
     if not pairs.mirrored:
         raise UsageError(
@@ -36,7 +36,7 @@ def contrast_samples(
     quality: Quality,
     own: SampleQuality,
     samples: Samples,
-    pairs: PairSet,
+    pairs: Dataset,
     progress: Progress | None = None,
     *,
     retry_unscored: bool = False,
@@ -51,7 +51,7 @@ def contrast_samples(
     check_mirrored(pairs)
     number = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     mirrors = tuple(number[str(pair.mirror_of)] for pair in pairs.pairs)
-    mirrored = replace(pairs, pairs=tuple(pairs.pairs[k] for k in mirrors))
+    mirrored = replace(pairs, rows=tuple(pairs.pairs[k] for k in mirrors))
     theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
     reasons = dict(own.reasons)
     for reason, n in theirs.reasons.items():

@@ -11,7 +11,7 @@ from palate.downstream.quality.protocol import Answered, Need, Rated
 from palate.downstream.quality.rows import rate_once, require_aspects, rows_of, spare_empty
 from palate.downstream.quality.sentences import sentences
 from palate.engines import load_embedder
-from palate.records import PreferencePair, RubricAspect, Settings
+from palate.records import Question, RubricAspect, Settings
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -54,9 +54,9 @@ class Coverage:
             "format": FORMAT,
         }
 
-    def check(self, pairs: Sequence[PreferencePair]) -> None:
+    def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows have no rubric."""
-        require_aspects(pairs)
+        require_aspects(rows)
 
     def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         """Yield ratings; each text of the call is embedded once."""
@@ -80,7 +80,7 @@ class Coverage:
 
 
 def _aspects(item: Answered) -> tuple[str, ...]:
-    return tuple(aspect_text(aspect) for aspect in item.pair.rubric_aspects)
+    return tuple(aspect_text(aspect) for aspect in item.question.gold.aspects)
 
 
 def _read(item: Answered) -> tuple[object, ...]:

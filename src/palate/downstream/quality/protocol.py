@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, runtime_
 
 from pydantic import Field, model_validator
 
-from palate.records import PreferencePair, Record
+from palate.records import Question, Record
 
 Need = Literal["aspects", "reference"]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -16,10 +16,10 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 class Answered(NamedTuple):
     """A response to the question of a row; the row's gold may be read, for this is no contestant.
 
-    `chosen` and `rejected` play no part.
+    A pair's `chosen` and `rejected` play no part.
     """
 
-    pair: PreferencePair
+    question: Question
     response: str
 
 
@@ -63,7 +63,7 @@ class Quality(Protocol):
     details: dict[str, Any]
     """The settings behind the fingerprint, for the manifest."""
 
-    def check(self, pairs: Sequence[PreferencePair]) -> None:
+    def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows lack what is needed, saying which and how many."""
         ...
 

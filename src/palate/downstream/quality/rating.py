@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.quality.protocol import Answered, Quality, Rated
 from palate.downstream.sampling.samples import Samples
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError
 from palate.evaluation import Progress
 from palate.models import cache_folder
-from palate.records import PreferencePair
+from palate.records import Question
 from palate.seeding import canonical_json, digest
 
 
@@ -37,7 +37,7 @@ class SampleQuality:
 def rate_samples(
     quality: Quality,
     samples: Samples,
-    pairs: PairSet,
+    pairs: Dataset,
     progress: Progress | None = None,
     *,
     retry_unscored: bool = False,
@@ -51,7 +51,7 @@ def rate_samples(
         BenchmarkError: where rows lack what the measure needs.
         EndpointError: where an endpoint did not answer; what came is kept.
     """
-    quality.check(pairs.pairs)
+    quality.check(pairs.rows)
     store = ReplyCache(cache_folder() / "quality", "$PALATE_CACHE")
     keys, answered = _asked(quality, samples, pairs)
     found: dict[str, Rated] = {}
@@ -92,19 +92,20 @@ def rate_samples(
 
 
 def _asked(
-    quality: Quality, samples: Samples, pairs: PairSet
+    quality: Quality, samples: Samples, pairs: Dataset
 ) -> tuple[list[list[str]], dict[str, Answered]]:
     """Return the key of every sample, and each different (row, text) once."""
     answered: dict[str, Answered] = {}
     keys = []
-    for pair, own in zip(pairs.pairs, samples.of_row, strict=True):
-        row = digest(quality.fingerprint, _content(pair))
+    for question, own in zip(pairs.rows, samples.of_row, strict=True):
+        row = digest(quality.fingerprint, _content(question))
         keys.append([digest(row, one.text) for one in own])
         for key, one in zip(keys[-1], own, strict=True):
-            answered.setdefault(key, Answered(pair, one.text))
+            answered.setdefault(key, Answered(question, one.text))
     return keys, answered
 
 
-def _content(pair: PreferencePair) -> str:
-    aspects = [aspect.model_dump(mode="json") for aspect in pair.rubric_aspects]
-    return digest(pair.question, pair.narrative, aspects, pair.reference)
+def _content(question: Question) -> str:
+    gold = question.gold
+    aspects = [aspect.model_dump(mode="json") for aspect in gold.aspects]
+    return digest(question.text, gold.narrative, aspects, gold.reference)

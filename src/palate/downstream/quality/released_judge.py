@@ -10,7 +10,7 @@ from palate.downstream.quality.protocol import Answered, Need, Rated
 from palate.downstream.quality.rows import rate_once, require_aspects, rows_of
 from palate.engines import Reply
 from palate.prompts import Unreadable, parse_numbers, prompt_hash, titles_prompt
-from palate.records import Message, PreferencePair, Settings
+from palate.records import Message, Question, Settings
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -50,9 +50,9 @@ class ReleasedJudge:
             **read,
         }
 
-    def check(self, pairs: Sequence[PreferencePair]) -> None:
+    def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows have no rubric."""
-        require_aspects(pairs)
+        require_aspects(rows)
 
     def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         """Yield ratings as they come; responses that read alike are asked about once."""
@@ -65,15 +65,15 @@ class ReleasedJudge:
 
 
 def _titles(item: Answered) -> tuple[str, ...]:
-    return tuple(aspect.aspect for aspect in item.pair.rubric_aspects)
+    return tuple(aspect.aspect for aspect in item.question.gold.aspects)
 
 
 def _read(item: Answered) -> tuple[object, ...]:
-    return (item.pair.question, _titles(item), item.response)
+    return (item.question.text, _titles(item), item.response)
 
 
 def _prompt(item: Answered) -> tuple[Message, ...]:
-    return titles_prompt(item.pair.question, item.response, _titles(item))
+    return titles_prompt(item.question.text, item.response, _titles(item))
 
 
 def _rated(reply: Reply) -> Rated:

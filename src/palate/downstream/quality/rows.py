@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from palate.downstream.quality.protocol import Answered, Rated
 from palate.errors import BenchmarkError
-from palate.records import PreferencePair
+from palate.records import Question
 
 Ratings = Iterator[tuple[int, Rated]]
 Rate = Callable[[Sequence[Answered]], Ratings]
@@ -17,41 +17,41 @@ NAMED = 3
 
 
 def require(
-    pairs: Sequence[PreferencePair],
-    lacks: Callable[[PreferencePair], bool],
+    rows: Sequence[Question],
+    lacks: Callable[[Question], bool],
     what: str,
     advice: str,
 ) -> None:
     """Raise `BenchmarkError` where rows lack something; a row counts once, by its id.
 
-    >>> pair = PreferencePair(id="7", user_id="ann", question="Tea?", chosen="A", rejected="B")
-    >>> require([pair], lambda pair: not pair.reference, "no `reference`", "give it one")
+    >>> question = Question(id="7", user_id="ann", text="Tea?")
+    >>> require([question], lambda row: not row.gold.reference, "no `reference`", "give it one")
     Traceback (most recent call last):
     palate.errors.BenchmarkError: 1 of 1 rows have no `reference` (7); give it one
     """
-    lacking = list(dict.fromkeys(pair.id for pair in pairs if lacks(pair)))
+    lacking = list(dict.fromkeys(row.id for row in rows if lacks(row)))
     if not lacking:
         return
     names = ", ".join([*lacking[:NAMED], *(["…"] if len(lacking) > NAMED else [])])
-    rows = len({pair.id for pair in pairs})
-    raise BenchmarkError(f"{len(lacking)} of {rows} rows have {what} ({names}); {advice}")
+    n = len({row.id for row in rows})
+    raise BenchmarkError(f"{len(lacking)} of {n} rows have {what} ({names}); {advice}")
 
 
-def require_aspects(pairs: Sequence[PreferencePair]) -> None:
+def require_aspects(rows: Sequence[Question]) -> None:
     """Raise `BenchmarkError` where rows have no rubric, or an aspect of it has no title."""
     advice = "give every row its `rubric_aspects`, or leave these rows out"
 
-    def titles(pair: PreferencePair) -> list[bool]:
-        return [bool(aspect.aspect.strip()) for aspect in pair.rubric_aspects]
+    def titles(row: Question) -> list[bool]:
+        return [bool(aspect.aspect.strip()) for aspect in row.gold.aspects]
 
-    require(pairs, lambda pair: not any(titles(pair)), "no `rubric_aspects`", advice)
+    require(rows, lambda row: not any(titles(row)), "no `rubric_aspects`", advice)
     untitled = "an aspect without a title in their `rubric_aspects`"
-    require(pairs, lambda pair: not all(titles(pair)), untitled, "name every `aspect`")
+    require(rows, lambda row: not all(titles(row)), untitled, "name every `aspect`")
 
 
-def rows_of(items: Sequence[Answered]) -> list[PreferencePair]:
+def rows_of(items: Sequence[Answered]) -> list[Question]:
     """Return the rows behind the items, each once where many responses share it."""
-    return list({id(item.pair): item.pair for item in items}.values())
+    return list({id(item.question): item.question for item in items}.values())
 
 
 def spare_empty(items: Sequence[Answered], rate: Rate, *, aspects: bool) -> Ratings:
@@ -64,7 +64,7 @@ def spare_empty(items: Sequence[Answered], rate: Rate, *, aspects: bool) -> Rati
         if item.response.strip():
             said.append(k)
             continue
-        nothing = (0.0,) * (len(item.pair.rubric_aspects) if aspects else 0)
+        nothing = (0.0,) * (len(item.question.gold.aspects) if aspects else 0)
         yield k, Rated(value=0.0, aspects=nothing, reason=EMPTY)
     for n, rated in rate([items[k] for k in said]):
         yield said[n], rated

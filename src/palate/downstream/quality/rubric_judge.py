@@ -10,8 +10,8 @@ from palate.downstream.quality.released_judge import ReleasedJudge
 from palate.downstream.quality.rows import rate_once, require_aspects, rows_of, spare_empty
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, aspect_prompt, prompt_hash
-from palate.records import PreferencePair, Settings
-from palate.scorers.asking import MAX_TOKENS, Answer, Answerer, Question, answerer, rendered
+from palate.records import Question, Settings
+from palate.scorers.asking import MAX_TOKENS, Answer, Answerer, Prompt, answerer, rendered
 from palate.scorers.rating import read_rating
 from palate.specs import Spec
 
@@ -68,9 +68,9 @@ class RubricJudge:
             self.details["max_tokens"] = max_tokens
         self.spec = one_spelling(spec, {**read, "max_tokens": max_tokens}, DEFAULT)
 
-    def check(self, pairs: Sequence[PreferencePair]) -> None:
+    def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows have no rubric."""
-        require_aspects(pairs)
+        require_aspects(rows)
 
     def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         """Yield ratings as they come; responses that read alike are asked about once."""
@@ -79,26 +79,24 @@ class RubricJudge:
 
     def prompts(self, item: Answered) -> list[str]:
         """Return what the model reads, one text per aspect."""
-        return [self.answers.text(question.messages) for question in self._questions(item)]
+        return [self.answers.text(prompt.messages) for prompt in self._prompts(item)]
 
-    def _questions(self, item: Answered) -> list[Question]:
-        pair, labels = item.pair, DIGITS if self.form == "letter" else ()
+    def _prompts(self, item: Answered) -> list[Prompt]:
+        text, gold = item.question.text, item.question.gold
+        labels = DIGITS if self.form == "letter" else ()
         return [
-            Question(
-                aspect_prompt(pair.question, pair.narrative, item.response, aspect, self.form),
-                labels,
-            )
-            for aspect in pair.rubric_aspects
+            Prompt(aspect_prompt(text, gold.narrative, item.response, aspect, self.form), labels)
+            for aspect in gold.aspects
         ]
 
     def _asked(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        for k, answers in self.answers.answer(rendered(self.answers, items, self._questions)):
+        for k, answers in self.answers.answer(rendered(self.answers, items, self._prompts)):
             yield k, _rated(answers)
 
 
 def _read(item: Answered) -> tuple[object, ...]:
-    pair = item.pair
-    return (pair.question, pair.narrative, pair.rubric_aspects, item.response)
+    gold = item.question.gold
+    return (item.question.text, gold.narrative, gold.aspects, item.response)
 
 
 def _rated(answers: Sequence[Answer]) -> Rated:

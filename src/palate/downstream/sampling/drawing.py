@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Failed, Policy, Sample, Wanted
 from palate.downstream.sampling.samples import Samples, check_number
 from palate.engines.http.cache import ReplyCache
@@ -13,13 +13,13 @@ from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, make_rows
 from palate.models import cache_folder
 from palate.prompts import render
-from palate.records import Context, Message, Part, PreferencePair
+from palate.records import Context, Message, Part, Question
 from palate.seeding import canonical_json, digest
 
-Shown = Callable[[PreferencePair], tuple[Part, ...]]
+Shown = Callable[[Question], tuple[Part, ...]]
 
 
-def shown_to_policy(context: Context, pairs: PairSet, seed: int) -> Shown | None:
+def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> Shown | None:
     """Return what a context shows the policy of each row's user; None where that is nothing.
 
     Raises `UsageError` for a context that shows gold, which no policy has, and for one that shows
@@ -32,8 +32,8 @@ def shown_to_policy(context: Context, pairs: PairSet, seed: int) -> Shown | None
         return None
     rows = make_rows(pairs, context, seed=seed)
     rows.prepare()
-    place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
-    return lambda pair: rows[place[pair.id]].slate.shown
+    place = {question.id: k for k, question in enumerate(pairs.rows)}
+    return lambda question: rows[place[question.id]].slate.shown
 
 
 def refuse_draws(drawing: object, spec: str) -> None:
@@ -46,7 +46,7 @@ def refuse_draws(drawing: object, spec: str) -> None:
 
 def draw_samples(
     policy: Policy,
-    pairs: PairSet,
+    pairs: Dataset,
     n: int,
     shown: Shown | None = None,
     progress: Progress | None = None,
@@ -69,8 +69,8 @@ def draw_samples(
     check_number(n)
     store = ReplyCache(cache_folder() / "samples", "$PALATE_CACHE")
     asked = [
-        render((Message(role="user", content=pair.question),), shown(pair) if shown else ())
-        for pair in pairs.pairs
+        render((Message(role="user", content=row.text),), shown(row) if shown else ())
+        for row in pairs.rows
     ]
     keys = [digest("sampled", policy.fingerprint, _plain(prompt)) for prompt in asked]
     prompts = dict(zip(keys, asked, strict=True))
@@ -100,7 +100,7 @@ def draw_samples(
         if progress is not None:
             progress(len(known), total)
     _refuse(policy, failed, total)
-    ids = tuple(pair.id for pair in pairs.pairs)
+    ids = tuple(row.id for row in pairs.rows)
     found = Samples(named or policy.spec, ids, tuple(_of(known, key, n) for key in keys))
     if found.nothing_to_rank:
         raise ModelError(

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Sample
 from palate.errors import DataError, ResourceError, UsageError
 from palate.seeding import canonical_json, digest
@@ -82,7 +82,7 @@ def check_number(n: int) -> None:
         raise UsageError(f"-n {n}: expected 1 or more answers to a question")
 
 
-def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
+def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
     """Read samples that something else drew: JSON lines `{"id": …, "samples": [text, …]}`.
 
     A sample is a text, or an object with `text` and, where known, `cut_off`. Every row of the
@@ -96,8 +96,8 @@ def load_samples(path: Path, pairs: PairSet, n: int | None = None) -> Samples:
     if n is not None:
         check_number(n)
     there: dict[str, tuple[Sample, ...]] = {}
-    rows = [pair.id for pair in pairs.pairs]
-    expected, others = set(rows), {pair.id for pair in pairs.everyone}
+    rows = [row.id for row in pairs.rows]
+    expected, others = set(rows), {row.id for row in pairs.everyone}
     for where, said in _lines(path):
         name, own = _row(said, where)
         if name not in expected and name in others:

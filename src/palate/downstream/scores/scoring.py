@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from palate.benchmarks import PairSet
+from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.downstream.sampling.drawing import refuse_draws
 from palate.downstream.sampling.samples import Samples
@@ -57,7 +57,7 @@ class SampleScores:
 
 
 def plan_cells(
-    scorers: Sequence[str], contexts: Sequence[str], pairs: PairSet, options: Options
+    scorers: Sequence[str], contexts: Sequence[str], pairs: Dataset, options: Options
 ) -> list[tuple[str, str]]:
     """Return the cells to score, (scorer, context); those without a meaning are left out.
 
@@ -88,7 +88,7 @@ def plan_cells(
 def score_samples(
     scorer: str,
     samples: Samples,
-    pairs: PairSet,
+    pairs: Dataset,
     context: str = "none",
     *,
     root: Path | None = Path("runs"),
@@ -112,7 +112,7 @@ def score_samples(
     built_from = scorer if adapted is contestant else None
     contestant, traits = adapted, traits_of(adapted, spec)
     refuse(traits, shown, spec)
-    if samples.rows != tuple(pair.id for pair in pairs.pairs):
+    if samples.rows != tuple(row.id for row in pairs.rows):
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")
     whose = whose_state(contestant, traits, pairs, settings.seed)
     rows = make_rows(pairs, shown, seed=settings.seed, whose=whose)

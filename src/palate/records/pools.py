@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Literal
 
-from palate.records.pairs import PreferencePair
+from palate.errors import UsageError
+from palate.records.questions import PreferencePair, Question
 from palate.records.users import Choice, Post, User
 from palate.seeding import digest
 
@@ -17,48 +17,45 @@ MOST_STRANGERS = 256
 """Third users that one row is judged by, at most."""
 
 
-class Others:
-    """All users of one subset, as a context may know them.
+class UserPool:
+    """The users of one subset, as a context may know them, and among whom strangers are drawn.
 
     A user's posts are the union by post id over all their rows, oldest first; their choices are
     what they preferred before, in file order. `partners` names, for each row of a mirrored couple,
-    the user of the other row.
+    the user of the other row. A context gets the pool `at` one row.
     """
 
     def __init__(
-        self,
-        users: Mapping[str, User],
-        partners: Mapping[str, str],
-        seed: int = 0,
-        draw: int = 0,
+        self, users: Mapping[str, User], partners: Mapping[str, str] | None = None, seed: int = 0
     ) -> None:
         self.users = dict(users)
-        self.partners = dict(partners)
+        self.partners = dict(partners or {})
         self.seed = seed
-        self.draw = draw
-        """Which of a row's strangers `stranger` gives, from 0."""
+        self.have_choices = any(user.choices for user in self.users.values())
+        """True where any user's past choices are known."""
+        self._row: tuple[str, str, int] | None = None
         self._pools: dict[str, list[str]] = {}
 
     @classmethod
     def of(
         cls,
-        pairs: Iterable[PreferencePair],
+        questions: Iterable[Question],
         seed: int = 0,
         history: Iterable[PreferencePair] = (),
-    ) -> Others:
-        """Gather the users of these pairs (one subset) and of these past choices.
+    ) -> UserPool:
+        """Gather the users of these questions (one subset) and of these past choices.
 
         Of a past choice only the question, the two responses and whose it is are read.
         """
-        pairs, history = list(pairs), list(history)
+        questions, history = list(questions), list(history)
         posts: dict[str, dict[str, Post]] = {}
         traits: dict[str, dict[str, str]] = {}
         choices: dict[str, list[Choice]] = {}
-        for pair in pairs:
-            posts.setdefault(pair.user_id, {}).update((post.id, post) for post in pair.profile)
-            traits.setdefault(pair.user_id, {}).update(pair.traits)
+        for question in questions:
+            posts.setdefault(question.user_id, {}).update((p.id, p) for p in question.profile)
+            traits.setdefault(question.user_id, {}).update(question.traits)
         for past in history:
-            choice = Choice(question=past.question, chosen=past.chosen, rejected=past.rejected)
+            choice = Choice(question=past.text, chosen=past.chosen, rejected=past.rejected)
             choices.setdefault(past.user_id, []).append(choice)
         users = {
             name: User(
@@ -69,40 +66,64 @@ class Others:
             )
             for name in dict.fromkeys((*posts, *choices))
         }
-        return cls(users, partners_of(pairs), seed)
+        return cls(users, partners_of(questions), seed)
 
-    def at_draw(self, draw: int) -> Others:
-        """Return the same users, among whom `stranger` gives the row's draw of this number."""
-        made = object.__new__(Others)
-        made.__dict__.update({**self.__dict__, "draw": draw})
+    def without(self, users: Collection[str]) -> UserPool:
+        """Return the pool without these users."""
+        if not users:
+            return self
+        left = {name: user for name, user in self.users.items() if name not in users}
+        return UserPool(left, self.partners, self.seed)
+
+    def at(self, row: str, user: str, draw: int = 0) -> UserPool:
+        """Return the same users, as this user's row of this id meets them.
+
+        `draw` says which of the row's strangers `stranger` gives, from 0.
+        """
+        made = object.__new__(UserPool)
+        made.__dict__.update({**self.__dict__, "_row": (row, user, draw)})
         return made
 
-    @cached_property
-    def have_choices(self) -> bool:
-        """True where any user's past choices are known."""
-        return any(user.choices for user in self.users.values())
-
-    def stranger(self, pair: PreferencePair, having: Literal["posts", "choices"]) -> User | None:
+    def stranger(self, having: Literal["posts", "choices"]) -> User | None:
         """Return the row's stranger: a third user with posts (past choices), drawn for this row.
 
-        Uniform over the users of the subset that have some, except the row's own user and, in a
+        Uniform over the users of the pool that have some, except the row's own user and, in a
         mirrored couple, its partner. None where there are not so many third users.
+
+        Raises `UsageError` where no pool was given, as for a user given in a call.
+
+        Example:
+            >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
+            >>> pool = UserPool({name: User(id=name, posts=own) for name, own in posts.items()})
+            >>> pool.at("row 7", "ann").stranger("posts").id
+            'bob'
         """
+        assert self._row is not None, "strangers are drawn for a row: pool.at(row, user)"
+        row, user, draw = self._row
+        if not self.users:
+            raise UsageError(
+                f"row {row!r}: a stranger is drawn from a pool of users, and none is given; give "
+                "one, such as a benchmark's"
+            )
         pool = self._pools.get(having)
         if pool is None:
-            pool = sorted(name for name, user in self.users.items() if getattr(user, having))
+            pool = sorted(name for name, other in self.users.items() if getattr(other, having))
             self._pools[having] = pool
-        excluded = {pair.user_id, self.partners.get(pair.id, pair.user_id)}
-        drawn = third_users(pool, excluded, self.draw + 1, having, self.seed, pair.id)
-        return self.users[drawn[self.draw]] if len(drawn) > self.draw else None
+        excluded = {user, self.partners.get(row, user)}
+        drawn = third_users(pool, excluded, draw + 1, having, self.seed, row)
+        return self.users[drawn[draw]] if len(drawn) > draw else None
 
 
-def partners_of(pairs: Iterable[PreferencePair]) -> dict[str, str]:
+def partners_of(questions: Iterable[Question]) -> dict[str, str]:
     """Return, for each row of a mirrored couple (id), the user of the other row.
 
     Two rows are a couple where each names the other in `mirror_of` and their users differ.
     """
-    named = {pair.id: (pair.mirror_of, pair.user_id) for pair in pairs if pair.mirror_of}
+    named = {
+        pair.id: (pair.mirror_of, pair.user_id)
+        for pair in questions
+        if isinstance(pair, PreferencePair) and pair.mirror_of
+    }
     nobody = "", ""
     return {
         row: partner

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from palate.benchmarks import load_benchmark
-from palate.records import Choice, Others, Post, PreferencePair, User, partners_of, third_users
+from palate.records import Choice, Post, PreferencePair, User, UserPool, partners_of, third_users
 
 NAMES = "abcdefgh"
 
@@ -21,7 +21,7 @@ def pair(
     name: str, user: str, *posts: Post, mirror_of: str | None = None, **fields: object
 ) -> PreferencePair:
     return PreferencePair(
-        id=name, user_id=user, question="Tea?", profile=posts, chosen="Green.", rejected="Black.",
+        id=name, user_id=user, text="Tea?", profile=posts, chosen="Green.", rejected="Black.",
         mirror_of=mirror_of, **fields,
     )  # fmt: skip
 
@@ -35,17 +35,17 @@ def test_posts_are_the_union_by_id_oldest_first() -> None:
         pair("1", "ann", post("p2", "2024-02-01"), post("p3", "2024-03-01")),
         pair("2", "ann", post("p1", "2024-01-01"), post("p2", "2024-02-01")),
     ]
-    assert [p.id for p in Others.of(rows).users["ann"].posts] == ["p1", "p2", "p3"]
+    assert [p.id for p in UserPool.of(rows).users["ann"].posts] == ["p1", "p2", "p3"]
 
 
 def test_without_every_date_the_order_of_the_file_counts() -> None:
     rows = [pair("1", "ann", post("p2", "2024-02-01"), post("p3")), pair("2", "ann", post("p1"))]
-    assert [p.id for p in Others.of(rows).users["ann"].posts] == ["p2", "p3", "p1"]
+    assert [p.id for p in UserPool.of(rows).users["ann"].posts] == ["p2", "p3", "p1"]
 
 
 def test_traits_are_gathered_over_rows() -> None:
     rows = [pair("1", "ann", traits={"age": "40"}), pair("2", "ann", traits={"town": "Ghent"})]
-    assert Others.of(rows).users["ann"].traits == {"age": "40", "town": "Ghent"}
+    assert UserPool.of(rows).users["ann"].traits == {"age": "40", "town": "Ghent"}
 
 
 def test_a_row_has_a_partner_where_two_rows_of_two_users_name_each_other() -> None:
@@ -92,10 +92,12 @@ def test_excluding_others_only_leaves_them_out(
 def test_a_partner_matters_only_to_rows_that_drew_it() -> None:
     coupled = couples_of("abcdef", 100)
     bare = [row.model_copy(update={"mirror_of": None}) for row in coupled]
-    with_partners, without = Others.of(coupled, 0), Others.of(bare, 0)
+    with_partners, without = UserPool.of(coupled, 0), UserPool.of(bare, 0)
     changed = 0
     for row in coupled:
-        before, after = (known.stranger(row, "posts") for known in (without, with_partners))
+        before, after = (
+            known.at(row.id, row.user_id).stranger("posts") for known in (without, with_partners)
+        )
         assert before is not None and after is not None
         if before.id != with_partners.partners[row.id]:
             assert after == before
@@ -140,21 +142,21 @@ def worlds(draw: st.DrawFn) -> list[PreferencePair]:
 def test_a_stranger_is_a_third_user_with_posts(
     rows: list[PreferencePair], seed: int, shuffle: object
 ) -> None:
-    others, by_id = Others.of(rows, seed), {row.id: row for row in rows}
+    others, by_id = UserPool.of(rows, seed), {row.id: row for row in rows}
     with_posts = {row.user_id for row in rows if row.profile}
     mixed = list(rows)
     shuffle.shuffle(mixed)  # type: ignore[attr-defined]
-    again = Others.of(mixed, seed)
+    again = UserPool.of(mixed, seed)
     for row in rows:
         excluded = {row.user_id}
         if row.mirror_of:
             excluded.add(by_id[row.mirror_of].user_id)
-        found = [others.at_draw(k).stranger(row, "posts") for k in range(len(NAMES) + 1)]
+        found = [others.at(row.id, row.user_id, k).stranger("posts") for k in range(len(NAMES) + 1)]
         named = [user.id for user in found if user is not None]
         assert sorted(named) == sorted(with_posts - excluded)
         assert found[len(named) :] == [None] * (len(found) - len(named))
         assert all(user.posts for user in found if user is not None)
-        same = again.stranger(row, "posts")
+        same = again.at(row.id, row.user_id).stranger("posts")
         assert (same and same.id) == (found[0] and found[0].id)
 
 
@@ -173,11 +175,11 @@ def couples_of(users: str, n: int) -> list[PreferencePair]:
 
 def test_partners_of_other_couples_are_drawn_and_all_as_often() -> None:
     rows = couples_of("abcdef", 1500)
-    others = Others.of(rows, 0)
+    others = UserPool.of(rows, 0)
     drawn = Counter()
     both = 0
     for row, mate in zip(rows[::2], rows[1::2], strict=True):
-        ours, theirs = (others.stranger(one, "posts") for one in (row, mate))
+        ours, theirs = (others.at(one.id, one.user_id).stranger("posts") for one in (row, mate))
         assert ours is not None and theirs is not None
         both += ours.id == theirs.id
         for one, stranger in ((row, ours), (mate, theirs)):
@@ -192,7 +194,11 @@ def test_another_seed_and_another_row_draw_others() -> None:
     rows = [pair(f"{k}", "a", post("a")) for k in range(60)]
     rows += [pair(name, name, post(name)) for name in "bcdefgh"]
     by_seed = [
-        [found.id for row in rows[:60] if (found := Others.of(rows, seed).stranger(row, "posts"))]
+        [
+            found.id
+            for row in rows[:60]
+            if (found := UserPool.of(rows, seed).at(row.id, row.user_id).stranger("posts"))
+        ]
         for seed in (0, 1)
     ]
     assert by_seed[0] != by_seed[1]
@@ -210,20 +216,20 @@ def test_another_seed_and_another_row_draw_others() -> None:
     ],
 )
 def test_where_there_is_no_third_user_there_is_no_stranger(rows: list[PreferencePair]) -> None:
-    others = Others.of(rows)
-    assert [others.stranger(row, "posts") for row in rows] == [None] * len(rows)
+    others = UserPool.of(rows)
+    assert [others.at(row.id, row.user_id).stranger("posts") for row in rows] == [None] * len(rows)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_on_tasting_every_row_has_a_stranger_who_is_no_partner_of_the_row(seed: int) -> None:
     tasting = load_benchmark("tasting")
-    others, by_id = tasting.others(seed), {row.id: row for row in tasting.pairs}
+    others, by_id = tasting.user_pools(seed), {row.id: row for row in tasting.pairs}
     elsewhere = 0
     partners: dict[str, set[str]] = {}
     for row in tasting.pairs:
         partners.setdefault(row.user_id, set()).add(by_id[row.mirror_of or ""].user_id)
     for row in tasting.pairs:
-        stranger = others[row.subset].stranger(row, "posts")
+        stranger = others[row.subset].at(row.id, row.user_id).stranger("posts")
         assert stranger is not None
         assert stranger.id not in (row.user_id, by_id[row.mirror_of or ""].user_id)
         elsewhere += stranger.id in partners[row.user_id]
@@ -234,8 +240,8 @@ def test_strangers_of_choices_are_drawn_among_users_with_choices() -> None:
     rows = [pair(name, name, post(name)) for name in "abcd"]
     history = [pair(f"past-{name}", name) for name in "bcdx"]
     for seed in range(20):
-        others = Others.of(rows, seed, history)
-        drawn = [others.stranger(row, "choices") for row in rows]
+        others = UserPool.of(rows, seed, history)
+        drawn = [others.at(row.id, row.user_id).stranger("choices") for row in rows]
         assert all(user is not None and user.choices for user in drawn)
         assert all(user and user.id != row.user_id for user, row in zip(drawn, rows, strict=True))
     assert isinstance(drawn[0], User)

@@ -1,4 +1,4 @@
-"""A file of preference pairs: format by its ending, columns mapped, bad rows named."""
+"""A file of questions or pairs: format by its ending, columns mapped, bad rows named."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, NamedTuple
 
 from palate.data.jsonl import MAX_LINE, read_jsonl
 from palate.data.parquet import read_parquet
-from palate.data.rows import KNOWN, REQUIRED, read_pair
+from palate.data.rows import CHOICE, KNOWN, REQUIRED, read_question
 from palate.errors import DataError, UsageError
-from palate.records import PreferencePair
+from palate.records import Question
 from palate.seeding import canonical_json
 
 FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
 class Loaded(NamedTuple):
-    """What a file gave: pairs, the rows left out, and the columns palate does not know."""
+    """What a file gave: its rows, those left out, and the columns palate does not know."""
 
-    pairs: tuple[PreferencePair, ...]
+    rows: tuple[Question, ...]
     bad_rows: tuple[DataError, ...]
     unknown_columns: tuple[str, ...]
 
 
-def load_pairs(
+def load_rows(
     path: Path | str,
     *,
     subset: str | None = None,
@@ -66,7 +66,7 @@ def collect(
     skip_bad_rows: bool,
 ) -> Loaded:
     """Check numbered rows one by one; duplicate ids are bad rows too."""
-    pairs: list[PreferencePair] = []
+    questions: list[Question] = []
     bad: list[DataError] = []
     first_line: dict[str, int] = {}
     unknown: set[str] = set()
@@ -75,19 +75,19 @@ def collect(
         if unmet and isinstance(row, Mapping):
             unmet = {ours: theirs for ours, theirs in unmet.items() if theirs not in row}
         try:
-            pair = read_pair(_mapped(row, columns), subset=subset)
-            if pair.id in first_line:
-                raise DataError(f"{pair.id!r} was used in row {first_line[pair.id]}", field="id")
+            question = read_question(_mapped(row, columns), subset=subset)
+            if (used := first_line.get(question.id)) is not None:
+                raise DataError(f"{question.id!r} was used in row {used}", field="id")
         except DataError as error:
             named = DataError(error.problem, file=source, line=line, field=error.field)
             if not skip_bad_rows:
                 raise named from None
             bad.append(named)
             continue
-        first_line[pair.id] = line
-        unknown.update(pair.extra)
-        pairs.append(pair)
-    if not pairs:
+        first_line[question.id] = line
+        unknown.update(question.extra)
+        questions.append(question)
+    if not questions:
         first = f": {len(bad)} bad, the first in row {bad[0].line}" if bad else ""
         why = f" ({bad[0].problem})" if bad else ""
         field = bad[0].field if bad else None
@@ -95,7 +95,7 @@ def collect(
     for ours, theirs in unmet.items():
         raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
                         field=ours)  # fmt: skip
-    return Loaded(tuple(pairs), tuple(bad), tuple(sorted(unknown)))
+    return Loaded(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
 def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
@@ -114,13 +114,13 @@ def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def content_hash(pairs: Iterable[PreferencePair]) -> str:
+def content_hash(rows: Iterable[Question]) -> str:
     """Return the hash of the rows' content, in their order."""
     running = hashlib.sha256()
-    for pair in pairs:
-        known = canonical_json(pair.model_dump(mode="json", exclude={"extra"}))
+    for row in rows:
+        known = canonical_json(row.to_row())
         # Columns palate does not know may hold anything: bytes, dates, NaN.
-        extra = json.dumps(dict(pair.extra), sort_keys=True, default=repr)
+        extra = json.dumps(dict(row.extra), sort_keys=True, default=repr)
         running.update(f"{known}\n{extra}\n".encode())
     return running.hexdigest()
 
@@ -133,7 +133,7 @@ def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
     mapped = dict(row)
     for ours, theirs in columns.items():
         if theirs not in row:
-            if ours in REQUIRED:
+            if ours in (*REQUIRED, *CHOICE):
                 raise DataError(f"no column {theirs!r} (from --map {ours}={theirs})", field=ours)
             mapped.pop(ours, None)
             continue

@@ -1,0 +1,242 @@
+"""The rows that a benchmark loads: questions, or pairs where their users chose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from palate.data import collect, content_hash
+from palate.errors import BenchmarkError, DataError
+from palate.records import PreferencePair, Question, UserPool
+from palate.seeding import rng
+
+PAST = "adapt"
+"""The split whose rows are the users' past choices."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Loaded rows, and what was left out on the way."""
+
+    name: str
+    rows: tuple[Question, ...]
+    revision: str | None = None
+    """The commit a hub benchmark was loaded at."""
+    bad_rows: tuple[DataError, ...] = ()
+    unknown_columns: tuple[str, ...] = ()
+    ties: int = 0
+    """Rows the user called a tie: counted, left out of accuracy."""
+    mirrored: bool = False
+    """True where every row is a pair and stands in a couple with the pair it is a mirror of."""
+    split: str | None = None
+    mirrors: str | None = None
+    """`only` where the pairs are the mirrored couples of a larger set."""
+    limited: int | None = None
+    """The limit they were drawn under."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    everyone: tuple[Question, ...] = ()
+    """Rows that the users are gathered from, where they are more than `rows`: a limited or
+    mirrored set keeps the whole split's, so that who is whose stranger does not change."""
+    history: tuple[PreferencePair, ...] = ()
+    """The users' past choices: the decided rows of the split `adapt` where another was selected.
+    `limit` and `mirrors` leave them alone."""
+    history_left_out: int = 0
+    """Past choices left out because they are one of their user's evaluated pairs."""
+
+    @classmethod
+    def from_rows(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Dataset:
+        """Check rows under the row contract, as those of a file are; raises `DataError`.
+
+        >>> row = {"id": 1, "user_id": "ann", "question": "Tea?", "responses": ["Yes.", "No."]}
+        >>> Dataset.from_rows("teas", [row]).rows[0].text
+        'Tea?'
+        """
+        loaded = collect(enumerate(rows, 1), name, name, {}, skip_bad_rows=False)
+        return as_mirrored(cls(name, loaded.rows, unknown_columns=loaded.unknown_columns))
+
+    @cached_property
+    def pairs(self) -> tuple[PreferencePair, ...]:
+        """The rows, where all of them are pairs.
+
+        Raises `BenchmarkError` where one is a question without a choice.
+        """
+        return need_pairs(self.rows, self.name)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash of the rows, in their order, and of those that users are gathered from."""
+        return content_hash((*self.rows, *self.everyone))
+
+    @cached_property
+    def history_hash(self) -> str:
+        """Hash of the past choices; part of a run's identity where they are read."""
+        return content_hash(self.history)
+
+    @cached_property
+    def couples(self) -> tuple[tuple[int, int], ...]:
+        """Positions of the two pairs of each couple, each couple once.
+
+        Two pairs are a couple where each names the other in `mirror_of` and they are mirrors: two
+        users, one question, opposite choices between the same two responses.
+        """
+        named = {
+            row.id: (i, row)
+            for i, row in enumerate(self.rows)
+            if isinstance(row, PreferencePair) and row.mirror_of
+        }
+        found = []
+        for i, pair in named.values():
+            j, other = named.get(pair.mirror_of or "", (-1, pair))
+            if i < j and _are_mirrors(pair, other):
+                found.append((i, j))
+        return tuple(found)
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """Names of the subsets, in order of appearance."""
+        return tuple(dict.fromkeys(row.subset for row in self.rows))
+
+    @property
+    def has_profiles(self) -> bool:
+        """True where any row has a profile."""
+        return any(row.profile for row in self.rows)
+
+    def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
+        """Return the users of each subset, gathered once."""
+        gathered = (*self.everyone, *self.rows)
+        pools = {}
+        for name in self.subsets:
+            rows = [row for row in gathered if row.subset == name]
+            pools[name] = UserPool.of(rows, seed, self._past_of(name, rows))
+        return pools
+
+    def _past_of(self, subset: str, rows: Sequence[Question]) -> list[PreferencePair]:
+        # Choices from a file of their own may name no subset of this set: then the user decides.
+        known, users = set(self.subsets), {row.user_id for row in rows}
+        return [
+            past for past in self.history
+            if past.subset == subset or (past.subset not in known and past.user_id in users)
+        ]  # fmt: skip
+
+    def select(self, split: str | None = None) -> Dataset:
+        """Return the rows of one split, undecided votes counted and left out.
+
+        Where rows have a split and none is named, `test`; `all` takes every row. The rows of the
+        split `adapt` go into `history` where another split is selected.
+        """
+        splits = {row.split for row in self.rows} - {None}
+        wanted = split or ("test" if splits else "all")
+        if wanted != "all" and wanted not in splits:
+            known = ", ".join(sorted(str(s) for s in splits)) or "none: the rows have no split"
+            raise BenchmarkError(f"{self.name} has no split {wanted!r} (splits: {known})")
+        kept = [row for row in self.rows if wanted in ("all", row.split)]
+        decided = tuple(row for row in kept if not is_tie(row))
+        if not decided:
+            raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
+        ties = len(kept) - len(decided)
+        past = [r for r in self.rows if wanted not in ("all", PAST) and r.split == PAST]
+        selected = as_mirrored(replace(self, rows=decided, ties=ties, split=wanted))
+        return selected.with_history(past)
+
+    def with_history(self, rows: Iterable[Question]) -> Dataset:
+        """Return the set with more past choices of its users; undecided ones are left out.
+
+        A row that is one of its user's evaluated pairs (the same question and two responses, in
+        whichever order) is left out and counted. Raises `BenchmarkError` for a row with the id of
+        an evaluated row, and for one that is no pair.
+        """
+        past = need_pairs((*self.history, *rows), f"{self.name}, past choices")
+        past = tuple(pair for pair in past if not pair.tie)
+        if not past:
+            return self
+        evaluated = (*self.everyone, *self.rows)
+        ids = {row.id for row in evaluated}
+        votes = {vote_of(row) for row in evaluated if isinstance(row, PreferencePair)}
+        twice = next((pair.id for pair in past if pair.id in ids), None)
+        if twice is not None:
+            raise BenchmarkError(
+                f"{self.name}: the past choice {twice!r} has the id of an evaluated row; past "
+                "choices are other rows, with ids of their own"
+            )
+        kept = tuple(pair for pair in past if vote_of(pair) not in votes)
+        left_out = self.history_left_out + len(past) - len(kept)
+        return replace(self, history=kept, history_left_out=left_out)
+
+    def for_training(self, split: str | None = None) -> Dataset:
+        """Return what may be learnt from: by default the split `adapt`, or all rows without splits.
+
+        A vote that the same user casts in another split too is left out and counted
+        (`history_left_out`): it would be evaluated.
+        """
+        if split is None and not any(row.split for row in self.rows):
+            return self.select("all")
+        chosen = self.select(split or PAST)
+        if chosen.split == "all":
+            return chosen
+        apart = {
+            vote_of(row)
+            for row in self.rows
+            if row.split != chosen.split and isinstance(row, PreferencePair)
+        }
+        kept = tuple(pair for pair in chosen.pairs if vote_of(pair) not in apart)
+        if not kept:
+            raise BenchmarkError(
+                f"{self.name}: every row of {chosen.split} is in another split too"
+            )
+        left_out = len(chosen.pairs) - len(kept)
+        return replace(chosen, rows=kept, history=(), history_left_out=left_out)
+
+    def limit(self, n: int | None, seed: int = 0) -> Dataset:
+        """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""
+        units = self.couples if self.mirrored else tuple((i,) for i in range(len(self.rows)))
+        if n is None or n >= len(units):
+            return self
+        drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
+        keep = sorted(i for unit in drawn for i in units[int(unit)])
+        kept = tuple(self.rows[i] for i in keep)
+        return replace(self, rows=kept, limited=n, everyone=(*self.everyone, *self.rows))
+
+
+def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ...]:
+    """Return rows as pairs; raises `BenchmarkError` where one is a question without a choice."""
+    rows = tuple(rows)
+    pairs = tuple(row for row in rows if isinstance(row, PreferencePair))
+    if len(pairs) < len(rows):
+        first = next(row.id for row in rows if not isinstance(row, PreferencePair))
+        raise BenchmarkError(
+            f"{where}: row {first!r} has no `chosen` and `rejected`; this needs pairs "
+            "(best-of-n takes questions)"
+        )
+    return pairs
+
+
+def is_tie(row: Question) -> bool:
+    """Tell whether a row is a pair between which its user could not decide."""
+    return isinstance(row, PreferencePair) and row.tie
+
+
+def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
+    """Return who was asked what about which two responses, whichever way it went.
+
+    White space apart: a file that was written anew holds the same vote.
+    """
+    question, chosen, rejected = (
+        " ".join(text.split()) for text in (pair.text, pair.chosen, pair.rejected)
+    )
+    return pair.user_id, question, frozenset((chosen, rejected))
+
+
+def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
+    return (
+        (ours.mirror_of, theirs.mirror_of) == (theirs.id, ours.id)
+        and ours.user_id != theirs.user_id
+        and (ours.subset, ours.text, ours.chosen, ours.rejected)
+        == (theirs.subset, theirs.text, theirs.rejected, theirs.chosen)
+    )
+
+
+def as_mirrored(dataset: Dataset) -> Dataset:
+    """Return the set, marked as mirrored where every row stands in a couple."""
+    return replace(dataset, mirrored=2 * len(dataset.couples) == len(dataset.rows))

@@ -1,0 +1,108 @@
+"""One user's question and its gold; with a choice between two responses, a preference pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from palate.records.users import Post, Record, RubricAspect
+from palate.seeding import digest
+
+
+class Gold(Record):
+    """What explains a preference and where it comes from; no scorer ever sees it.
+
+    Quality metrics read it, and contexts with `oracle = True`.
+    """
+
+    narrative: str | None = None
+    """What the user says they need."""
+    aspects: tuple[RubricAspect, ...] = ()
+    reference: str | None = None
+    """What the user wrote themselves, or an answer known to be good."""
+    ratings: tuple[float | None, float | None] = (None, None)
+    """What the user gave chosen and rejected."""
+    rating_scale: tuple[float, float] | None = None
+    attribution: str | None = None
+    source_url: str | None = None
+
+
+class QuestionView(NamedTuple):
+    """What a context may know of a question: no id, no label, no gold."""
+
+    text: str
+    category: str = ""
+    responses: tuple[str, ...] = ()
+    """All that are known, sorted."""
+
+
+class Question(Record):
+    """One user's question, with any number of responses."""
+
+    id: str
+    user_id: str
+    """Who asks; the row's own id where the data names no user."""
+    text: str
+    category: str = ""
+    subset: str = "all"
+    split: str | None = None
+    profile: tuple[Post, ...] = ()
+    """What this user had written before the question, oldest first."""
+    traits: Mapping[str, str] = {}
+    responses: tuple[str, ...] = ()
+    gold: Gold = Gold()
+    extra: Mapping[str, Any] = {}
+    """Columns palate does not know: kept, named once, never rendered."""
+
+    @property
+    def view(self) -> QuestionView:
+        """What a context may know of the question.
+
+        >>> Question(id="1", user_id="ann", text="Tea?", responses=("Yes.", "No.")).view
+        QuestionView(text='Tea?', category='', responses=('No.', 'Yes.'))
+        """
+        return QuestionView(self.text, self.category, tuple(sorted(self._known_responses())))
+
+    @property
+    def content(self) -> str:
+        """Hash of the question and its responses: rows are matched by id and this."""
+        return digest(self.text, *self.responses)[:16]
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the question under the columns of the row contract; unknown columns apart.
+
+        >>> row = Question(id="1", user_id="ann", text="Tea?").to_row()
+        >>> row["question"], row["user_id"], "chosen" in row
+        ('Tea?', 'ann', False)
+        """
+        fields = self.model_dump(mode="json", exclude={"text", "gold", "responses", "extra"})
+        gold = self.gold.model_dump(mode="json", exclude={"aspects", "ratings"})
+        aspects = [aspect.model_dump(mode="json") for aspect in self.gold.aspects]
+        chosen, rejected = self.gold.ratings
+        return {
+            **fields, **gold, "question": self.text, "rubric_aspects": aspects,
+            "chosen_rating": chosen, "rejected_rating": rejected,
+            **({"responses": list(self.responses)} if self.responses else {}),
+        }  # fmt: skip
+
+    def _known_responses(self) -> set[str]:
+        return set(self.responses)
+
+
+class PreferencePair(Question):
+    """A question with the response that its user prefers and one that they like less."""
+
+    chosen: str
+    rejected: str
+    tie: bool = False
+    """True where the user could not decide; then the two stand in any order."""
+    mirror_of: str | None = None
+    """The id of the pair of another user that asks the same and wants the opposite."""
+
+    @property
+    def content(self) -> str:
+        """Hash of the question and the two responses: rows are matched by id and this."""
+        return digest(self.text, self.chosen, self.rejected)[:16]
+
+    def _known_responses(self) -> set[str]:
+        return {self.chosen, self.rejected, *self.responses}

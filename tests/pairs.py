@@ -1,0 +1,19 @@
+"""Pairs by the columns of the row contract, without its checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palate.records import Gold, PreferencePair
+
+GOLD = {
+    "rubric_aspects": "aspects", "narrative": "narrative", "reference": "reference",
+    "rating_scale": "rating_scale", "attribution": "attribution", "source_url": "source_url",
+}  # fmt: skip
+
+
+def pair_of(**fields: Any) -> PreferencePair:
+    """Return the pair; gold stands beside the other fields, as in a row."""
+    gold = {GOLD[name]: fields.pop(name) for name in GOLD if name in fields}
+    gold["ratings"] = fields.pop("chosen_rating", None), fields.pop("rejected_rating", None)
+    return PreferencePair(**fields, gold=Gold(**gold))
