@@ -293,8 +293,8 @@ def main() -> int:
                 pairs = load_benchmark(file).select()
             except PalateError as error:
                 raise SystemExit(str(error)) from error
-            if asked.largest_question or asked.text is not None:
-                pairs = replace(pairs, rows=tuple(of_question(pairs.pairs, asked.text)))
+            if asked.largest_question or asked.question is not None:
+                pairs = replace(pairs, rows=tuple(of_question(pairs.pairs, asked.question)))
             designs += file_designs(pairs.name, pairs)
         table = file_table(designs, asked.draws or 300, asked.processes, asked.seed)
         sys.stdout.write(render([table], Form.MARKDOWN))

@@ -127,8 +127,8 @@ def test_users_are_adapted_together_as_alone_and_in_any_order(everyone_alike, me
     other = model.adapt(choices.of_users(order))
     alone = model.adapt(choices.of_users(np.array([3])))
     for name, array in together.items():
-        assert other[name] == pytest.approx(array[order], abs=1e-5)
-        assert alone[name] == pytest.approx(array[[3]], abs=1e-5)
+        assert other[name] == pytest.approx(array[order], abs=1e-6)
+        assert alone[name] == pytest.approx(array[[3]], abs=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -35,7 +35,7 @@ def learnt(policy: PersonalPolicy, **history: list[Choice]) -> np.ndarray:
 
 
 def slate_of(one: Choice) -> Slate:
-    return make_slate(one.chosen, one.rejected, question=one.text)
+    return make_slate(one.chosen, one.rejected, question=one.question)
 
 
 def margin(made, tiny, one: Choice, offset: np.ndarray) -> float:

@@ -69,7 +69,7 @@ def accuracy(spec: str, test: History, learnt: History | None = None) -> float:
     known = "state=prior" not in spec
     slates = [
         Slate(
-            question=(Message(role="user", content=one.text),),
+            question=(Message(role="user", content=one.question),),
             candidates=(one.chosen, one.rejected),
             user=user_key(user) if known else None,
         )

@@ -12,7 +12,7 @@ import pytest
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
-from palate.evaluation import Options, evaluate
+from palate.evaluation import Options, evaluate, history_of
 from palate.personal import Trained, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
@@ -223,3 +223,47 @@ def test_options_are_refused_before_anything_is_embedded(monkeypatch):
     for name in ("seed", "choices", "rank"):
         with pytest.raises(UsageError, match=f"unknown option '{name}'"):
             fit("user-heads", {}, ["style"], Settings(), options={name: 3})
+
+
+CHOSE_LOUD = [Choice(question="And now?", chosen=LOUD.format("x"), rejected=CALM.format("x"))]
+
+
+def test_who_joins_has_their_state_and_those_present_keep_theirs_to_the_byte(folder, pairs):
+    scorer = build_scorer(f"personal:{folder}", Settings())
+    history = history_of(pairs)
+    everybody = scorer.adapted(history)
+    zoe = {"zoe": history.pop("loud0")}
+    without = scorer.adapted(history)
+    joined = without.join(zoe)
+    for key in without.users.keys:
+        for name, array in without.users.states.items():
+            before = array[without.users.place[key]]
+            after = joined.users.states[name][joined.users.place[key]]
+            assert before.tobytes() == after.tobytes()
+    slates = [slate_of(pair, user_key("loud0")) for pair in pairs.pairs[:4]]
+    as_zoe = [slate.replace(user=user_key("zoe")) for slate in slates]
+    for (_, ours), (_, theirs) in zip(joined.score(as_zoe), everybody.score(slates), strict=True):
+        assert ours.values == pytest.approx(theirs.values, abs=1e-6)
+    assert joined.traits.fingerprint != without.traits.fingerprint
+    assert without.users.place.keys() == {user_key(user) for user in history}, "unchanged"
+
+
+def test_who_joins_again_has_the_state_of_the_last_choices(folder, pairs):
+    scorer = build_scorer(f"personal:{folder}", Settings())
+    calm = [Choice(question=c.question, chosen=c.rejected, rejected=c.chosen) for c in CHOSE_LOUD]
+    once, twice = scorer.join({"zoe": calm}), scorer.join({"zoe": CHOSE_LOUD}).join({"zoe": calm})
+    assert twice.users.keys == once.users.keys == (user_key("zoe"),)
+    for name, array in once.users.states.items():
+        assert twice.users.states[name].tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("state", ["prior", "stranger"])
+def test_who_joins_is_nobodys_third_user(folder, pairs, state):
+    scorer = build_scorer(f"personal:{folder}?state={state}", Settings())
+    adapted = scorer.adapted(history_of(pairs))
+    joined = adapted.join({"zoe": CHOSE_LOUD})
+    assert joined.known == adapted.known
+    slates = [slate_of(pair, None) for pair in pairs.pairs[:6]]
+    results = [list((s.judge if state == "stranger" else s.score)(slates)) for s in
+               (adapted, joined)]  # fmt: skip
+    assert results[0] == results[1]

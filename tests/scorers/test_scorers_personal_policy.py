@@ -83,7 +83,7 @@ def pairs(name: str = "votes", *, mirrored: bool = False) -> Dataset:
         own = k if mirrored else k + 7 * USERS.index(user)
         one = choice(own, turned)
         return PreferencePair(
-            id=f"{split}-{user}-{k}", user_id=user, text=f"{one.text} {own}",
+            id=f"{split}-{user}-{k}", user_id=user, text=f"{one.question} {own}",
             chosen=one.chosen, rejected=one.rejected, split=split,
         )  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_opposite_choices_pull_one_pair_apart(made):
     policy, _ = made
     scorer = scorer_of(policy).adapted({"ann": [choice(1)] * 8, "bob": [choice(1, True)] * 8})
     liked = choice(1)
-    slate = make_slate(liked.chosen, liked.rejected, question=liked.text)
+    slate = make_slate(liked.chosen, liked.rejected, question=liked.question)
     (a, b), (c, d) = values(scorer, asked_by("ann", slate), asked_by("bob", slate))
     ((e, f),) = values(scorer, asked_by(None, slate))
     assert a - b > e - f > c - d
@@ -396,3 +396,27 @@ def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, s
     (moved / "policy" / "user_tokens.safetensors").unlink()
     with pytest.raises(ModelError, match="cannot be read"):
         build_scorer(f"personal:{moved}", SETTINGS)
+
+
+def test_who_joins_has_their_state_and_those_present_keep_theirs(made, states):
+    policy, _ = made
+    file, offsets = states
+    for before in (scorer_of(policy, f"users={file}"), scorer_of(policy)):
+        joined = before.join({"zoe": [choice(1), choice(2)]})
+        alone = scorer_of(policy).adapted({"zoe": [choice(1), choice(2)]})
+        place = joined.users.place
+        assert joined.users.offsets[place[user_key("zoe")]] == pytest.approx(
+            alone.users.offsets[0], abs=1e-6
+        )
+        if before.users is not None:
+            assert joined.users.offsets[:2].tobytes() == offsets.tobytes()
+            assert values(joined, asked_by("ann")) == values(before, asked_by("ann"))
+        assert values(joined, asked_by("zoe")) == [
+            pytest.approx(scores, abs=TOLERANCE) for scores in values(alone, asked_by("zoe"))
+        ]
+        assert joined.known == before.known, "who joins is nobody's third user"
+        again = joined.join({"zoe": [choice(5, True)]})
+        other = scorer_of(policy).adapted({"zoe": [choice(5, True)]})
+        assert again.users.offsets[again.users.place[user_key("zoe")]] == pytest.approx(
+            other.users.offsets[0], abs=1e-6
+        )

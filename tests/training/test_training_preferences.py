@@ -45,7 +45,7 @@ def test_the_first_loss_is_the_formula_on_plain_forwards(trained, base, tmp_path
     model = load_local(base, "causal", SETTINGS).model
     losses = []
     for one in (one for listed in HISTORY.values() for one in listed):
-        slate = make_slate(one.chosen, one.rejected, question=one.text)
+        slate = make_slate(one.chosen, one.rejected, question=one.question)
         ours = plainly(model, base.name, slate, policy.generic)
         theirs = plainly(model, base.name, slate)
         margin = OPTIONS.beta * (ours[0] - ours[1] - theirs[0] + theirs[1])

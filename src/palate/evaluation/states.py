@@ -44,9 +44,13 @@ class KeepsStates(Protocol):
         """Return the scorer with a state for each user (id → their earlier choices)."""
         ...
 
+    def join(self, choices: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
+        """Return the scorer with these users added; those present keep their states."""
+        ...
+
     @property
     def known(self) -> Sequence[str]:
-        """Keys of the users with a state of their own, sorted."""
+        """Keys of the users with a state who may be third users, sorted."""
         ...
 
 

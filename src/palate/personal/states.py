@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,21 @@ class UserStates:
     def place(self) -> Mapping[str, int]:
         """Where each user's state stands."""
         return {key: k for k, key in enumerate(self.keys)}
+
+    def joined_by(self, others: UserStates) -> UserStates:
+        """Return these users and the others; who is in both has the others' state.
+
+        Example:
+            >>> ann, bob = (UserStates((k,), {"w": np.ones((1, 2)) * n}, "m")
+            ...             for n, k in enumerate(("ann", "bob")))
+            >>> ann.joined_by(bob).states["w"].tolist()
+            [[0.0, 0.0], [1.0, 1.0]]
+        """
+        kept = [k for k, key in enumerate(self.keys) if key not in others.place]
+        states = {name: array[kept] for name, array in self.states.items()}
+        n_too_long = self.n_too_long + others.n_too_long
+        left = UserStates(tuple(self.keys[k] for k in kept), states, self.model)
+        return replace(concatenated((left, others)), n_too_long=n_too_long)
 
     @property
     def bytes_each(self) -> float:

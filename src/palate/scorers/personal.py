@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from palate.embeddings import Features, items_of
 from palate.errors import SpecError, UsageError
 from palate.personal import Trained, UserStates, take
-from palate.records import Choice, Scores, Settings, Slate, Traits, user_key
-from palate.scorers.states_wanted import OPTIONS, StatesWanted, drawn
+from palate.records import Choice, Scores, Settings, Slate, Traits
+from palate.scorers.states_wanted import OPTIONS, StatesWanted, shots_of
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -60,6 +60,8 @@ class Personal:
         self.state, self.minus = wanted.state, wanted.minus
         self.shots, self.repeat = wanted.shots, wanted.repeat
         self.users: UserStates | None = None
+        self.live: frozenset[str] = frozenset()
+        """Keys of users who joined; they are nobody's third user."""
         self._every: dict[str, np.ndarray] | None = None
         if wanted.users is not None:
             self.users = UserStates.load(wanted.users, self.trained.fingerprint)
@@ -71,20 +73,22 @@ class Personal:
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
         """Return this scorer with a state for each user (id → their earlier choices)."""
-        keyed = {user_key(user): listed for user, listed in history.items()}
-        seed = self.settings.seed
-        chosen = {
-            key: drawn(listed, self.shots, seed, self.repeat, key) for key, listed in keyed.items()
-        }
-        copy = object.__new__(Personal)
-        copy.__dict__.update(self.__dict__)
-        copy.users, copy._every = self.trained.adapt(chosen, self.features), None
-        return copy
+        return self._with(self._learnt(history), frozenset())
+
+    def join(self, choices: Mapping[str, Sequence[Choice]]) -> Personal:
+        """Return this scorer with these users added (id → what they chose).
+
+        Nobody else's state changes, and who joins is nobody's third user. Who joins again has the
+        state of the choices given last.
+        """
+        new = self._learnt(choices)
+        users = new if self.users is None else self.users.joined_by(new)
+        return self._with(users, self.live | set(new.keys))
 
     @property
     def known(self) -> Sequence[str]:
-        """Keys of the users with a state of their own, sorted."""
-        return sorted(self.users.keys) if self.users is not None else ()
+        """Keys of the users with a state who may be third users, sorted."""
+        return tuple(sorted(set(self.users.keys) - self.live)) if self.users is not None else ()
 
     @property
     def traits(self) -> Traits:
@@ -129,6 +133,16 @@ class Personal:
         lost = self.users.n_too_long
         too_long = f"; {lost:,} choices were too long for the embedder" if lost else ""
         return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",)
+
+    def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> UserStates:
+        chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
+        return self.trained.adapt(chosen, self.features)
+
+    def _with(self, users: UserStates, live: frozenset[str]) -> Personal:
+        copy = object.__new__(Personal)
+        copy.__dict__.update(self.__dict__)
+        copy.users, copy.live, copy._every = users, live, None
+        return copy
 
     def _of_size(
         self, some: Sequence[tuple[int, Slate]], size: int

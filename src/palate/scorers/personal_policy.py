@@ -12,13 +12,21 @@ from palate.engines import Encoded
 from palate.errors import DataError
 from palate.models import import_torch
 from palate.personal import UserStates
-from palate.personal.p_dpo import METHOD, STATE, FromChoices, FromFile, PersonalPolicy, Users
+from palate.personal.p_dpo import (
+    METHOD,
+    STATE,
+    FromChoices,
+    FromFile,
+    Joined,
+    PersonalPolicy,
+    Users,
+)
 from palate.prompts import prompt_hash, render
-from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate, Term, user_key
+from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate, Term
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import difference
-from palate.scorers.states_wanted import OPTIONS, State, StatesWanted, drawn
+from palate.scorers.states_wanted import OPTIONS, State, StatesWanted, shots_of
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
@@ -176,6 +184,7 @@ class PersonalPolicyScorer:
         self.state, self.minus = wanted.state, wanted.minus
         self.shots, self.repeat, self.draws = wanted.shots, wanted.repeat, wanted.draws
         self.users: Users | None = None
+        self.live: frozenset[str] = frozenset()
         if wanted.users is not None:
             states = UserStates.load(wanted.users, self.policy.fingerprint)
             self.users = FromFile(states)
@@ -188,21 +197,18 @@ class PersonalPolicyScorer:
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
         """Return this scorer with a state for each user (id → their earlier choices)."""
-        keyed = {user_key(user): listed for user, listed in history.items()}
-        chosen = {
-            key: drawn(listed, self.shots, self.settings.seed, self.repeat, key)
-            for key, listed in keyed.items()
-        }
-        copy = object.__new__(PersonalPolicyScorer)
-        copy.__dict__.update(self.__dict__)
-        copy.users = FromChoices(self.policy, self.reference, chosen, self.settings)
-        copy._compose()
-        return copy
+        return self._with(self._learnt(history), frozenset())
+
+    def join(self, choices: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
+        """Return this scorer with these users added, as `Personal.join` does."""
+        new = self._learnt(choices)
+        users = new if self.users is None else Joined(self.users, new)
+        return self._with(users, self.live | set(new.place))
 
     @property
     def known(self) -> Sequence[str]:
-        """Keys of the users with a state of their own, sorted."""
-        return sorted(self.users.place) if self.users is not None else ()
+        """Keys of the users with a state who may be third users, sorted."""
+        return tuple(sorted(set(self.users.place) - self.live)) if self.users is not None else ()
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the shorter of the two windows."""
@@ -245,6 +251,17 @@ class PersonalPolicyScorer:
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the policy reads, one text per candidate."""
         return self.models[0].prompts(self.reads(slate))
+
+    def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> FromChoices:
+        chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
+        return FromChoices(self.policy, self.reference, chosen, self.settings)
+
+    def _with(self, users: Users, live: frozenset[str]) -> PersonalPolicyScorer:
+        copy = object.__new__(PersonalPolicyScorer)
+        copy.__dict__.update(self.__dict__)
+        copy.users, copy.live = users, live
+        copy._compose()
+        return copy
 
     def _compose(self) -> None:
         own = UserLikelihood(self.policy, self.settings, self.state, self.users)

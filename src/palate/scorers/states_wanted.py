@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, cast
 
 from palate.errors import SpecError, UsageError
-from palate.records import MOST_STRANGERS
+from palate.records import MOST_STRANGERS, user_key
 from palate.seeding import shuffled
 from palate.specs import Spec
 
@@ -54,6 +54,14 @@ class StatesWanted(NamedTuple):
             minus=spec.choice("minus", ("prior", "nothing"), "nothing") == "prior",
             draws=spec.number("draws", 1, least=1, most=MOST_STRANGERS),
         )
+
+
+def shots_of(
+    choices: Mapping[str, Sequence[T]], shots: int | None, seed: int, repeat: int
+) -> dict[str, Sequence[T]]:
+    """Return the choices that each user's state is learnt from, by their key."""
+    keyed = {user_key(user): listed for user, listed in choices.items()}
+    return {key: drawn(listed, shots, seed, repeat, key) for key, listed in keyed.items()}
 
 
 def drawn(listed: Sequence[T], shots: int | None, seed: int, repeat: int, key: str) -> Sequence[T]:

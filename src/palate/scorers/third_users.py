@@ -49,14 +49,16 @@ class ThirdUsers:
 
     @property
     def known(self) -> Sequence[str]:
-        """Keys of the users with a state of their own, sorted."""
+        """Keys of the users with a state who may be third users, sorted."""
         return self.personal.known
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> ThirdUsers:
         """Return this judge with a state for each user (id → their earlier choices)."""
-        copy = object.__new__(ThirdUsers)
-        copy.__dict__.update({**self.__dict__, "personal": self.personal.adapted(history)})
-        return copy
+        return self._with(self.personal.adapted(history))
+
+    def join(self, choices: Mapping[str, Sequence[Choice]]) -> ThirdUsers:
+        """Return this judge with these users added; they do not vote."""
+        return self._with(self.personal.join(choices))
 
     @property
     def traits(self) -> Traits:
@@ -81,6 +83,11 @@ class ThirdUsers:
         step = AT_ONCE if self.personal.features.exact else READ_AT_ONCE
         for first in range(0, len(slates), step):
             yield from enumerate(self._judged(slates[first : first + step], voters), first)
+
+    def _with(self, personal: Personal) -> ThirdUsers:
+        copy = object.__new__(ThirdUsers)
+        copy.__dict__.update({**self.__dict__, "personal": personal})
+        return copy
 
     def _judged(self, slates: Sequence[Slate], voters: Sequence[str]) -> Iterator[Judgement]:
         read = self.personal.vectors(slates, 2)

@@ -3,7 +3,7 @@
 from palate.personal.p_dpo.adapting import adapt
 from palate.personal.p_dpo.folder import KIND, METHOD, STATE, USERS, PersonalPolicy, is_policy
 from palate.personal.p_dpo.training import Options, TrainedPolicy, train_p_dpo
-from palate.personal.p_dpo.users import FromChoices, FromFile, Users
+from palate.personal.p_dpo.users import FromChoices, FromFile, Joined, Users
 
 __all__ = [
     "KIND",
@@ -12,6 +12,7 @@ __all__ = [
     "USERS",
     "FromChoices",
     "FromFile",
+    "Joined",
     "Options",
     "PersonalPolicy",
     "TrainedPolicy",

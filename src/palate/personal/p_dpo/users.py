@@ -51,6 +51,25 @@ class FromFile:
         return 0
 
 
+class Joined:
+    """Users, and others who joined them; who is in both has the state of the others."""
+
+    def __init__(self, users: Users, others: Users) -> None:
+        self.users, self.others = users, others
+        n = len(users.place)
+        self.place = {**users.place, **{key: n + k for key, k in others.place.items()}}
+        self.identity = digest("joined", users.identity, others.identity)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.float32]:
+        """o_u of all, the others' last."""
+        return np.concatenate([self.users.offsets, self.others.offsets])
+
+    def n_too_long(self) -> int:
+        """Return how many choices were left out."""
+        return self.users.n_too_long() + self.others.n_too_long()
+
+
 class FromChoices:
     """States that are learnt when they are first needed: a finished run needs none."""
 
