@@ -470,11 +470,11 @@ def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> Non
 
     base = Counted(lambda s, t: float(len(t) + 3 * len(s.shown)))
     lift = object.__new__(Lift)
-    from palate.records import Term
+    from palate.records import Component
 
     lift.likelihood = base  # type: ignore[assignment]
     lift.traits = base.traits.model_copy(update={"needs_shown": True})
-    lift.terms = (Term(base), Term(base, blind=True))
+    lift.components = (Component(base), Component(base, blind=True))
     for context in ("none", "profile:2"):
         evaluate(base, TASTING, context, root=tmp_path, name="likelihood")
     calls = len(base.slates)

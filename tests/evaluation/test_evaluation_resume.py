@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError
 from palate.evaluation import Options, evaluate
-from palate.records import Judgement, Scores, Slate, Term, Traits
+from palate.records import Component, Judgement, Scores, Slate, Traits
 from palate.runs import Journal, read_journal
 from palate.scorers.lift import Lift
 from palate.seeding import unit
@@ -79,7 +79,7 @@ class Lifted(Lift):
     def __init__(self) -> None:
         self.likelihood = Neighbourly()  # type: ignore[assignment]
         self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
-        self.terms = (Term(self.likelihood), Term(self.likelihood, blind=True))
+        self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def notes(self) -> tuple[str, ...]:
         return ()

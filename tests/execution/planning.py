@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
-from palate.execution.plan import CHARACTERS_PER_BATCH, WORKS_PER_BATCH
+from palate.execution.plan import CHARACTERS_PER_BATCH, GROUPS_PER_BATCH
 from palate.records import Judge, Slate, Traits, read_by
 from palate.seeding import digest
+
+Planned = tuple[Slate, tuple[str, ...]]
+"""A group: its slate and the keys of its requests."""
 
 
 class Listed:
@@ -18,6 +22,9 @@ class Listed:
 
     def __len__(self) -> int:
         return len(self.slates)
+
+    def prepare(self) -> None:
+        pass
 
     def id(self, row: int) -> str:
         return f"row {row}"
@@ -30,15 +37,26 @@ class Listed:
         return self.slates[row].candidates
 
 
-def plain_plan(contestant, traits: Traits, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
-    """Return (pass id, batches of works); a work is (slate, keys, {row: positions})."""
+def keys_of(contestant, traits: Traits, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]
+    """Return the keys of a row's requests, in the row's order."""
+    read = read_by(contestant, slate)
     if isinstance(contestant, Judge):
-        works = list(_judgements(contestant, traits, slates))
+        both = combinations(read.candidates, 2)
+        return [digest(traits.fingerprint, read.prompt_key, two) for two in both]
+    return [digest(traits.fingerprint, read.prompt_key, text) for text in read.candidates]
+
+
+def plain_plan(contestant, traits: Traits, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
+    """Return (pass id, batches of groups)."""
+    if isinstance(contestant, Judge):
+        groups = list(_judgements(contestant, traits, slates))
+    elif traits.exact:
+        groups = list(_first_rows(contestant, traits, slates))
     else:
-        works = list(_scores(contestant, traits, slates))
-    works.sort(key=lambda work: (-size(work[0]), work[1]))
-    batches = [works] if traits.exact else list(_cut(works))
-    keys = [[work[1] for work in batch] for batch in batches]
+        groups = list(_prompts(contestant, traits, slates))
+    groups.sort(key=lambda group: (-size(group[0]), group[1]))
+    batches = [groups] if traits.exact else list(_cut(groups))
+    keys = [[group[1] for group in batch] for batch in batches]
     made = ("exact", traits.fingerprint) if traits.exact else ("pass", traits.fingerprint, keys)
     return digest(*made), batches
 
@@ -48,48 +66,54 @@ def size(slate: Slate) -> int:
     return sum(map(len, [*texts, *slate.candidates]))
 
 
-def _judgements(judge, traits: Traits, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
-    works: dict[str, tuple] = {}  # type: ignore[type-arg]
-    for row, slate in enumerate(slates):
+def _judgements(judge, traits: Traits, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
+    seen = set()
+    for slate in slates:
         read = read_by(judge, slate)
-        key = digest(traits.fingerprint, read.prompt_key, read.candidates)
-        works.setdefault(key, (read, (key,), {}))[2][row] = (0, 1)
-    return works.values()
+        both = combinations(read.candidates, 2)
+        for two, key in zip(both, keys_of(judge, traits, slate), strict=True):
+            if key not in seen:
+                seen.add(key)
+                yield read.replace(candidates=two), (key,)
 
 
-def _scores(scorer, traits: Traits, slates: Sequence[Slate]) -> Iterator[tuple]:  # type: ignore[no-untyped-def, type-arg]
-    prompts = defaultdict(list)
-    for row, slate in enumerate(slates):
-        prompts[read_by(scorer, slate).prompt_key].append(row)
-    for prompt, rows in prompts.items():
-        for together in _sharing(rows, slates) if traits.exact else [rows]:
-            texts = sorted({text for row in together for text in slates[row].candidates})
-            read = read_by(scorer, slates[together[0]]).replace(candidates=tuple(texts))
-            keys = tuple(digest(traits.fingerprint, prompt, text) for text in texts)
-            places = {r: tuple(texts.index(t) for t in slates[r].candidates) for r in together}
-            yield read, keys, places
+def _prompts(scorer, traits: Traits, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
+    by_prompt = defaultdict(set)
+    reading = {}
+    for slate in slates:
+        read = read_by(scorer, slate)
+        reading.setdefault(read.prompt_key, read)
+        by_prompt[read.prompt_key].update(read.candidates)
+    for prompt, texts in by_prompt.items():
+        if texts:
+            yield _group(traits, reading[prompt], texts)
 
 
-def _sharing(rows: Sequence[int], slates: Sequence[Slate]) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for row in rows:
-        mine = set(slates[row].candidates)
-        joined = [g for g in groups if any(mine & set(slates[r].candidates) for r in g)]
-        groups = [g for g in groups if g not in joined] + [
-            sorted([row, *(r for g in joined for r in g)])
-        ]
-    return groups
+def _first_rows(scorer, traits: Traits, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
+    seen: set[tuple[str, str]] = set()
+    for slate in slates:
+        read = read_by(scorer, slate)
+        new = {text for text in read.candidates if (read.prompt_key, text) not in seen}
+        seen |= {(read.prompt_key, text) for text in new}
+        if new:
+            yield _group(traits, read, new)
 
 
-def _cut(works: Sequence[tuple]) -> Iterator[list[tuple]]:  # type: ignore[type-arg]
-    batch: list[tuple] = []  # type: ignore[type-arg]
+def _group(traits: Traits, read: Slate, texts: set[str]) -> Planned:
+    ordered = tuple(sorted(texts))
+    keys = tuple(digest(traits.fingerprint, read.prompt_key, text) for text in ordered)
+    return read.replace(candidates=ordered), keys
+
+
+def _cut(groups: Sequence[Planned]) -> Iterator[list[Planned]]:
+    batch: list[Planned] = []
     characters = 0
-    for work in works:
-        full = len(batch) == WORKS_PER_BATCH or characters + size(work[0]) > CHARACTERS_PER_BATCH
+    for group in groups:
+        full = len(batch) == GROUPS_PER_BATCH or characters + size(group[0]) > CHARACTERS_PER_BATCH
         if batch and full:
             yield batch
             batch, characters = [], 0
-        batch.append(work)
-        characters += size(work[0])
+        batch.append(group)
+        characters += size(group[0])
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""The plan in columns is the plan as defined, and works come out of it as they went in."""
+"""The plan in columns is the plan as defined, and groups come out of it as they went in."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planning import Listed, plain_plan
+from planning import Listed, keys_of, plain_plan
 
 from palate.errors import PalateError
 from palate.execution import make_plan
 from palate.execution import plan as planning
-from palate.execution.works import build
+from palate.execution.groups import build
 from palate.records import Judgement, Message, Part, Scores, Slate, Traits
 
 
@@ -35,18 +35,18 @@ class AsJudge:
         raise NotImplementedError
 
 
-def slate(question: str, shown: Sequence[str], first: str, second: str) -> Slate:
+def slate(question: str, shown: Sequence[str], *candidates: str) -> Slate:
     parts = tuple(Part(kind="post", text=text, rank=k) for k, text in enumerate(shown))
     messages = (Message(role="user", content=question),)
-    return Slate(question=messages, shown=parts, candidates=(first, second))
+    return Slate(question=messages, shown=parts, candidates=candidates)
 
 
 words = st.sampled_from(["a", "bb", "ccc", "d" * 90_000, "e", "f", "é"])
 slates = st.lists(
-    st.builds(
-        slate, st.sampled_from(["q", "r" * 40]), st.lists(words, max_size=2), words, words
-    ),
-    max_size=120,
+    st.tuples(
+        st.sampled_from(["q", "r" * 40]), st.lists(words, max_size=2), st.lists(words, max_size=5)
+    ).map(lambda of: slate(of[0], of[1], *of[2])),
+    max_size=80,
 )  # fmt: skip
 contestants = st.sampled_from([AsScorer(), AsScorer(deaf=True), AsJudge()])
 
@@ -59,19 +59,33 @@ def test_columns_agree_with_the_definition(given_slates, contestant, exact: bool
     name, batches = plain_plan(contestant, traits, given_slates)
     assert plan.id == name
     assert np.diff(plan.cuts).tolist() == [len(batch) for batch in batches if batch]
-    works = list(build(contestant, plan, source, range(plan.n_works)))
-    expected = [work for batch in batches for work in batch]
-    assert [(work.slate, work.keys) for work in works] == [work[:2] for work in expected]
-    assert [{p.row: p.positions for p in work.places} for work in works] == [
-        work[2] for work in expected
+    groups = list(build(contestant, plan, source, range(plan.n_groups)))
+    expected = [group for batch in batches for group in batch]
+    assert [(read, group.keys) for group, read in groups] == expected
+    every = [key for group, _ in groups for key in group.keys]
+    assert [plan.keys[k : k + 1].tobytes().hex() for k in range(len(plan.keys))] == [
+        key[:32] for key in every
     ]
-    for number, work in enumerate(works):
-        for row, positions in work.places:
-            assert plan.work_of[row] == number
-            where = plan.keys_of(row)
-            kept = [plan.keys[k : k + 1].tobytes().hex() for k in where]
-            wanted = work.keys if plan.judged else [work.keys[j] for j in positions]
-            assert kept == [key[:32] for key in wanted]
+    for row, one in enumerate(given_slates):
+        assert [every[k] for k in plan.of_row(row)] == keys_of(contestant, traits, one)
+    waiting = plan.rows_by_group()
+    assert waiting.sum() == sum(bool(keys_of(contestant, traits, one)) for one in given_slates)
+
+
+@pytest.mark.parametrize(("n", "requests"), [(0, 0), (1, 0), (2, 1), (3, 3), (16, 120)])
+def test_a_judge_is_asked_of_every_two_responses(n: int, requests: int) -> None:
+    texts = [f"response {k}" for k in range(n)]
+    plan = make_plan(AsJudge(), Traits(fingerprint="x"), Listed([slate("q", (), *texts)]))
+    assert (plan.n_groups, len(plan.of_row(0))) == (requests, requests)
+
+
+@pytest.mark.parametrize("n", [1, 3, 16])
+def test_a_scorers_responses_are_one_group(n: int) -> None:
+    texts = [f"response {k}" for k in range(n)]
+    plan = make_plan(
+        AsScorer(), Traits(fingerprint="x"), Listed([slate("q", (), *texts, texts[0])])
+    )
+    assert (plan.n_groups, len(plan.keys), len(plan.of_row(0))) == (1, n, n + 1)
 
 
 def many(n: int) -> list[Slate]:
@@ -90,13 +104,13 @@ def test_the_plan_knows_nothing_of_row_order() -> None:
 def test_slates_of_ordinary_runs_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     source, traits = Listed(many(40)), Traits(fingerprint="x")
     plan = make_plan(AsScorer(), traits, source)
-    list(build(AsScorer(), plan, source, range(plan.n_works)))
+    list(build(AsScorer(), plan, source, range(plan.n_groups)))
     assert (source.built, plan.kept) == (40, {})
     monkeypatch.setattr(planning, "KEPT_BYTES", 50_000)
     plan = make_plan(AsScorer(), traits, source)
     assert 0 < len(plan.kept) < 40
     kept = len(plan.kept)
-    list(build(AsScorer(), plan, source, range(plan.n_works)))
+    list(build(AsScorer(), plan, source, range(plan.n_groups)))
     assert source.built == 40 + 40 + (40 - kept)
 
 

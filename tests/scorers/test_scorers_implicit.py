@@ -100,7 +100,7 @@ def test_policy_and_reference_are_shown_the_same_even_if_one_window_is_shorter(t
     scorer = build_scorer(f"implicit:{tiny.model()}?reference={short}")
     cut = scorer.reads(slate)
     assert len(cut.shown) < 2
-    assert all(term.contestant.reads(slate) == cut for term in scorer.terms)
+    assert all(part.scorer.reads(slate) == cut for part in scorer.components)
     pairs = zip(summed(tiny.model(), cut), summed(short, cut), strict=True)
     expected = [a - b for a, b in pairs]
     assert scores(scorer, slate).values == pytest.approx(expected, abs=TOLERANCE)

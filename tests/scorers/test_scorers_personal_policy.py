@@ -149,7 +149,7 @@ def test_minus_prior_needs_no_reference(made, states, monkeypatch):
     assert particular == pytest.approx(np.subtract(own, prior), abs=1e-4)
     scorer = scorer_of(policy, f"users={states[0]}&minus=prior")
     assert not scorer.traits.log_odds
-    assert {term.contestant.local.reference.name for term in scorer.terms} == {policy.policy.name}
+    assert {part.scorer.local.reference.name for part in scorer.components} == {policy.policy.name}
 
 
 def test_scorers_that_share_a_loaded_model_do_not_disturb_each_other(made, states):
@@ -341,8 +341,8 @@ def test_what_is_shown_leaves_room_for_the_tokens(made, tmp_path, base):
         spec = f"personal:{folder}?state=prior&reference={base}"
         short = build_scorer(spec, SETTINGS)
         assert len(short.reads(slate).shown) == parts
-        assert all(term.contestant.reads(slate).shown == short.reads(slate).shown
-                   for term in short.terms)  # fmt: skip
+        assert all(part.scorer.reads(slate).shown == short.reads(slate).shown
+                   for part in short.components)  # fmt: skip
 
 
 def test_what_the_policy_reads_is_shown_with_the_place_of_the_tokens(made):

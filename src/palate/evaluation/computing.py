@@ -1,14 +1,32 @@
-"""What one contestant computes over rows: a plan and a pass for each of its terms."""
+"""What one contestant computes over rows: a plan and a pass for each of its components."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from palate.execution import Known, Pass, Plan, Planner, Results, Runner, Task
-from palate.records import Judge, Scorer, Settings, Slate, Term, Traits, terms_of, traits_of
+from palate.execution import (
+    Pass,
+    Planner,
+    ResultIndex,
+    Results,
+    RowSource,
+    Runner,
+    Task,
+    WorkPlan,
+)
+from palate.records import (
+    Component,
+    Judge,
+    Scorer,
+    Settings,
+    Slate,
+    Traits,
+    components_of,
+    traits_of,
+)
 from palate.runs import Identity, Journal, Manifest, passes_of, run_folders, versions
 
 Progress = Callable[[int, int], None]
@@ -26,50 +44,19 @@ class Options:
     identity."""
 
 
-class Asked(Protocol):
-    """Rows of two candidates each, built when asked for."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        ...
-
-    def prepare(self) -> None:
-        """Do at once what would be costly row by row."""
-        ...
-
-    def id(self, row: int) -> str:
-        """Return the row's id."""
-        ...
-
-    def slate(self, row: int) -> Slate:
-        """Return the row's slate; the same at every call."""
-        ...
-
-    def candidates(self, row: int) -> tuple[str, ...]:
-        """Return the slate's candidates."""
-        ...
-
-
-class Blind:
+class WithoutContext:
     """The same rows with nothing shown."""
 
-    def __init__(self, rows: Asked) -> None:
+    def __init__(self, rows: RowSource) -> None:
         self._rows = rows
+        self.prepare, self.id, self.candidates = rows.prepare, rows.id, rows.candidates
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def id(self, row: int) -> str:
-        """Return the row's id."""
-        return self._rows.id(row)
-
     def slate(self, row: int) -> Slate:
         """Return the row's slate without context."""
         return self._rows.slate(row).without_context()
-
-    def candidates(self, row: int) -> tuple[str, ...]:
-        """Return the slate's candidates."""
-        return self._rows.candidates(row)
 
 
 class Computation:
@@ -82,24 +69,24 @@ class Computation:
         self,
         contestant: Scorer | Judge,
         spec: str,
-        rows: Asked,
+        rows: RowSource,
         options: Options,
         built_from: str | None = None,
     ) -> None:
         self.contestant, self.spec, self.rows = contestant, spec, rows
         self.options, self.built_from = options, built_from
-        self.terms = terms_of(contestant)
+        self.components = components_of(contestant)
         self.plans = self._plans()
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
-        """Of each term: all that its numbers depend on beside the rows."""
-        return tuple(self.traits_of(term).fingerprint for term in self.terms)
+        """Of each component: all that its numbers depend on beside the rows."""
+        return tuple(self.traits_of(part).fingerprint for part in self.components)
 
     @property
     def details(self) -> tuple[Mapping[str, Any], ...]:
-        """Of each term: what a manifest says of it."""
-        return tuple(self.traits_of(term).details for term in self.terms)
+        """Of each component: what a manifest says of it."""
+        return tuple(self.traits_of(part).details for part in self.components)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -107,9 +94,9 @@ class Computation:
         told = (details.get(key) for details in self.details for key in ("content", "model"))
         return tuple(sorted({str(one) for one in told if one is not None}))
 
-    def traits_of(self, term: Term) -> Traits:
-        """Return what a term declares."""
-        return traits_of(term.contestant, self.spec)
+    def traits_of(self, component: Component) -> Traits:
+        """Return what a component declares."""
+        return traits_of(component.scorer, self.spec)
 
     def manifest(self, identity: Identity) -> Manifest:
         """Return what a folder of these results says of itself."""
@@ -119,8 +106,8 @@ class Computation:
     def run(
         self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress
     ) -> list[Results]:
-        """Return each term's results; what journals under `root` hold is not computed again."""
-        done, total = 0, len(self.rows) * len(self.terms)
+        """Return each component's results; what journals under `root` hold is not computed anew."""
+        done, total = 0, len(self.rows) * len(self.components)
 
         def advance(n: int) -> None:
             nonlocal done
@@ -128,18 +115,18 @@ class Computation:
             progress(done, total)
 
         return [
-            self._pass(number, root, journal, runner, advance) for number in range(len(self.terms))
+            self._pass(number, root, journal, runner, advance)
+            for number in range(len(self.components))
         ]
 
-    def _plans(self) -> list[Plan]:
+    def _plans(self) -> list[WorkPlan]:
         self.rows.prepare()
         # All in one sweep: what a context shows may be costly to find.
-        n = len(self.rows)
-        planners = [Planner(term.contestant, self.traits_of(term), n) for term in self.terms]
-        for row in range(n):
+        planners = [Planner(part.scorer, self.traits_of(part)) for part in self.components]
+        for row in range(len(self.rows)):
             slate = self.rows.slate(row)
-            for term, planner in zip(self.terms, planners, strict=True):
-                planner.add(row, slate.without_context() if term.blind else slate)
+            for part, planner in zip(self.components, planners, strict=True):
+                planner.add(slate.without_context() if part.blind else slate)
         return [planner.plan(self.rows) for planner in planners]
 
     def _pass(
@@ -151,14 +138,15 @@ class Computation:
         advance: Callable[[int], None],
     ) -> Results:
         plan = self.plans[number]
-        source = Blind(self.rows) if self.terms[number].blind else self.rows
-        with Known(plan) as known:
+        blind = self.components[number].blind
+        source = WithoutContext(self.rows) if blind else self.rows
+        with ResultIndex(plan) as known:
             if root is not None and journal is not None:
                 own = journal.path.parent
                 for other in run_folders(root):
                     if other != own and plan.id in passes_of(other):
                         known.read(other / "journal.jsonl")
-                known.read(journal.path, own=source)  # last, so that its own lines win
+                known.read(journal.path, own=True)  # last, so that its own lines win
             task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
             return Pass(
                 task, plan, source, known, journal,

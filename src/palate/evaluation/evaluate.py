@@ -184,7 +184,7 @@ class _Job:
             scales = state_scales(self.contestant, self.rows, self.options.settings.seed)
         if self.rows.draws > 1:
             notes.append(f"verdicts averaged over up to {self.rows.draws} strangers of each row")
-        cuts = self.work.traits_of(self.work.terms[0]).cuts
+        cuts = self.work.traits_of(self.work.components[0]).cuts
         dropped = int((self.rows.parts - first.parts).sum()) if cuts else 0
         return summarise(
             verdicts,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.evaluation.rows import Rows
-from palate.execution import Result, Results
+from palate.execution import Results
 from palate.records import (
     NO_STRANGER,
     Judge,
@@ -45,7 +45,7 @@ def verdict_rows(
     for at, pair in enumerate(pairs):
         mate, first = int(mates[at]), at * rows.draws
         drawn = [
-            _judged(judged, combine, traits, rows, row, [found[row] for found in passes])
+            _judged(judged, combine, traits, rows, row, passes)
             for row in range(first, first + rows.draws)
         ]
         verdict, scores = drawn[0]
@@ -93,19 +93,20 @@ def _judged(
     traits: Traits,
     rows: Rows,
     row: int,
-    results: Sequence[Result],
+    passes: Sequence[Results],
 ) -> tuple[Verdict, Scores | None]:
     position = rows.chosen_position(row)
     if rows.no_stranger[row]:
         return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
-    if traits.needs_shown and not (rows.parts[row] and results[0].parts):
+    if traits.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
         return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
     if judged:
-        verdict = _judgement(results[0]).verdict(position)
+        (judgement,) = passes[0].judgements(row)
+        verdict = judgement.verdict(position)
         if traits.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
         return _by_protocol(verdict, traits), None
-    parts = [Scores(values=result.values, reasons=result.reasons) for result in results]
+    parts = [found.scores(row) for found in passes]
     scores = combine(parts) if combine is not None else parts[0]
     return _by_protocol(_from_scores(scores, position), traits), scores
 
@@ -129,16 +130,6 @@ def _by_protocol(verdict: Verdict, traits: Traits) -> Verdict:
     if traits.protocol == "paper" and verdict.outcome is Outcome.TIE:
         return verdict.model_copy(update={"outcome": Outcome.REJECTED})
     return verdict
-
-
-def _judgement(result: Result) -> Judgement:
-    read = [value for value in result.values if value is not None]
-    whole = len(read) == len(result.values)
-    return Judgement(
-        margin=sum(read) / len(read) if whole else None,
-        orders=result.values,
-        reason=result.reasons[0] if result.reasons else None,
-    )
 
 
 def _from_scores(scores: Scores, chosen_position: int) -> Verdict:

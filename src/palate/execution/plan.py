@@ -1,15 +1,18 @@
-"""What is to be computed: each piece of work once, in canonical order, cut into batches.
+"""What is to be computed: each request once, in canonical order, cut into batches.
 
-The plan depends on the rows and the computation alone, never on what a cache holds, so a resumed
-run computes the same batches as one that was never stopped. It holds numbers only, under a hundred
-bytes a row: slates are built again when their turn comes.
+A request is (prompt, response) for a scorer, (prompt, first, second) for a judge, which sees both
+orders. The plan depends on the rows and the computation alone, never on what a cache holds, so a
+resumed run computes the same batches as one that was never stopped. It holds numbers only, about a
+hundred bytes a pair: slates are built again when their turn comes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +24,7 @@ from palate.seeding import canonical_json, digest
 Ints = NDArray[np.int32]
 Keys = NDArray[np.bytes_]
 
-WORKS_PER_BATCH = 32
+GROUPS_PER_BATCH = 32
 CHARACTERS_PER_BATCH = 400_000
 PREFIX = 16
 """Bytes kept of each key: enough that no two are ever alike."""
@@ -29,11 +32,15 @@ KEPT_BYTES = 128 * 2**20
 """Slates kept from planning to computing, so that runs of ordinary size build none twice."""
 
 
-class Source(Protocol):
-    """The rows to score: each a slate of two candidates, built when asked for."""
+class RowSource(Protocol):
+    """The rows to score: each a slate of any number of candidates, built when asked for."""
 
     def __len__(self) -> int:
         """Return the number of rows."""
+        ...
+
+    def prepare(self) -> None:
+        """Do at once what would be costly row by row."""
         ...
 
     def id(self, row: int) -> str:
@@ -50,190 +57,169 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """Works in canonical order, cut into batches; `id` names the pass."""
+class WorkPlan:
+    """Requests in canonical order; `id` names the pass.
+
+    What is computed as one slate is a group: all requests of one prompt, a judge's one by one, and
+    of an exact scorer those that a row is the first to make.
+    """
 
     id: str
     fingerprint: str
     exact: bool
     judged: bool
     keys: Keys
-    """The first bytes of every work's keys, work by work."""
-    key_starts: Ints
-    rows: Ints
-    """The rows that wait for each work, work by work."""
-    row_starts: Ints
+    """The first bytes of every request's key, group by group."""
+    group_starts: Ints
+    """The first request of each group, and the number of requests."""
     cuts: Ints
-    """The first work of each batch, and the number of works."""
-    work_of: Ints
-    """Of each row."""
-    positions: Ints
-    """Where each row's two candidates stand among its work's; shape (rows, 2)."""
+    """The first group of each batch, and the number of groups."""
+    first_row: Ints
+    """Of each request, the first row that makes it."""
+    first_place: Ints
+    """And which of that row's requests it is."""
+    requests: Ints
+    """Of each row, one row after another, the requests it makes: of a scorer one per candidate, of
+    a judge one per two candidates, in the order of `itertools.combinations`."""
+    row_starts: Ints
+    """Where each row's requests begin, and their number."""
     kept: dict[int, Slate]
     """Readings kept from planning, by row."""
 
     @property
-    def n_works(self) -> int:
-        """Number of works."""
-        return len(self.row_starts) - 1
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.group_starts) - 1
 
-    def rows_of(self, work: int) -> list[int]:
-        """Return the rows that wait for a work."""
-        found: list[int] = self.rows[self.row_starts[work] : self.row_starts[work + 1]].tolist()
-        return found
+    def of_row(self, row: int) -> Ints:
+        """Return the requests of a row."""
+        return self.requests[self.row_starts[row] : self.row_starts[row + 1]]
 
-    def keys_of(self, row: int) -> list[int]:
-        """Return where the keys of a row's result stand in `keys`."""
-        start = int(self.key_starts[self.work_of[row]])
-        if self.judged:
-            return [start]
-        return [start + int(position) for position in self.positions[row]]
+    def of_group(self, group: int) -> range:
+        """Return the requests of a group."""
+        return range(int(self.group_starts[group]), int(self.group_starts[group + 1]))
+
+    def rows_by_group(self) -> Ints:
+        """Return how many rows have their first request in each group."""
+        some = self.row_starts[:-1][np.diff(self.row_starts) > 0]
+        group = np.searchsorted(self.group_starts, self.requests[some], side="right") - 1
+        return np.bincount(group, minlength=self.n_groups).astype(np.int32)
 
 
-def make_plan(contestant: Scorer | Judge, traits: Traits, source: Source) -> Plan:
+def make_plan(contestant: Scorer | Judge, traits: Traits, source: RowSource) -> WorkPlan:
     """Plan one pass over these rows."""
-    planner = Planner(contestant, traits, len(source))
+    planner = Planner(contestant, traits)
     for row in range(len(source)):
-        planner.add(row, source.slate(row))
+        planner.add(source.slate(row))
     return planner.plan(source)
 
 
 class Planner:
-    """Reads every row once and makes the plan of one pass.
+    """Reads every row once, in order, and makes the plan of one pass."""
 
-    Slates that a scorer reads alike but for the candidates become one wide slate, so each
-    (question, shown, response) is scored once; a judge's pairs stay pairs. Of an exact scorer's
-    only those that share a response: what else is in its slate changes no number.
-    """
-
-    def __init__(self, contestant: Scorer | Judge, traits: Traits, n: int) -> None:
+    def __init__(self, contestant: Scorer | Judge, traits: Traits) -> None:
         self.contestant, self.traits = contestant, traits
         self.judged = isinstance(contestant, Judge)
-        self._keys = np.zeros((n, 1 if self.judged else 2), dtype="S32")
-        self._prompts = np.zeros(0 if self.judged or traits.exact else n, dtype=f"S{PREFIX}")
-        self._order = np.zeros(n, dtype=np.int8)  # of the two texts: -1, 0 (one text twice) or 1
-        self._sizes = np.zeros((n, 3), dtype=np.int32)  # characters of prompt and candidates
+        self._keys, self._prompts = bytearray(), bytearray()
+        self._counts, self._sizes = array("i"), array("i")  # requests and prompt's size, by row
+        self._rank, self._length = array("i"), array("i")  # of each request, in its row
         self._kept: dict[int, Slate] = {}
         self._room = KEPT_BYTES
 
-    def add(self, row: int, slate: Slate) -> None:
-        """Take a row in."""
+    def add(self, slate: Slate) -> None:
+        """Take the next row in."""
+        row = len(self._counts)
         read = read_by(self.contestant, slate)
-        first, second = read.candidates
-        made = self.traits.fingerprint
+        made, prompt, texts = self.traits.fingerprint, read.prompt_key, read.candidates
         if self.judged:
-            self._keys[row, 0] = bytes.fromhex(digest(made, read.prompt_key, read.candidates))
+            both = list(combinations(texts, 2))
+            keys = [digest(made, prompt, two) for two in both]
+            self._rank.extend([0] * len(both))
+            self._length.extend(len(a) + len(b) for a, b in both)
         else:
-            for j, text in enumerate(read.candidates):
-                self._keys[row, j] = bytes.fromhex(digest(made, read.prompt_key, text))
-        if len(self._prompts):
-            self._prompts[row] = bytes.fromhex(read.prompt_key)[:PREFIX]
-        self._order[row] = (first > second) - (first < second)
-        prompt = sum(len(m.content) for m in read.question) + sum(len(p.text) for p in read.shown)
-        self._sizes[row] = (prompt, len(first), len(second))
-        held = 2_000 + 800 * len(read.shown) + prompt + len(first) + len(second)
+            keys = [digest(made, prompt, text) for text in texts]
+            rank = {text: k for k, text in enumerate(sorted(set(texts)))}
+            self._rank.extend(rank[text] for text in texts)
+            self._length.extend(map(len, texts))
+        self._keys += bytes.fromhex("".join(keys))
+        self._counts.append(len(keys))
+        if not self.judged and not self.traits.exact:
+            self._prompts += bytes.fromhex(prompt)[:PREFIX]
+        size = sum(len(m.content) for m in read.question) + sum(len(p.text) for p in read.shown)
+        self._sizes.append(size)
+        held = 2_000 + 800 * len(read.shown) + size + sum(map(len, texts))
         if held <= self._room:
             self._room -= held
             self._kept[row] = read
 
-    def plan(self, source: Source) -> Plan:
+    def plan(self, source: RowSource) -> WorkPlan:
         """Return the plan of all rows; `source` is asked for candidates only."""
-        works = _grouped(self._groups())
-        keys, widths, sizes, positions = self._keys_of(works, source)
-        self._keys = np.zeros((0, 0), dtype="S32")
-        starts = _starts(widths)
-        order = np.lexsort((keys[starts[:-1]], -sizes))
-        keys = keys[_segments(starts, order)]
-        rows = works.rows[_segments(works.starts, order)]
-        place = np.empty(len(order), dtype=np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        widths, sizes = widths[order], sizes[order]
-        key_starts, row_starts = _starts(widths), _starts(np.diff(works.starts)[order])
+        row_starts = _starts(np.array(self._counts, np.int32))
+        keys, first, requests = np.unique(
+            np.frombuffer(self._keys, "S32"), return_index=True, return_inverse=True
+        )
+        self._keys = bytearray()
+        row = (np.searchsorted(row_starts, first, side="right") - 1).astype(np.int32)
+        place = (first - row_starts[row]).astype(np.int32)
+        group = self._groups(row)
+        rank = self._ranks(group, row, place, first, source)
+        length = np.array(self._length, np.int32)[first]
+        # Requests group by group, texts sorted; then groups, the largest first.
+        order = np.lexsort((rank, group))
+        counts = np.bincount(group).astype(np.int32) if len(group) else np.zeros(0, np.int32)
+        starts = _starts(counts)
+        size = np.add.reduceat(length[order], starts[:-1]) if len(counts) else counts
+        size = size + np.array(self._sizes, np.int32)[row[order[starts[:-1]]]]
+        groups = np.lexsort((keys[order[starts[:-1]]], -size))
+        order = order[_segments(starts, groups)]
+        position = np.empty(len(order), np.int32)
+        position[order] = np.arange(len(order), dtype=np.int32)
+        keys, group_starts = keys[order], _starts(counts[groups])
         exact, made = self.traits.exact, self.traits.fingerprint
-        whole = np.array([0, len(order)] if len(order) else [0], dtype=np.int32)
-        cuts = whole if exact else _cut(sizes)
-        name = digest("exact", made) if exact else _pass_id(made, keys, key_starts, cuts)
-        firsts = set(rows[row_starts[:-1]].tolist()) if self._kept else set()
-        return Plan(
-            id=name, fingerprint=made, exact=exact, judged=self.judged,
-            keys=_prefixes(keys), key_starts=key_starts, rows=rows, row_starts=row_starts,
-            cuts=cuts, work_of=place[works.group], positions=positions,
-            kept={row: read for row, read in self._kept.items() if row in firsts},
+        whole = np.array([0, len(groups)] if len(groups) else [0], dtype=np.int32)
+        cuts = whole if exact else _cut(size[groups])
+        name = digest("exact", made) if exact else _pass_id(made, keys, group_starts, cuts)
+        first_row, first_place = row[order], place[order]
+        built_from = set(first_row[group_starts[:-1]].tolist()) if self._kept else set()
+        return WorkPlan(
+            id=name, fingerprint=made, exact=exact, judged=self.judged, keys=_prefixes(keys),
+            group_starts=group_starts, cuts=cuts, first_row=first_row, first_place=first_place,
+            requests=position[requests], row_starts=row_starts,
+            kept={row: read for row, read in self._kept.items() if row in built_from},
         )  # fmt: skip
 
-    def _groups(self) -> Ints:
-        # Rows of one number are one piece of work.
+    def _groups(self, row: Ints) -> Ints:
+        # Of each request the number of its group.
         if self.judged:
-            return _numbered(self._keys[:, 0])
-        if not self.traits.exact:
-            return _numbered(self._prompts)
-        from scipy.sparse import csr_matrix
-        from scipy.sparse.csgraph import connected_components
+            return np.arange(len(row), dtype=np.int32)
+        if self.traits.exact:
+            return _numbered(row)
+        prompts = np.frombuffer(self._prompts, f"S{PREFIX}")
+        return _numbered(_numbered(prompts)[row])
 
-        key = _numbered(self._keys.reshape(-1)).reshape(-1, 2)
-        n = int(key.max()) + 1 if key.size else 0
-        ones = np.ones(len(key), dtype=np.int8)
-        shared = csr_matrix((ones, (key[:, 0], key[:, 1])), shape=(n, n))
-        _, label = connected_components(shared, directed=False)
-        found: Ints = label[key[:, 0]].astype(np.int32) if n else np.zeros(0, dtype=np.int32)
-        return found
-
-    def _keys_of(self, works: _Works, source: Source) -> tuple[Keys, Ints, Ints, Ints]:
-        # Keys in the order of the sorted texts, their number and the characters of each work;
-        # and where each row's candidates stand in it.
-        n_rows = len(works.group)
-        first = works.rows[works.starts[:-1]]
-        sizes = self._sizes[first].sum(axis=1, dtype=np.int32)
-        positions = np.tile(np.array([0, 1], dtype=np.int32), (n_rows, 1))
-        if self.judged:
-            return self._keys[first, 0], np.ones(len(first), np.int32), sizes, positions
-        order = self._order
-        positions[order > 0] = (1, 0)
-        positions[order == 0] = 0
-        widths = np.where(order[first] == 0, 1, 2).astype(np.int32)
-        sizes -= np.where(order[first] == 0, self._sizes[first, 2], 0).astype(np.int32)
-        several = np.flatnonzero(np.diff(works.starts) > 1)
-        for work in several.tolist():
-            texts = self._texts(works, work, source)
-            widths[work] = len(texts)
-            sizes[work] = self._sizes[first[work], 0] + sum(map(len, texts))
-            position = {text: k for k, text in enumerate(texts)}
-            for row in works.of(work):
-                positions[row] = [position[text] for text in source.candidates(row)]
-        starts = _starts(widths)
-        keys = np.zeros(int(starts[-1]), dtype="S32")
-        # A text's key is the same in whichever row of the work it stands.
-        keys[starts[works.group][:, None] + positions] = self._keys
-        return keys, widths, sizes, positions
-
-    @staticmethod
-    def _texts(works: _Works, work: int, source: Source) -> list[str]:
-        return sorted({text for row in works.of(work) for text in source.candidates(row)})
+    def _ranks(
+        self, group: Ints, row: Ints, place: Ints, first: NDArray[np.int64], source: RowSource
+    ) -> Ints:
+        # Where each request's text stands among the sorted texts of its group.
+        rank = np.array(self._rank, np.int32)[first]
+        if self.judged or self.traits.exact or not len(group):
+            return rank
+        order = np.argsort(group, kind="stable")
+        starts = _starts(np.bincount(group))
+        low = np.minimum.reduceat(row[order], starts[:-1])
+        high = np.maximum.reduceat(row[order], starts[:-1])
+        for number in np.flatnonzero(low < high).tolist():
+            some = order[starts[number] : starts[number + 1]]
+            texts = [source.candidates(int(row[k]))[int(place[k])] for k in some]
+            rank[some[sorted(range(len(texts)), key=texts.__getitem__)]] = np.arange(len(texts))
+        return rank
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Works:
-    """Rows by the work they wait for."""
-
-    group: Ints
-    rows: Ints
-    starts: Ints
-
-    def of(self, work: int) -> Sequence[int]:
-        found: list[int] = self.rows[self.starts[work] : self.starts[work + 1]].tolist()
-        return found
+def _numbered(values: NDArray[np.generic]) -> Ints:
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int32)
 
 
-def _grouped(group: Ints) -> _Works:
-    rows = np.argsort(group, kind="stable").astype(np.int32)
-    return _Works(group, rows, _starts(np.bincount(group) if group.size else np.zeros(0, int)))
-
-
-def _numbered(keys: Keys) -> Ints:
-    return np.unique(keys, return_inverse=True)[1].astype(np.int32)
-
-
-def _starts(counts: NDArray[np.signedinteger]) -> Ints:
+def _starts(counts: NDArray[np.integer]) -> Ints:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
 
@@ -242,8 +228,7 @@ def _segments(starts: Ints, order: NDArray[np.intp]) -> NDArray[np.int64]:
     counts = np.diff(starts)[order]
     ends = np.cumsum(counts)
     moved = np.repeat(starts[:-1][order] - (ends - counts), counts)
-    found: NDArray[np.int64] = np.arange(len(moved)) + moved
-    return found
+    return np.asarray(np.arange(len(moved)) + moved, dtype=np.int64)
 
 
 def _prefixes(keys: Keys) -> Keys:
@@ -254,10 +239,10 @@ def _prefixes(keys: Keys) -> Keys:
 
 def _cut(sizes: Ints) -> Ints:
     cuts, characters = [0], 0
-    for work, size in enumerate(_plain(sizes)):
-        full = work - cuts[-1] == WORKS_PER_BATCH or characters + size > CHARACTERS_PER_BATCH
-        if work > cuts[-1] and full:
-            cuts.append(work)
+    for group, size in enumerate(_plain(sizes)):
+        full = group - cuts[-1] == GROUPS_PER_BATCH or characters + size > CHARACTERS_PER_BATCH
+        if group > cuts[-1] and full:
+            cuts.append(group)
             characters = 0
         characters += size
     return np.array([*cuts, len(sizes)] if len(sizes) else [0], dtype=np.int32)
@@ -268,16 +253,16 @@ def _plain(numbers: Ints, step: int = 65_536) -> Iterator[int]:
         yield from numbers[start : start + step].tolist()
 
 
-def _pass_id(made: str, keys: Keys, key_starts: Ints, cuts: Ints) -> str:
-    # The digest of ("pass", fingerprint, the keys of each work of each batch), without the list.
+def _pass_id(made: str, keys: Keys, group_starts: Ints, cuts: Ints) -> str:
+    # The digest of ("pass", fingerprint, the keys of each group of each batch), without the list.
     head = f'["pass",{canonical_json(made)},['
     running = hashlib.sha256(head.encode("utf-8", "surrogatepass"))
     raw = keys.view(np.uint8).reshape(-1, 32)
     for batch, (start, stop) in enumerate(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)):
-        works = [
-            [raw[k].tobytes().hex() for k in range(int(key_starts[w]), int(key_starts[w + 1]))]
-            for w in range(start, stop)
+        groups = [
+            [raw[k].tobytes().hex() for k in range(int(group_starts[g]), int(group_starts[g + 1]))]
+            for g in range(start, stop)
         ]
-        running.update(f"{',' if batch else ''}{canonical_json(works)}".encode())
+        running.update(f"{',' if batch else ''}{canonical_json(groups)}".encode())
     running.update(b"]]")
     return running.hexdigest()

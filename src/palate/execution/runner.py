@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from palate.errors import PalateError
-from palate.records import Judge, Judgement, Scorer, Scores, Settings, Slate, terms_of
+from palate.records import Judge, Judgement, Scorer, Scores, Settings, Slate, components_of
 from palate.specs import Spec, load
 
 GROUP = "palate.engines"
@@ -22,16 +22,16 @@ class Task(NamedTuple):
 
     contestant: Scorer | Judge
     """The whole contestant, in this process."""
-    term: int
-    """Which of its computations."""
+    component: int
+    """Which of its components."""
     spec: str | None
     settings: Settings
     name: str
 
     @property
     def computes(self) -> Scorer | Judge:
-        """Who computes this term."""
-        return terms_of(self.contestant)[self.term].contestant
+        """Who computes this component."""
+        return components_of(self.contestant)[self.component].scorer
 
 
 class Unit(NamedTuple):

@@ -132,16 +132,16 @@ class Judge(Protocol):
         ...
 
 
-class Term(NamedTuple):
+class Component(NamedTuple):
     """One computation behind a score: whose, and whether it reads the slate without context."""
 
-    contestant: Scorer | Judge
+    scorer: Scorer | Judge
     blind: bool = False
 
 
-def terms_of(contestant: Scorer | Judge) -> tuple[Term, ...]:
-    """Return the computations a contestant is made of; most are one, their own."""
-    return getattr(contestant, "terms", None) or (Term(contestant),)
+def components_of(scorer: Scorer | Judge) -> tuple[Component, ...]:
+    """Return the computations a score is made of; most scorers have one, themselves."""
+    return getattr(scorer, "components", None) or (Component(scorer),)
 
 
 def traits_of(contestant: Scorer | Judge, spec: str) -> Traits:
@@ -156,7 +156,7 @@ def traits_of(contestant: Scorer | Judge, spec: str) -> Traits:
 def read_by(contestant: Scorer | Judge, slate: Slate) -> Slate:
     """Return the slate as this contestant reads it: what it ignores is gone, parts are cut to fit.
 
-    Two slates with equal readings are one piece of work.
+    Equal readings are computed once.
     """
     reads = getattr(contestant, "reads", None)
     read = reads(slate) if reads is not None else slate

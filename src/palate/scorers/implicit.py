@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.errors import SpecError
-from palate.records import Scores, Settings, Slate, Term
+from palate.records import Component, Scores, Settings, Slate
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.lift import difference
 from palate.seeding import digest
@@ -35,7 +35,7 @@ class Implicit:
         ]
         for model in self.models:
             model.beside = tuple(other for other in self.models if other is not model)
-        self.terms = tuple(Term(model) for model in self.models)
+        self.components = tuple(Component(model) for model in self.models)
         first = self.models[0].traits
         prints = [model.traits.fingerprint for model in self.models]
         self.traits = first.model_copy(

@@ -44,9 +44,18 @@ class PairwiseJudge:
         )
 
     def reads(self, slate: Slate) -> Slate:
-        """Cut what is shown to the model's window."""
+        """Cut what is shown to the model's window, beside the two longest responses."""
+        if len(slate.candidates) < 2:
+            return slate
+        longest = max(range(len(slate.candidates)), key=lambda k: len(slate.candidates[k]))
+        pairs = [(k, longest) for k in range(len(slate.candidates)) if k != longest]
         return self.answers.fit(
-            slate, lambda cut: [pair_prompt(cut, a, b, self.form) for a, b in self.orders]
+            slate,
+            lambda cut: [
+                pair_prompt(cut, pair[a], pair[b], self.form)
+                for pair in pairs
+                for a, b in self.orders
+            ],
         )
 
     def prompts(self, slate: Slate) -> list[str]:

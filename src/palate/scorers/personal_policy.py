@@ -22,7 +22,7 @@ from palate.personal.p_dpo import (
     Users,
 )
 from palate.prompts import prompt_hash, render
-from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate, Term
+from palate.records import NO_STRANGER, Choice, Component, Scores, Settings, Slate
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import difference
@@ -272,7 +272,7 @@ class PersonalPolicyScorer:
         )
         own.beside, other.beside = (other,), (own,)
         self.models: tuple[UserLikelihood, UserLikelihood | Everybodys] = (own, other)
-        self.terms = tuple(Term(model) for model in self.models)
+        self.components = tuple(Component(model) for model in self.models)
         prints = [model.traits.fingerprint for model in self.models]
         details = {
             "method": METHOD,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream.sampling.samples import Samples
-from palate.downstream.scores.slates import SampledRows
+from palate.downstream.scores.slates import SampleRows
 from palate.evaluation import Computation
 from palate.execution import Results
-from palate.records import NO_STRANGER, Judge, Scores
+from palate.records import NO_STRANGER, Judge, Judgement
 
 Doubles = NDArray[np.float64]
 Said = dict[str, float | str]
@@ -22,7 +23,7 @@ EMPTY = "empty, and no other answer of the row has a score"
 
 
 def gather(
-    work: Computation, sampled: SampledRows, samples: Samples, passes: Sequence[Results]
+    work: Computation, sampled: SampleRows, samples: Samples, passes: Sequence[Results]
 ) -> tuple[Doubles, dict[str, int]]:
     """Return the score of every sample (rows × N; NaN where there is none) and why some have none.
 
@@ -30,13 +31,21 @@ def gather(
     only, they tie.
     """
     judged = isinstance(work.contestant, Judge)
-    by_row = (_compared if judged else _scored)(work, sampled, passes)
+    needs_shown = work.traits_of(work.components[0]).needs_shown
     values = np.full((len(samples.rows), samples.n), np.nan)
     reasons: dict[str, int] = {}
     for row, own in enumerate(samples.of_row):
-        said = by_row[row]
+        texts = sampled.texts[row]
+        if sampled.rows.no_stranger[row]:
+            said: Said = dict.fromkeys(texts, NO_STRANGER)
+        elif needs_shown and not (sampled.rows.parts[row] and passes[0].parts_of(row)):
+            said = dict.fromkeys(texts, NOTHING_SHOWN)
+        elif judged:
+            said = _compared(texts, passes[0].judgements(row))
+        else:
+            said = _scored(work, texts, row, passes)
         known = [value for value in said.values() if not isinstance(value, str)]
-        lowest = _below(known) if sampled.texts[row] else 0.0
+        lowest = _below(known) if texts else 0.0
         for at, one in enumerate(own):
             found = said.get(one.text, "no score") if one.text.strip() else lowest
             if isinstance(found, str):
@@ -51,44 +60,26 @@ def _below(known: Sequence[float]) -> float | str:
     return EMPTY if least is None else least - max(1.0, abs(least))
 
 
-def _scored(work: Computation, sampled: SampledRows, passes: Sequence[Results]) -> list[Said]:
+def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
     combine = getattr(work.contestant, "combine", None)
-    found: list[dict[str, list[float]]] = [{} for _ in sampled.texts]
-    why: list[dict[str, str]] = [{} for _ in sampled.texts]
-    for k, (row, i, j) in enumerate(sampled.couples):
-        both = sampled.texts[row][i], sampled.texts[row][j]
-        unread = _unread(work, sampled, row, passes[0], k)
-        if unread is not None:
-            why[row] |= dict.fromkeys(both, unread)
-            continue
-        parts = [Scores(values=one[k].values, reasons=one[k].reasons) for one in passes]
-        scores = combine(parts) if combine is not None else parts[0]
-        for at, (text, value) in enumerate(zip(both, scores.values, strict=True)):
-            if value is None:
-                why[row][text] = scores.reason(at) or "no score"
-            else:
-                found[row].setdefault(text, []).append(value)
-    return [
-        {text: _mean(values) for text, values in own.items()} | lost
-        for own, lost in zip(found, why, strict=True)
-    ]
+    parts = [found.scores(row) for found in passes]
+    scores = combine(parts) if combine is not None else parts[0]
+    return {
+        text: (scores.reason(k) or "no score") if value is None else float(np.float32(value))
+        for k, (text, value) in enumerate(zip(texts, scores.values, strict=True))
+    }
 
 
-def _compared(work: Computation, sampled: SampledRows, passes: Sequence[Results]) -> list[Said]:
-    margins = [np.zeros((len(texts), len(texts))) for texts in sampled.texts]
-    why: list[dict[tuple[int, int], str]] = [{} for _ in sampled.texts]
-    for k, (row, i, j) in enumerate(sampled.couples):
-        said = passes[0][k]
-        read = [value for value in said.values if value is not None]
-        unread = _unread(work, sampled, row, passes[0], k)
-        if unread is not None:
-            why[row][i, j] = unread
-        elif len(read) < len(said.values):
-            why[row][i, j] = (said.reasons[0] if said.reasons else None) or "no judgement"
+def _compared(texts: Sequence[str], judgements: Sequence[Judgement]) -> Said:
+    margins = np.zeros((len(texts), len(texts)))
+    why: dict[tuple[int, int], str] = {}
+    both = combinations(range(len(texts)), 2)
+    for (i, j), judgement in zip(both, judgements, strict=True):
+        if judgement.margin is None:
+            why[i, j] = judgement.reason or "no judgement"
         else:
-            margins[row][i, j] = sum(read) / len(read)
-            margins[row][j, i] = -margins[row][i, j]
-    return [_standing(*one) for one in zip(sampled.texts, margins, why, strict=True)]
+            margins[i, j], margins[j, i] = judgement.margin, -judgement.margin
+    return _standing(texts, margins, why)
 
 
 def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int], str]) -> Said:
@@ -114,19 +105,6 @@ def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int],
             own = (reason for couple, reason in why.items() if k in couple)
             found[text] = next(own, NO_OPPONENT)
     return found
-
-
-def _unread(
-    work: Computation, sampled: SampledRows, row: int, results: Results, k: int
-) -> str | None:
-    if sampled.rows.no_stranger[row]:
-        return NO_STRANGER
-    needs_shown = work.traits_of(work.terms[0]).needs_shown
-    return (
-        NOTHING_SHOWN
-        if needs_shown and not (sampled.rows.parts[row] and results[k].parts)
-        else None
-    )
 
 
 def _mean(values: Sequence[float] | Doubles) -> float:

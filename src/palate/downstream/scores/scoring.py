@@ -15,7 +15,7 @@ from palate.contexts import build_context
 from palate.downstream.sampling.drawing import refuse_draws
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.gathering import Doubles, gather
-from palate.downstream.scores.slates import SampledRows
+from palate.downstream.scores.slates import SampleRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
     Computation,
@@ -31,7 +31,7 @@ from palate.evaluation import (
     whose_state,
 )
 from palate.execution import build_runner
-from palate.records import Judge, terms_of, traits_of
+from palate.records import traits_of
 from palate.runs import Identity, Journal
 from palate.scorers import build_scorer
 
@@ -116,9 +116,7 @@ def score_samples(
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")
     whose = whose_state(contestant, traits, pairs, settings.seed)
     rows = make_rows(pairs, shown, seed=settings.seed, whose=whose)
-    sampled = SampledRows(
-        rows, samples, every_two=isinstance(contestant, Judge), terms=terms_of(contestant)
-    )
+    sampled = SampleRows(rows, samples)
     work = Computation(contestant, spec, sampled, options, built_from)
     folder = None
     with ExitStack() as stack:

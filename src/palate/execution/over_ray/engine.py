@@ -88,7 +88,7 @@ class OverRay:
                 # One at a time: who is ready first would take a second unit and keep it waiting.
                 compute=ray.data.ActorPoolStrategy(size=n, max_tasks_in_flight_per_actor=1),
                 fn_constructor_args=(
-                    made_from, pickle.dumps(task.settings), task.term, self.threads, sys.path,
+                    made_from, pickle.dumps(task.settings), task.component, self.threads, sys.path,
                     pulse,
                 ),
                 num_cpus=share,

@@ -12,27 +12,27 @@ from typing import Any
 
 from palate.errors import PalateError
 from palate.execution.runner import compute
-from palate.records import Settings, terms_of
+from palate.records import Settings, components_of
 from palate.scorers import build_scorer
 
 BEAT_EVERY_S = 1.0
 
 
 class Worker:
-    """Scores units of one term of a contestant; the model is loaded at the first."""
+    """Scores units of one component of a scorer; the model is loaded at the first."""
 
     def __init__(
         self,
         made_from: str | bytes,
         settings: bytes,
-        term: int,
+        component: int,
         threads: int,
         paths: list[str],
         pulse: Any,
     ) -> None:
         # A scorer's own module may lie beside the script that named it.
         sys.path += [path for path in paths if path not in sys.path]
-        self._made_from, self._term, self._threads = made_from, term, threads
+        self._made_from, self._component, self._threads = made_from, component, threads
         self._settings: Settings = pickle.loads(settings)
         self._pulse, self._beat_at = pulse, 0.0
         self._contestant: Any = None
@@ -75,7 +75,7 @@ class Worker:
     def _build(self) -> Any:
         made = self._made_from
         whole = build_scorer(made, self._settings) if isinstance(made, str) else pickle.loads(made)
-        return terms_of(whole)[self._term].contestant
+        return components_of(whole)[self._component].scorer
 
     def _keep_to_threads(self) -> None:
         # Beside OMP_NUM_THREADS, which a torch that was loaded earlier has not seen.

@@ -1,0 +1,103 @@
+"""A group of requests as one slate: built from the plan when its turn comes, and dropped after."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from typing import NamedTuple, TypeVar
+
+from palate.errors import PalateError
+from palate.execution.plan import PREFIX, RowSource, WorkPlan
+from palate.records import Judge, Judgement, Scorer, Scores, Slate, read_by
+from palate.runs import Line
+from palate.seeding import digest
+
+T = TypeVar("T")
+NON_FINITE = "no finite number"
+
+
+class Group(NamedTuple):
+    """Requests that are computed as one slate, without it: what their journal line needs."""
+
+    number: int
+    row: str
+    """Id of the first row that makes any of them."""
+    keys: tuple[str, ...]
+    parts: int
+    """Parts shown of the user."""
+
+
+def build(
+    contestant: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
+) -> Iterator[tuple[Group, Slate]]:
+    """Yield the groups of these numbers, each with its slate.
+
+    Raises `PalateError` where a context shows or a scorer reads another thing than when the group
+    was planned: its numbers would be kept under the wrong key.
+    """
+    for number in groups:
+        requests = plan.of_group(number)
+        row = int(plan.first_row[requests[0]])
+        read = plan.kept.get(row) or read_by(contestant, source.slate(row))
+        if plan.judged:
+            both = list(combinations(read.candidates, 2))[int(plan.first_place[requests[0]])]
+            read = read if len(read.candidates) == 2 else read.replace(candidates=both)
+            keys: tuple[str, ...] = (digest(plan.fingerprint, read.prompt_key, both),)
+        else:
+            texts = tuple(
+                source.candidates(int(plan.first_row[k]))[int(plan.first_place[k])]
+                for k in requests
+            )
+            keys = tuple(digest(plan.fingerprint, read.prompt_key, text) for text in texts)
+            read = read if texts == read.candidates else read.replace(candidates=texts)
+        if not plan.judged or int(plan.row_starts[row + 1] - plan.row_starts[row]) == 1:
+            plan.kept.pop(row, None)
+        if [bytes.fromhex(key)[:PREFIX] for key in keys] != _planned(plan, requests):
+            raise PalateError(
+                f"row {source.id(row)}: the context or the scorer's reads() gave another slate "
+                "than before; both must give the same for the same question"
+            )
+        yield Group(number, source.id(row), keys, len(read.shown)), read
+
+
+def line_of(plan: WorkPlan, group: Group, result: Scores | Judgement) -> Line:
+    """Return the journal line of a group; raises `PalateError` for a wrong number of scores."""
+    same = {"id": group.row, "in_pass": plan.id, "keys": group.keys, "parts": group.parts}
+    if isinstance(result, Judgement):
+        values = result.orders or (result.margin,)
+        wild = [value is not None and not math.isfinite(value) for value in values]
+        reason = NON_FINITE if any(wild) else result.reason
+        return Line(
+            **same, values=_finite(values, wild), reasons=(reason,) if reason else (),
+            raw=result.raw, outage=result.outage,
+        )  # fmt: skip
+    n = len(group.keys)
+    if len(result.values) != n:
+        raise PalateError(f"a scorer gave {len(result.values)} scores for {n} candidates")
+    wild = [value is not None and not math.isfinite(value) for value in result.values]
+    reasons = result.reasons
+    if any(wild):
+        before = reasons or (None,) * n
+        reasons = tuple(NON_FINITE if w else r for w, r in zip(wild, before, strict=True))
+    return Line(
+        **same, values=_finite(result.values, wild), reasons=_unless_empty(reasons),
+        raw=_unless_empty(result.raw), split=_unless_empty(result.split),
+        outage=result.outage and None in result.values,
+    )  # fmt: skip
+
+
+def _finite(
+    values: tuple[float | None, ...], wild: list[bool]
+) -> tuple[float | None, ...]:  # fmt: skip
+    return tuple(None if w else v for v, w in zip(values, wild, strict=True))
+
+
+def _unless_empty(items: tuple[T, ...]) -> tuple[T, ...]:
+    return items if any(items) else ()
+
+
+def _planned(plan: WorkPlan, requests: range) -> list[bytes]:
+    # Taken as an element, a key would lose the zeros at its end.
+    raw = plan.keys[requests.start : requests.stop].tobytes()
+    return [raw[k : k + PREFIX] for k in range(0, len(raw), PREFIX)]
