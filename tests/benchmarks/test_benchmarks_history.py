@@ -68,7 +68,7 @@ def test_an_evaluated_pair_of_the_same_user_is_no_past_choice() -> None:
     third = past("4", "ann", text="Tea or coffee?", chosen="Tea.", rejected="Water.")
     made = Dataset("m", (test, same, turned, others, third)).select()
     assert (ids(made.history), made.history_left_out) == (["3", "4"], 2)
-    users = made.others()["all"].users
+    users = made.user_pools()["all"].users
     assert users["ann"].choices == (
         Choice(question="Tea or coffee?", chosen="Tea.", rejected="Water."),
     )
@@ -98,8 +98,8 @@ def test_past_choices_from_elsewhere_are_added() -> None:
 def test_choices_of_a_file_with_a_name_of_its_own_find_their_users() -> None:
     pairs = (row("1", "ann", None, subset="s"), row("2", "bob", None, subset="t"))
     file = [row("3", "ann", None, subset="choices"), row("4", "cy", None, subset="choices")]
-    others = Dataset("m", pairs).with_history(file).others()
-    assert {name: [u for u in o.users if o.users[u].choices] for name, o in others.items()} == {
+    pools = Dataset("m", pairs).with_history(file).user_pools()
+    assert {name: [u for u in o.users if o.users[u].choices] for name, o in pools.items()} == {
         "s": ["ann"], "t": [],
     }  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_the_history_has_a_hash_of_its_own() -> None:
 def test_choices_come_in_the_order_of_the_file_and_their_posts_are_not_read() -> None:
     post = Post(id="p", text="a secret of the other split")
     rows = (past("1", "bob", profile=(post,)), past("2", "ann"), row("3", "ann"), past("4", "ann"))
-    users = Dataset("m", rows).select().others()["all"].users
+    users = Dataset("m", rows).select().user_pools()["all"].users
     assert [choice.question for choice in users["ann"].choices] == ["Q 2?", "Q 4?"]
     assert (users["bob"].posts, len(users["bob"].choices)) == ((), 1)
 
@@ -125,9 +125,10 @@ def test_a_history_moves_no_stranger_by_posts(whose: list[str], seed: int) -> No
     pairs = tuple(row(u, u, None, profile=(Post(id=u, text=u),)) for u in "abcde")
     made = Dataset("m", pairs).select()
     more = made.with_history(row(f"p{k}", u, None) for k, u in enumerate(whose))
-    before, after = made.others(seed)["all"], more.others(seed)["all"]
+    before, after = made.user_pools(seed)["all"], more.user_pools(seed)["all"]
     for pair in pairs:
-        ours, theirs = (others.stranger(pair, "posts") for others in (before, after))
+        at = (pool.at(pair.id, pair.user_id) for pool in (before, after))
+        ours, theirs = (pool.stranger("posts") for pool in at)
         assert ours is not None and theirs is not None
         assert ours.posts == theirs.posts
 

@@ -60,7 +60,7 @@ def test_a_local_copy_in_the_hubs_layout_is_read(copy: Path) -> None:
     assert pairs.subsets == SUBSETS
     assert pairs.revision is None
     assert pairs.has_profiles
-    assert pairs.pairs[0].rubric_aspects[0].evidence == "0"
+    assert pairs.pairs[0].gold.aspects[0].evidence == "0"
     (bad,) = pairs.bad_rows  # left out, counted and listed, without --skip-bad-rows
     assert (bad.line, bad.field) == (5, "chosen")
     assert f"{SUBSETS[2]}/test-00000-of-00001.parquet" in (bad.file or "")

@@ -39,7 +39,7 @@ def made(votes: list[tuple[str, str, tuple[str, str]]]) -> Dataset:
 def opposite(one: PreferencePair, other: PreferencePair) -> bool:
     return (
         one.user_id != other.user_id
-        and one.question == other.question
+        and one.text == other.text
         and (one.chosen, one.rejected) == (other.rejected, other.chosen)
     )
 

@@ -61,14 +61,14 @@ def test_every_user_meets_three_others_of_their_subset() -> None:
 def test_the_mirror_law_holds_to_the_letter() -> None:
     for one, other in COUPLES:
         assert one.user_id != other.user_id
-        assert one.question == other.question
+        assert one.text == other.text
         assert one.category == other.category
         assert (one.chosen, one.rejected) == (other.rejected, other.chosen)
         assert (one.mirror_of, other.mirror_of) == (other.id, one.id)
 
 
 def test_every_couple_has_a_question_of_its_own() -> None:
-    assert len({one.question for one, _ in COUPLES}) == 48
+    assert len({one.text for one, _ in COUPLES}) == 48
     assert len({pair.chosen for pair in PAIRS.pairs}) == 96
 
 

@@ -269,7 +269,7 @@ def test_defect_17_a_pairs_order_does_not_depend_on_the_other_rows():
     assert len(set(first[0].values())) == 2
     pair = made.pairs[0]
     assert candidate_order(pair.text, (pair.chosen, pair.rejected), 0) == candidate_order(
-        pair.text, pair.rejected, pair.chosen, 0
+        pair.text, (pair.rejected, pair.chosen), 0
     )
 
 

@@ -369,7 +369,7 @@ def test_states_of_a_file_and_of_the_same_choices_are_one(made, tmp_path):
     assert values(filed, asked_by("bob")) == values(
         scorer_of(policy).adapted(history), asked_by("bob")
     )
-    assert filed.known == sorted(map(user_key, ("ann", "bob")))
+    assert filed.known == tuple(sorted(map(user_key, ("ann", "bob"))))
 
 
 def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, states):
