@@ -20,13 +20,13 @@ from palate.downstream.sampling.policies import Sample, build_policy
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import score_samples
 from palate.evaluation import Options
-from palate.execution.plan import WORKS_PER_BATCH
+from palate.execution.plan import GROUPS_PER_BATCH
 from palate.records import Gold, PreferencePair, Settings
 from palate.runs import read_journal
 from palate.scorers.likelihood import Likelihood
 
 QUESTIONS, N, TOKENS = 8, 6, 6
-ROWS = 3 * WORKS_PER_BATCH // 2
+ROWS = 3 * GROUPS_PER_BATCH // 2
 """Of which scoring makes two batches."""
 SETTINGS = Settings(dtype="float32")
 CHILD = """
@@ -92,10 +92,10 @@ def cache(tmp_path, monkeypatch):
 def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monkeypatch):
     model = tiny.model()
     whole = scored(model, tmp_path / "whole")
-    kill("scored", model, tmp_path / "killed", after=WORKS_PER_BATCH + 1)
+    kill("scored", model, tmp_path / "killed", after=GROUPS_PER_BATCH + 1)
     (journal,) = (tmp_path / "killed").rglob("journal.jsonl")
     before, there = journal.read_bytes(), [line.id for line in read_journal(journal)]
-    assert len(there) == WORKS_PER_BATCH < ROWS
+    assert len(there) == GROUPS_PER_BATCH < ROWS
 
     asked: list[str] = []
     score = Likelihood.score
@@ -106,7 +106,7 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
 
     monkeypatch.setattr(Likelihood, "score", counted)
     again = scored(model, tmp_path / "killed")
-    assert len(asked) == len(set(asked)) == 2 * (ROWS - WORKS_PER_BATCH)
+    assert len(asked) == len(set(asked)) == 2 * (ROWS - GROUPS_PER_BATCH)
     assert journal.read_bytes().startswith(before)
     ids = [line.id for line in read_journal(journal)]
     assert len(ids) == len(set(ids)) == ROWS

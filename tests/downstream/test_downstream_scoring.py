@@ -11,7 +11,6 @@ from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import plan_cells, score_samples
-from palate.downstream.scores.slates import SampledRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import Options
 from palate.personal import fit
@@ -271,15 +270,3 @@ def test_a_real_scorer_gives_what_each_text_alone_gets(tiny):
     for k, text in enumerate(texts):
         alone = score_samples(scorer, of((text,), (text,)), rows(), root=None, options=options)
         np.testing.assert_allclose(whole.values[:, k], alone.values[:, 0], atol=1e-4)
-
-
-def test_couples_cover_every_text_once_or_twice():
-    for n in range(1, 9):
-        base = score_rows(n)
-        seen = [index for _, i, j in base.couples for index in (i, j)]
-        assert set(seen) == set(range(n))
-        assert len(base.couples) == (n + 1) // 2
-
-
-def score_rows(n: int) -> SampledRows:
-    return SampledRows(None, of(tuple(f"t{k}" for k in range(n))), every_two=False)  # type: ignore[arg-type]
