@@ -1,6 +1,6 @@
 """All tables of the study and its picture, from what study.py left in WORK.
 
-python studies/validity/tables.py WORK studies/validity/foretelling.png > studies/validity/tables.md
+python studies/validity/tables.py WORK studies/validity/prediction.png > studies/validity/tables.md
 """
 
 from __future__ import annotations

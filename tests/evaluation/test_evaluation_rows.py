@@ -107,7 +107,7 @@ def test_a_live_user_is_nobodys_stranger() -> None:
 @pytest.mark.parametrize(
     ("user", "spec", "said"),
     [
-        (User(id="zoe"), "profile:2", "user 'zoe' has no posts, so there is no profile:2"),
+        (User(id="zoe"), "profile:2", "user 'zoe' has no posts, so there is no context profile:2"),
         (User(id="zoe", posts=POSTS), "examples:2", "user 'zoe' has no choices"),
     ],
 )

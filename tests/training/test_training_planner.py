@@ -151,7 +151,11 @@ class TestWithATinyModel:
         learned = encode(pair, build_context("profile:10"), template, 2048)
         assert learned is not None
         decode = template.tokenizer.decode
-        shown = build_context("profile:10").shown(pair, User(id="u1"), UserPool({})).parts
+        shown = (
+            build_context("profile:10")
+            .shown(pair.view, User(id="u1", posts=pair.profile), UserPool({}))
+            .parts
+        )
         prompt = template.prompt(plan_prompt(pair.text, shown))
         assert learned.ids[: learned.start] == prompt
         assert decode(learned.ids[learned.start :]).startswith("- Warm food\n- No meat<|im_end|>")
@@ -227,7 +231,7 @@ class TestWithATinyModel:
             Settings(device="cpu", dtype="float32"),
         )
         pair = row(2)
-        shown = context.shown(pair, User(id="u2"), UserPool({}))
+        shown = context.shown(pair.view, User(id="u2", posts=pair.profile), UserPool({}))
         assert [part.kind for part in shown.parts] == ["plan"]
         assert parse_plan(shown.parts[0].text)[0].startswith("Warm")
 

@@ -197,7 +197,9 @@ class LiveUsers(NamedTuple):
         for name, user in self.users.items():
             if needs and not any(getattr(user, need) for need in needs):
                 lacks = " and no ".join(needs)
-                raise UsageError(f"user {name!r} has no {lacks}, so there is no {context.spec}")
+                raise UsageError(
+                    f"user {name!r} has no {lacks}, so there is no context {context.spec}"
+                )
 
 
 NOBODY_LIVE = LiveUsers()
@@ -243,4 +245,6 @@ def _refuse_without_text(dataset: Dataset, context: Context) -> None:
     needs = getattr(context, "needs", ())
     if needs and not any(there[need]() for need in needs):
         lacks = " and no ".join(NAMES[need] for need in needs)
-        raise BenchmarkError(f"{dataset.name} has no {lacks}, so there is no {context.spec}")
+        raise BenchmarkError(
+            f"{dataset.name} has no {lacks}, so there is no context {context.spec}"
+        )
