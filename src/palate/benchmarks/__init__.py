@@ -1,7 +1,7 @@
 """What is evaluated: declared benchmarks, files, and their mirrored couples."""
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
-from palate.benchmarks.dataset import Dataset, vote_of
+from palate.benchmarks.dataset import Dataset, need_pairs, vote_of
 from palate.benchmarks.files import file_benchmark, is_path
 from palate.benchmarks.mirrors import couple_votes, mirrors
 from palate.benchmarks.registry import find_benchmark, list_benchmarks, load_benchmark
@@ -17,5 +17,6 @@ __all__ = [
     "list_benchmarks",
     "load_benchmark",
     "mirrors",
+    "need_pairs",
     "vote_of",
 ]

@@ -115,7 +115,7 @@ def best_of(
     plan_cells(scorer, context, pairs, how)  # a spec that is wrong costs no sample
     qualities = [build_quality(spec, settings) for spec in dict.fromkeys(quality)]
     for one in qualities:
-        one.check(pairs.pairs)
+        one.check(pairs.rows)
     ledger = ledger_of(settings)
     with bars(ledger.line) as shown:
         if policy is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import Dataset, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark, need_pairs
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.computing import Computation, Options, Progress
@@ -55,6 +55,7 @@ def evaluate(
     seed = options.settings.seed
     pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
     pairs = pairs if pairs.split is not None else pairs.select()
+    need_pairs(pairs.rows, pairs.name)
     adapted = adapt_to(contestant, pairs, spec)
     built_from = scorer if isinstance(scorer, str) and adapted is contestant else None
     contestant, traits = adapted, traits_of(adapted, spec)

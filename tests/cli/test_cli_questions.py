@@ -1,0 +1,57 @@
+"""Questions alone at the command line: best-of-n takes them, what needs a choice does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+QUESTIONS = [
+    {"id": "1", "question": "Which tea?", "reference": "strong Assam"},
+    {"id": "2", "question": "Which boat?", "reference": "a wooden dinghy",
+     "responses": ["A dinghy.", "A yacht.", "None."]},
+]  # fmt: skip
+SAMPLES = [
+    {"id": "1", "samples": ["Assam.", "Mint tea, now and then."]},
+    {"id": "2", "samples": ["A dinghy of wood.", "None."]},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, rows in (("questions", QUESTIONS), ("samples", SAMPLES)):
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    return tmp_path
+
+
+def palate(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "palate", *words], cwd=folder,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_best_of_n_takes_questions(folder: Path) -> None:
+    done = palate(
+        folder, "best-of-n", "-b", "./questions.jsonl", "--samples", "samples.jsonl",
+        "-s", "longest", "-q", "overlap:chrf", "--format", "json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (longest,) = json.loads(done.stdout)["downstream"]
+    assert longest["curve"]["points"][-1]["best"]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "-b", "./questions.jsonl", "-s", "longest"),
+        ("evaluate", "-b", "tasting", "--choices", "./questions.jsonl", "-s", "longest"),
+        ("train", "bradley-terry", "--data", "./questions.jsonl", "--embedder", "style", "-o", "m"),
+    ],
+)
+def test_what_needs_a_choice_refuses_questions_in_one_line(folder: Path, words) -> None:  # type: ignore[no-untyped-def]
+    done = palate(folder, *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "row '1' has no `chosen` and `rejected`" in done.stderr
