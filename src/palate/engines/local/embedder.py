@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.local.threads import spread, workers
+from palate.engines.local.threads import spread
 from palate.errors import ModelError, UsageError
 from palate.models import choose_device, import_torch, import_transformers, resolve
 from palate.records import Settings
@@ -90,12 +90,9 @@ class Embedder:
             yield from (found[text] for text in some)
 
     def _computed(self, texts: Sequence[str]) -> Iterator[Embedding]:
-        torch, jobs = import_torch(), (self._job(text) for text in texts)
-        if len(texts) < workers(torch, self.device):  # too few to keep all busy
-            for job in jobs:
-                yield job()
-            return
-        for _, embedding in spread(torch, self.device, ((None, job) for job in jobs)):
+        # A single text too: on more threads its sums would round otherwise.
+        jobs = ((None, self._job(text)) for text in texts)
+        for _, embedding in spread(import_torch(), self.device, jobs):
             yield embedding
 
     def _job(self, text: str) -> Callable[[], Embedding]:

@@ -42,6 +42,7 @@ class Amortised(ABC):
     """The name of the state's one array."""
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
     defaults: ClassVar[Mapping[str, Any]]
 
     def __init__(

@@ -19,6 +19,7 @@ from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
 from palate.personal.folds import FOLDS, folds
 from palate.personal.options import read_options
+from palate.personal.products import dots
 from palate.personal.protocol import States
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
@@ -33,6 +34,7 @@ class BradleyTerry:
     paper: ClassVar[str] = "Bradley and Terry 1952"
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"ridge": None}
 
     def __init__(self, head: NDArray[np.float64], options: Mapping[str, Any]) -> None:
@@ -59,8 +61,7 @@ class BradleyTerry:
     ) -> NDArray[np.float64]:
         """Return w·φ."""
         del states, prompts
-        found: NDArray[np.float64] = candidates.astype(np.float64) @ self.head
-        return found
+        return dots(candidates, self.head)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the head."""

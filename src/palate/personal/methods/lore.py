@@ -19,6 +19,7 @@ from scipy.special import expit, softmax
 from palate.personal.choices import Choices, Floats
 from palate.personal.methods.shrinkage import fit_shrunk
 from palate.personal.methods.starts import differences_of_users, spread
+from palate.personal.products import dots, slate_dots
 from palate.personal.projection import along, sums_by_user
 from palate.personal.protocol import States
 from palate.personal.solvers.descent import minimise
@@ -49,6 +50,7 @@ class LoRe:
     paper: ClassVar[str] = "Bose et al. 2025, arXiv 2504.14439"
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "basis": 6, "ridge": None, "strength": None, "concentration": None, "starts": 3,
     }  # fmt: skip
@@ -104,13 +106,11 @@ class LoRe:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return w_u·(V'φ)."""
         del prompts
-        return np.asarray(
-            np.einsum("scd,sd->sc", candidates.astype(np.float64), self.heads_of(states))
-        )
+        return slate_dots(candidates, self.heads_of(states))
 
     def heads_of(self, states: States) -> Doubles:
         """Return V w_u (users × d)."""
-        return np.asarray(states["weights"].astype(np.float64) @ self.basis.T)
+        return dots(states["weights"], self.basis)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return V and the mean weights."""

@@ -19,6 +19,7 @@ from palate.personal.choices import Choices, Floats
 from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
+from palate.personal.products import dots
 from palate.personal.protocol import States
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
@@ -33,6 +34,7 @@ class MixtureOfHeads:
     paper: ClassVar[str] = "Zhao, Piech and Xia 2016"
     log_odds: ClassVar[bool] = False
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "heads": 4, "ridge": None, "concentration": None, "rounds": 100, "starts": 4,
     }  # fmt: skip
@@ -77,7 +79,7 @@ class MixtureOfHeads:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return each candidate's log-odds against the average response."""
         del prompts
-        each = candidates.astype(np.float64) @ self.heads.T  # s × c × K
+        each = dots(candidates, self.heads)  # s × c × K
         logs = np.log(np.maximum(states["shares"].astype(np.float64), 1e-300))[:, None]
         wins, losses = (logsumexp(logs + log_expit(side), -1) for side in (each, -each))
         return np.asarray(wins - losses)

@@ -24,6 +24,7 @@ from scipy.special import expit, softmax
 from palate.personal.choices import Choices, Floats
 from palate.personal.methods.shrinkage import fit_shrunk
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
+from palate.personal.products import dots, slate_dots
 from palate.personal.projection import pieces, sums_by_user
 from palate.personal.protocol import States
 from palate.personal.solvers.descent import minimise
@@ -55,6 +56,7 @@ class PALA:
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "prototypes": 4, "dimensions": 8, "ridge": None, "strength": None, "concentration": None,
         "starts": 3,
@@ -135,10 +137,9 @@ class PALA:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return h·φ + 2 a_u·Fφ − γ |Fφ|²."""
         del prompts
-        ideal = states["weights"].astype(np.float64) @ self.prototypes
-        rows = candidates.astype(np.float64)
-        mapped = rows @ self.mapping.T
-        near = rows @ self.head + 2 * np.einsum("scq,sq->sc", mapped, ideal)
+        ideal = dots(states["weights"], np.ascontiguousarray(self.prototypes.T))
+        mapped = dots(candidates, self.mapping)
+        near = dots(candidates, self.head) + 2 * slate_dots(mapped, ideal)
         return np.asarray(near - self.curvature * (mapped**2).sum(axis=2))
 
     def tensors(self) -> dict[str, NDArray[Any]]:

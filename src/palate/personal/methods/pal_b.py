@@ -26,6 +26,7 @@ from palate.personal.choices import Choices, Floats
 from palate.personal.methods.questions import Questions
 from palate.personal.methods.shrinkage import fit_shrunk
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
+from palate.personal.products import dots, slate_dots
 from palate.personal.projection import along, narrowed, sums_by_user
 from palate.personal.protocol import States
 from palate.personal.solvers.descent import minimise
@@ -57,6 +58,7 @@ class PALB:
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "prototypes": 4, "dimensions": 4, "components": 32, "ridge": None, "strength": None,
         "concentration": None, "starts": 3,
@@ -152,9 +154,8 @@ class PALB:
             raise DataError("pal-b: the questions' vectors are missing")
         asked = self.questions.apply(prompts)
         weights = states["weights"].astype(np.float64)
-        ideal = np.einsum("sk,kqp,sp->sq", weights, self.projectors, asked, optimize=True)
-        rows = candidates.astype(np.float64)
-        return np.asarray(rows @ self.head + np.einsum("scq,sq->sc", rows @ self.mapping.T, ideal))
+        ideal = np.einsum("sk,skq->sq", weights, np.einsum("kqp,sp->skq", self.projectors, asked))
+        return dots(candidates, self.head) + slate_dots(dots(candidates, self.mapping), ideal)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return h, F, the G_k, how questions are read, and the mean weights."""

@@ -21,6 +21,7 @@ from scipy.special import expit
 from palate.personal.choices import Choices, Floats
 from palate.personal.methods.shrinkage import fit_shrunk
 from palate.personal.methods.starts import differences_of_users, truncated_svd
+from palate.personal.products import dots, slate_dots
 from palate.personal.projection import NUMBERS, along, narrowed, sums_by_user
 from palate.personal.protocol import States
 from palate.personal.solvers.descent import minimise
@@ -48,6 +49,7 @@ class PReF:
     paper: ClassVar[str] = "Shenfeld et al. 2025, arXiv 2503.06358"
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "dimensions": 6, "ridge": None, "strength": None, "starts": 2,
     }  # fmt: skip
@@ -107,13 +109,11 @@ class PReF:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return λ_u·(Ψ'φ)."""
         del prompts
-        return np.asarray(
-            np.einsum("scd,sd->sc", candidates.astype(np.float64), self.heads_of(states))
-        )
+        return slate_dots(candidates, self.heads_of(states))
 
     def heads_of(self, states: States) -> Doubles:
         """Return Ψ λ_u (users × d)."""
-        return np.asarray(states["factors"].astype(np.float64) @ self.psi.T)
+        return dots(states["factors"], self.psi)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return Ψ, μ, and L with Σ = LL'."""

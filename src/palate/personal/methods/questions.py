@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
+from palate.personal.products import dots
 from palate.personal.projection import pieces
 
 Doubles = NDArray[np.float64]
@@ -48,7 +49,7 @@ class Questions(NamedTuple):
             )
         found = np.ones((len(prompts), self.width))
         for piece in pieces(*prompts.shape):
-            found[piece, 1:] = (prompts[piece] - self.mean) @ self.components.T
+            found[piece, 1:] = dots(prompts[piece] - self.mean, self.components)
         return found
 
     def of_choices(self, choices: Choices) -> Doubles:

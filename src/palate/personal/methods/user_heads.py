@@ -20,6 +20,7 @@ from palate.personal.choices import Choices, Floats
 from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
+from palate.personal.products import slate_dots
 from palate.personal.protocol import States
 from palate.personal.solvers.newton import ridge_offsets
 from palate.personal.solvers.threads import one_blas_thread
@@ -35,6 +36,7 @@ class UserHeads:
     paper: ClassVar[str] = "Gelman and Hill 2007, ch. 14"
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"ridge": None, "variance": None}
 
     def __init__(
@@ -65,9 +67,7 @@ class UserHeads:
     ) -> NDArray[np.float64]:
         """Return (w + δ_u)·φ."""
         del prompts
-        return np.asarray(
-            np.einsum("scd,sd->sc", candidates.astype(np.float64), self.heads_of(states))
-        )
+        return slate_dots(candidates, self.heads_of(states))
 
     def heads_of(self, states: States) -> NDArray[np.float64]:
         """Return w + δ_u (users × d)."""
