@@ -55,3 +55,12 @@ def test_what_needs_a_choice_refuses_questions_in_one_line(folder: Path, words) 
     done = palate(folder, *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "row '1' has no `chosen` and `rejected`" in done.stderr
+
+
+def test_a_judge_with_one_answer_is_refused_in_one_line(folder: Path) -> None:
+    done = palate(
+        folder, "best-of-n", "-b", "./questions.jsonl", "--samples", "samples.jsonl", "-n", "1",
+        "-s", "judge:api:m?base_url=http://127.0.0.1:9/v1", "-q", "overlap:chrf",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "a judge compares two answers; draw more than one (-n)" in done.stderr

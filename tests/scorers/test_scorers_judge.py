@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from palate.engines import Reply, ScriptedChat
-from palate.errors import EndpointError, ModelError, SpecError
+from palate.errors import EndpointError, ModelError, SpecError, UsageError
 from palate.records import Outcome
 from palate.scorers import build_scorer
 from tiny import change_json, make_slate
@@ -319,3 +319,9 @@ def test_a_local_label_that_is_not_one_token_is_refused(tiny, monkeypatch):
     monkeypatch.setattr(model, "tokenizer", lambda label, **kw: {"input_ids": [1, 2]})
     with pytest.raises(ModelError, match="use verdict=text"):
         rating.answers._label_id("1")
+
+
+def test_one_response_is_nothing_to_compare():
+    alone = SLATE.replace(candidates=SLATE.candidates[:1])
+    with pytest.raises(UsageError, match="compares two responses; .* has one"):
+        judged(good_wins, slate=alone)

@@ -27,7 +27,11 @@ class Unreadable(ValueError):
 
 
 def pair_prompt(slate: Slate, first: int, second: int, form: Form) -> tuple[Message, ...]:
-    """Return the pairwise prompt with these two candidates as A and B."""
+    """Return the pairwise prompt with these two candidates as A and B.
+
+    Raises `UsageError` for a slate with one candidate.
+    """
+    slate.need_two()
     text = render_text(
         "judge.jinja",
         about=about(as_text(slate.question), slate.shown),

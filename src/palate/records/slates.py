@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from textwrap import shorten
 from typing import Literal
 
+from palate.errors import UsageError
 from palate.records.users import Record
 from palate.seeding import digest, shuffled
 
@@ -67,6 +69,12 @@ class Slate(Record):
         ((), False)
         """
         return self.replace(shown=()) if self.shown else self
+
+    def need_two(self) -> None:
+        """Raise `UsageError` where there is no second response for a judge to compare."""
+        if len(self.candidates) < 2:
+            question = shorten(self.question[-1].content, 60)
+            raise UsageError(f"a judge compares two responses; {question!r} has one")
 
     def replace(self, **changes: object) -> Slate:
         """Return a validated copy with these fields changed."""

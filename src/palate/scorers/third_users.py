@@ -90,6 +90,8 @@ class ThirdUsers:
         return copy
 
     def _judged(self, slates: Sequence[Slate], voters: Sequence[str]) -> Iterator[Judgement]:
+        for slate in slates:
+            slate.need_two()
         read = self.personal.vectors(slates, 2)
         users = self.personal.users
         assert users is not None, "the judge was not adapted"

@@ -112,6 +112,8 @@ def score_samples(
     built_from = scorer if adapted is contestant else None
     contestant, traits = adapted, traits_of(adapted, spec)
     refuse(traits, shown, spec)
+    if traits.pairs_only and samples.n == 1:
+        raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")
     if samples.rows != tuple(row.id for row in pairs.rows):
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")
     whose = whose_state(contestant, traits, pairs, settings.seed)
