@@ -323,5 +323,5 @@ def test_a_local_label_that_is_not_one_token_is_refused(tiny, monkeypatch):
 
 def test_one_response_is_nothing_to_compare():
     alone = SLATE.replace(candidates=SLATE.candidates[:1])
-    with pytest.raises(UsageError, match="compares two responses; .* has one"):
+    with pytest.raises(UsageError, match=r"compares two responses; .* has one"):
         judged(good_wins, slate=alone)

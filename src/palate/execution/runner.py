@@ -35,7 +35,7 @@ class Task(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What is computed together: a whole batch of the plan, or some works of an exact one."""
+    """What is computed together: a whole batch of the plan, or some groups of an exact one."""
 
     number: int
     slates: tuple[Slate, ...]
@@ -52,8 +52,8 @@ class Came(NamedTuple):
 class Runner(Protocol):
     """Computes units somewhere."""
 
-    def works_per_unit(self, works: int) -> int:
-        """Return how many of an exact contestant's works make one unit."""
+    def groups_per_unit(self, groups: int) -> int:
+        """Return how many of an exact scorer's groups make one unit."""
         ...
 
     def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
@@ -71,7 +71,7 @@ class Here:
         spec.refuse_reference()
         spec.only(())
 
-    def works_per_unit(self, works: int) -> int:
+    def groups_per_unit(self, groups: int) -> int:
         """Many: an endpoint is kept busy, and one unit's slates are all that is in memory."""
         return 4096
 

@@ -22,7 +22,7 @@ from palate.execution.over_ray.worker import Worker
 from palate.execution.runner import Came, Task, Unit
 from palate.specs import Spec
 
-WORKS_AT_MOST, UNITS_PER_WORKER = 256, 8
+GROUPS_AT_MOST, UNITS_PER_WORKER = 256, 8
 AHEAD_BYTES = 256 * 2**20
 """Texts put into Ray's object store at a time; workers load their models anew after each."""
 
@@ -39,10 +39,10 @@ class OverRay:
         self.wait_s = spec.number("wait", 600, least=1)
         self.address = spec.options.get("address", "local")
 
-    def works_per_unit(self, works: int) -> int:
+    def groups_per_unit(self, groups: int) -> int:
         """Few enough that the last units keep every worker busy."""
-        each = -(-works // (UNITS_PER_WORKER * self.workers))
-        return max(1, min(WORKS_AT_MOST, each))
+        each = -(-groups // (UNITS_PER_WORKER * self.workers))
+        return max(1, min(GROUPS_AT_MOST, each))
 
     def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
         """Yield results as workers give them; raises `EngineError` where none come for too long."""
