@@ -11,7 +11,7 @@ from palate.cli import options as flags
 from palate.cli.console import show
 from palate.comparison import compare
 from palate.reports import Form, comparison_tables
-from palate.runs import as_json, load_runs
+from palate.runs import load_runs
 
 
 def compare_runs(
@@ -20,5 +20,4 @@ def compare_runs(
 ) -> None:
     """Compare finished runs on their common pairs: paired, by user and question, with Holm."""
     found = compare(load_runs(runs))
-    document = as_json([run.summary for run in found.runs], (), found.tests)
-    show(comparison_tables(found), form, document)
+    show(comparison_tables(found), form, found.document())

@@ -14,7 +14,6 @@ from palate.cli.console import bars, err, show
 from palate.cli.showing import first_prompt
 from palate.comparison import (
     Cell,
-    Grid,
     check_by,
     check_ratings,
     groups_of,
@@ -26,10 +25,7 @@ from palate.data import parse_columns
 from palate.engines.http import ledger_of
 from palate.errors import EndpointError
 from palate.evaluation import Options, with_shots
-from palate.records import Record
-from palate.reports import Form, grid_tables, group_tables, rating_tables, what_it_shows
-from palate.runs import as_json
-from palate.runs.results import Gain, Summary
+from palate.reports import Form, grid_tables, what_it_shows
 
 
 def evaluate(
@@ -109,17 +105,11 @@ def evaluate(
         )
     if said := ledger.line():
         err.print(f"endpoints: {said}", highlight=False)
-    tables = grid_tables(grid)
-    lists: dict[str, Sequence[Record]] = {}
     if by:
-        views = groups_of(grid.runs, by)
-        tables += group_tables(views)
-        lists["groups"] = views
+        grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if target is flags.Target.RATING:
-        ratings = ratings_of(grid.runs, seed=seed)
-        tables += rating_tables(ratings)
-        lists["ratings"] = ratings
-    show(tables, form, grid_json(grid, **lists), what_it_shows(grid))
+        grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=seed)))
+    show(grid_tables(grid), form, grid.document(), what_it_shows(grid))
     down = next((run for run in grid.runs if run.outages == run.summary.n_pairs), None)
     if down is not None:
         reasons = "; ".join(down.summary.unscored_reasons)
@@ -128,13 +118,6 @@ def evaluate(
         )
     if strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
-
-
-def grid_json(grid: Grid, **more: Sequence[Record]) -> object:
-    """Return the JSON document of a grid; `more` are the lists of what was asked for besides."""
-    runs: list[Summary] = [run.summary for run in grid.runs]
-    gains: list[Gain] = list(grid.gains)
-    return as_json(runs, gains, (), **more)
 
 
 def _say_what_was_left_out(pairs: Dataset) -> None:

@@ -16,7 +16,7 @@ from palate.personal import GROUP as METHODS
 from palate.personal.p_dpo import METHOD as P_DPO
 from palate.personal.p_dpo import train_p_dpo
 from palate.reports import Form, Table
-from palate.runs import as_json
+from palate.runs import as_document
 from palate.scorers import GROUP as SCORERS
 from palate.specs import registered
 
@@ -51,8 +51,7 @@ def list_things(
         table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         for table in tables
     }
-    document = {**as_json(), **listed}
-    show(tables, form, document)
+    show(tables, form, as_document("list", listed))
 
 
 def _first_sentence(thing: object) -> str:

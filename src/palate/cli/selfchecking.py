@@ -11,7 +11,7 @@ import typer
 from palate.cli import options as flags
 from palate.cli.console import bars, err, show
 from palate.reports import Form, Table
-from palate.runs import as_json
+from palate.runs import as_document
 from palate.selfcheck import Check, selfcheck
 
 
@@ -25,7 +25,7 @@ def check_self(
     with bars() as shown:
         checks = selfcheck(worlds, seed, progress=shown.start("planted worlds"))
     listed = [{**check.model_dump(mode="json"), "ok": check.ok} for check in checks]
-    document = {**as_json(), "worlds": worlds, "seed": seed, "checks": listed}
+    document = as_document("selfcheck", {"worlds": worlds, "seed": seed, "checks": listed})
     show([_table(checks, worlds, seed)], form, document)
     failed = sum(not check.ok for check in checks)
     err.print(f"{len(checks)} checks in {time.monotonic() - started:.0f} s", highlight=False)

@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
+from palate.comparison.documents import Tests
 from palate.comparison.paired import paired
 from palate.errors import ComparisonError
-from palate.runs import Run, Side, Test, Verdicts
+from palate.runs import Run, Side, Tabular, Test, Verdicts
 
 LEAST_COMMON = 0.9
 
@@ -40,9 +42,10 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular):
     """Runs side by side; oracle runs stand in no group."""
 
+    kind: ClassVar[str] = "comparison"
     runs: tuple[Run, ...]
     groups: tuple[Group, ...]
 
@@ -50,6 +53,10 @@ class Comparison:
     def tests(self) -> tuple[Test, ...]:
         """The tests of all groups."""
         return tuple(test for group in self.groups for test in group.tests)
+
+    def content(self) -> Tests:
+        """Return the runs and the tests."""
+        return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)
 
 
 def compare(runs: Sequence[Run]) -> Comparison:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset
+from palate.comparison.documents import Evaluation
 from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
@@ -23,7 +24,7 @@ from palate.evaluation import (
 )
 from palate.execution import build_runner
 from palate.records import traits_of
-from palate.runs import Gain, Run
+from palate.runs import Gain, GroupView, RatingFigures, Run, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
 
@@ -42,12 +43,24 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Tabular):
     """The runs of a grid, the cells without meaning, and what the contexts gained."""
 
+    kind: ClassVar[str] = "evaluation"
     runs: tuple[Run, ...]
     missing: tuple[tuple[str, str, str], ...]
     gains: tuple[Gain, ...]
+    groups: tuple[GroupView, ...] = ()
+    """By groups of rows or users, where that was asked for."""
+    ratings: tuple[RatingFigures, ...] = ()
+    """Against users' own ratings, where that was asked for."""
+
+    def content(self) -> Evaluation:
+        """Return all but the verdicts."""
+        summaries = tuple(run.summary for run in self.runs)
+        return Evaluation(
+            runs=summaries, gains=self.gains, groups=self.groups, ratings=self.ratings
+        )
 
 
 def plan_grid(

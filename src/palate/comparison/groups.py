@@ -61,7 +61,7 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
             "n_unlabelled": int(np.count_nonzero(codes < 0)),
             "largest_gap": _largest_gap(verdicts, codes, groups),
             "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
-            "losing": users_who_lose(run, against) if against is not None else None,
+            "users_harmed": users_who_lose(run, against) if against is not None else None,
         }
     )
 
@@ -126,7 +126,7 @@ def _figure(part: Verdicts, name: str) -> GroupFigure:
         accuracy=Figure.of(metrics.accuracy(part.values, part.clusters)),
         n_pairs=len(part),
         n_users=n_users,
-        few=n_users < FEW,
+        under_10_users=n_users < FEW,
         worst_decile={"raw": worst.raw, "shrunken": worst.shrunken},
     )
 
@@ -136,7 +136,7 @@ def _largest_gap(
 ) -> Gap | None:
     values, clusters = verdicts.values, verdicts.clusters
     gaps = []
-    for a, b in combinations([k for k, group in enumerate(groups) if not group.few], 2):
+    for a, b in combinations([k for k, group in enumerate(groups) if not group.under_10_users], 2):
         rows = (codes == a) | (codes == b)
         gaps.append((a, b, metrics.group_gap(values[rows], codes[rows] == a, clusters.take(rows))))
     gaps = [one for one in gaps if one[2].value is not None]

@@ -61,13 +61,12 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
         n_users=len(counts),
         n_unrated=int(np.count_nonzero(places < 0)),
         n_unscored=n_unscored,
-        n_few=ranks.left_out,
-        n_alone=int(np.count_nonzero(counts == 1)),
+        n_users_too_few=ranks.left_out,
+        n_users_single=int(np.count_nonzero(counts == 1)),
         scale=scale,
         spearman=_by_users(ranks.spearman),
         kendall=_by_users(ranks.kendall),
-        error=(error := Figure.of(metrics.mean_error(predicted.scorer, ratings, clusters))),
-        alignment=_alignment(error),
+        rating_error=Figure.of(metrics.mean_error(predicted.scorer, ratings, clusters)),
         baselines=tuple(_baseline(name, predicted, ratings, clusters) for name in BASELINES),
         note=None if len(scores) else "no response has a score of its own",
     )
@@ -200,14 +199,7 @@ def _baseline(
     saved = metrics.error_saved(predicted.scorer, both, ratings, clusters)
     return RatingBaseline(
         name=name,
-        error=(error := Figure.of(metrics.mean_error(both, ratings, clusters))),
-        alignment=_alignment(error),
-        saved=Figure.of(saved),
+        rating_error=Figure.of(metrics.mean_error(both, ratings, clusters)),
+        error_reduction=Figure.of(saved),
         p=saved.p,
     )
-
-
-def _alignment(error: Figure) -> Figure:
-    """1 − error, with its interval turned round."""
-    value, low, high = (None if x is None else 1 - x for x in (error.value, error.high, error.low))
-    return error.model_copy(update={"value": value, "low": low, "high": high})

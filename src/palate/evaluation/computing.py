@@ -27,7 +27,15 @@ from palate.records import (
     components_of,
     traits_of,
 )
-from palate.runs import Identity, Journal, Manifest, passes_of, run_folders, versions
+from palate.runs import (
+    JOURNAL,
+    Identity,
+    Journal,
+    Manifest,
+    passes_of,
+    result_folders,
+    versions,
+)
 
 Progress = Callable[[int, int], None]
 """Called with (rows done, rows in all); a pass of a scorer that needs two counts each row twice."""
@@ -98,10 +106,15 @@ class Computation:
         """Return what a component declares."""
         return traits_of(component.scorer, self.spec)
 
-    def manifest(self, identity: Identity) -> Manifest:
-        """Return what a folder of these results says of itself."""
-        passes = tuple(plan.id for plan in self.plans)
-        return Manifest(identity=identity, passes=passes, details=self.details, versions=versions())
+    def manifest(self, kind: str, identity: Identity, **more: str) -> Manifest:
+        """Return what a folder of these results says of itself; `more` is part of the identity."""
+        return Manifest(
+            kind=kind,
+            identity={**identity.model_dump(mode="json"), **more},
+            passes=tuple(plan.id for plan in self.plans),
+            details=self.details,
+            versions=versions(),
+        )
 
     def run(
         self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress
@@ -143,9 +156,9 @@ class Computation:
         with ResultIndex(plan) as known:
             if root is not None and journal is not None:
                 own = journal.path.parent
-                for other in run_folders(root):
+                for other in result_folders(root):
                     if other != own and plan.id in passes_of(other):
-                        known.read(other / "journal.jsonl")
+                        known.read(other / JOURNAL)
                 known.read(journal.path, own=True)  # last, so that its own lines win
             task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
             return Pass(

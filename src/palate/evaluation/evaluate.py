@@ -21,7 +21,7 @@ from palate.evaluation.states import adapt_to, whose_state
 from palate.evaluation.summarise import summarise
 from palate.execution import Results, build_runner
 from palate.records import Context, Judge, Scorer, Traits, traits_of
-from palate.runs import Identity, Journal, Run, Summary, Verdicts
+from palate.runs import JOURNAL, Identity, Journal, Run, Summary, Verdicts
 from palate.scorers import build_scorer
 from palate.seeding import digest
 from palate.specs import Spec
@@ -149,10 +149,10 @@ class _Job:
         with ExitStack() as stack:
             journal = None
             if root is not None:
-                identity = self.identity()
-                folder = identity.folder(root)
-                journal = stack.enter_context(Journal(folder / "journal.jsonl"))
-                self.work.manifest(identity).write(folder)
+                manifest = self.work.manifest(Run.kind, self.identity())
+                folder = manifest.folder(root)
+                journal = stack.enter_context(Journal(folder / JOURNAL))
+                manifest.write(folder)
             runner = build_runner(self.options.engine)
             passes = self.work.run(journal, root, runner, progress)
             rows = verdict_rows(

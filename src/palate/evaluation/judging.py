@@ -54,9 +54,9 @@ def verdict_rows(
         position = rows.chosen_position(first)
         yield VerdictRow(
             id=pair.id,
-            content=pair.content,
-            question=VerdictRow.hash_of(pair.text),
-            responses=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
+            content_hash=pair.content,
+            question_hash=VerdictRow.hash_of(pair.text),
+            response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
             user=pair.user_id,
             subset=pair.subset,
             mirror_of=pairs[mate].id if mate >= 0 else None,
@@ -70,7 +70,7 @@ def verdict_rows(
             lengths=(len(pair.chosen), len(pair.rejected)),
             category=pair.category,
             traits=pair.traits,
-            rated=_rated(pair, position, scores),
+            ratings=_rated(pair, position, scores),
         )
 
 
@@ -119,7 +119,7 @@ def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) ->
         ratings=pair.gold.ratings,
         scale=pair.gold.rating_scale,
         scores=(first, second) if chosen_position == 0 else (second, first),
-        responses=(
+        response_hashes=(
             digest(pair.text, pair.chosen)[:16],
             digest(pair.text, pair.rejected)[:16],
         ),

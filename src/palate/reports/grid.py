@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from palate.comparison import Grid
+from palate.reports.groups import group_tables
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
@@ -15,6 +16,7 @@ from palate.reports.numbers import (
     with_interval,
     without_interval,
 )
+from palate.reports.ratings import rating_tables
 from palate.reports.table import Table
 from palate.runs import Gain, Run, Summary
 
@@ -23,8 +25,13 @@ CONSISTENT = 0.9
 """Below this share of pairs judged alike in both orders, the table says so."""
 
 
+def run_tables(run: Run) -> list[Table]:
+    """Return the table of one run."""
+    return grid_tables(Grid((run,), (), ()), times=False)
+
+
 def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
-    """Return one table per benchmark, and one by subset where there are several."""
+    """Return one table per benchmark, one by subset where there are several, and what was asked."""
     tables = []
     names = [run.summary.benchmark for run in grid.runs] + [name for name, _, _ in grid.missing]
     for benchmark in dict.fromkeys(names):
@@ -32,13 +39,13 @@ def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
         tables.append(_main(benchmark, runs, grid, times=times))
         if any(len(run.summary.subsets) > 1 for run in runs):
             tables.append(_by_subset(benchmark, runs))
-    return tables
+    return [*tables, *group_tables(grid.groups), *rating_tables(grid.ratings)]
 
 
 def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Table:
     mirrored = any(run.summary.mirrored_accuracy is not None for run in runs)
     columns = ["scorer", "context", "accuracy [95 %]"]
-    columns += ["shift [95 %]"] if mirrored else ["by user", "length-controlled"]
+    columns += ["concordance [95 %]"] if mirrored else ["by user", "length-controlled"]
     gains = bool(grid.gains)
     columns += ["gain [95 %]", "identity gain [95 %]", "p (Holm)"] if gains else []
     columns += ["ties", "unscored"] + (["time"] if times else [])
@@ -93,7 +100,7 @@ def _row(
     summary = run.summary
     cells = [context_name(context, oracle=summary.oracle), figure(summary.accuracy)]
     cells += (
-        [figure(summary.shift)]
+        [figure(summary.concordance)]
         if mirrored
         else [_value(summary.macro_accuracy), _value(summary.length_controlled)]
     )
@@ -168,7 +175,9 @@ def _notes(
         )
     if any(s.oracle for s in summaries):
         yield "†oracle: shown the gold rubric; an upper bound, not a contestant."
-    effects = [s.detectable_effect for s in summaries if s.detectable_effect is not None]
+    effects = [
+        s.minimum_detectable_effect for s in summaries if s.minimum_detectable_effect is not None
+    ]
     if effects:
         yield (
             f"Smallest difference from ½ found with 80 % power: {min(effects):.3f} to "
@@ -177,7 +186,7 @@ def _notes(
     yield from without_interval(
         (f"{names[s.scorer]}, {context_name(s.context)}, {name}", shown.note)
         for s in summaries
-        for name, shown in (("accuracy", s.accuracy), ("shift", s.shift))
+        for name, shown in (("accuracy", s.accuracy), ("concordance", s.concordance))
         if shown is not None
     )
     yield from without_interval(

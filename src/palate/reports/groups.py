@@ -35,7 +35,7 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
                     group.name,
                     figure(group.accuracy),
                     f"{group.n_pairs:,}",
-                    f"{group.n_users:,}" + ("*" if group.few else ""),
+                    f"{group.n_users:,}" + ("*" if group.under_10_users else ""),
                     plain(group.worst_decile["shrunken"]),
                 ]
             )
@@ -47,7 +47,7 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
     notes += without_interval(
         (group.name, group.accuracy.note) for view in views for group in view.groups
     )
-    if any(group.few for view in views for group in view.groups):
+    if any(group.under_10_users for view in views for group in view.groups):
         notes.append("*: under 10 users; the interval is a guess, and the group stands in no gap.")
     if views[0].n_unlabelled:
         notes.append(f"{views[0].n_unlabelled:,} pairs name no {by} and stand in no group.")
@@ -72,7 +72,7 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
 
 def _by_run(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
     short = short_names(view.scorer for view in views)
-    losing = any(view.losing is not None for view in views)
+    losing = any(view.users_harmed is not None for view in views)
     columns = ["scorer", "context", f"largest gap by {by}", "gap [95 %]", "p (Holm)", "worst tenth"]
     columns += ["lose, raw", "lose, less luck [95 %]", "users"] if losing else []
     rows = []
@@ -96,7 +96,7 @@ def _gap(view: GroupView) -> list[str]:
 
 
 def _losing(view: GroupView) -> list[str]:
-    found = view.losing
+    found = view.users_harmed
     if found is None:
         return [NONE, NONE, NONE]
     return [plain(found.raw), figure(found.share), f"{found.n_users:,} / {found.share.n:,}"]
@@ -119,5 +119,5 @@ def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
             "difference < 0) of a normal model without the luck; users: of the raw share / with "
             "two pairs or more (on different questions where users share some), of the model."
         )
-        shares = [view.losing.share for view in views if view.losing is not None]
+        shares = [view.users_harmed.share for view in views if view.users_harmed is not None]
         yield from without_interval(("lose", share.note) for share in shares)

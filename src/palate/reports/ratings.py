@@ -21,18 +21,18 @@ def rating_tables(found: Sequence[RatingFigures]) -> list[Table]:
 def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
     short = short_names(one.scorer for one in found)
     baselines = [baseline.name for baseline in found[0].baselines]
-    columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]", "error [95 %]"]
-    columns += ["alignment [95 %]"]
-    columns += [f"saved on {name} [95 %]" for name in baselines] + ["p (Holm)"]
+    columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]"]
+    columns += ["rating error [95 %]"]
+    columns += [f"reduction over {name} [95 %]" for name in baselines] + ["p (Holm)"]
     rows, breaks = [], set()
     for k, one in enumerate(found):
-        saved = [b.saved for b in one.baselines]
+        reductions = [b.error_reduction for b in one.baselines]
         rows.append(
             [
                 short[one.scorer],
                 context_name(one.context, oracle=one.oracle),
-                *map(figure, (one.spearman, one.kendall, one.error, one.alignment)),
-                *(with_interval(s.value, s.low, s.high, signed=True) for s in saved),
+                *map(figure, (one.spearman, one.kendall, one.rating_error)),
+                *(with_interval(s.value, s.low, s.high, signed=True) for s in reductions),
                 " / ".join(p_value(b.p_holm) for b in one.baselines),
             ]
         )
@@ -51,11 +51,11 @@ def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
         "questions (by response within one question). Ratings are mapped to [0, 1]."
     )
     yield (
-        "error: |predicted − given|, predicted from the user's other ratings by isotonic "
-        "regression on the scores; alignment: 1 − error; saved: the baseline's error − the "
-        "scorer's; p: Holm over all of the table, oracles apart."
+        "rating error: |predicted − given|, predicted from the user's other ratings by isotonic "
+        "regression on the scores; reduction: the baseline's error − the scorer's; p: Holm over "
+        "all of the table, oracles apart."
     )
-    errors = ", ".join(f"{b.name} {figure(b.error)}" for b in most.baselines)
+    errors = ", ".join(f"{b.name} {figure(b.rating_error)}" for b in most.baselines)
     yield f"Errors of the baselines: {errors}."
     if most.scale is not None:
         low, high = most.scale
@@ -71,10 +71,10 @@ def _reasons(
 ) -> Iterator[tuple[str, str | None]]:
     for one in found:
         where = f"{short[one.scorer]}, {context_name(one.context)}"
-        for name in ("spearman", "kendall", "error", "alignment"):
-            yield f"{where}, {name}", getattr(one, name).note
+        for name in ("spearman", "kendall", "rating_error"):
+            yield f"{where}, {name.replace('_', ' ')}", getattr(one, name).note
         for baseline in one.baselines:
-            yield f"{where}, saved on {baseline.name}", baseline.saved.note
+            yield f"{where}, reduction over {baseline.name}", baseline.error_reduction.note
 
 
 def _left_out(found: Sequence[RatingFigures], short: Mapping[str, str]) -> Iterator[str]:
@@ -85,9 +85,11 @@ def _left_out(found: Sequence[RatingFigures], short: Mapping[str, str]) -> Itera
             said.append(one.note)
         if one.n_unscored:
             said.append(f"{one.n_unscored:,} rated responses without a score")
-        if one.n_few:
-            said.append(f"{one.n_few:,} users with under three distinct ratings: no correlation")
-        if one.n_alone:
-            said.append(f"{one.n_alone:,} users with a single rating: no error")
+        if one.n_users_too_few:
+            said.append(
+                f"{one.n_users_too_few:,} users with under three distinct ratings: no correlation"
+            )
+        if one.n_users_single:
+            said.append(f"{one.n_users_single:,} users with a single rating: no error")
         if said:
             yield f"{where}: {'; '.join(said)}."

@@ -57,6 +57,10 @@ class Table:
             table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
         return Group(table, *(Text(note, style="dim") for note in self.notes))
 
+    def text(self) -> str:
+        """Return it as plain text, as wide as it needs."""
+        return render([self], Form.TABLE)
+
     def markdown(self) -> str:
         """Return it as GitHub's Markdown."""
         if not self.columns:

@@ -1,24 +1,35 @@
-"""Runs on disk: manifest, append-only journal, verdicts, summary."""
+"""Results on disk: manifest, append-only journal, rows, summary."""
 
-from palate.runs.folder import (
+from palate.runs.groups import Gap, GroupFigure, GroupView, Losing
+from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
+from palate.runs.manifest import (
+    JOURNAL,
+    MANIFEST,
+    ROWS,
+    SCHEMA,
+    SUMMARY,
     Identity,
     Manifest,
     passes_of,
     read_manifest,
-    run_folders,
+    result_folders,
     slug,
     versions,
 )
-from palate.runs.groups import Gap, GroupFigure, GroupView, Losing
-from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
 from palate.runs.rated import Rated, RatedColumns
 from palate.runs.ratings import RatingBaseline, RatingFigures
-from palate.runs.results import Figure, Gain, Side, Summary, Test, as_json
+from palate.runs.result import Result, Tabular, as_document, load, load_all, read_summary
 from palate.runs.row import VerdictRow
-from palate.runs.run import Run, load_run, load_runs
+from palate.runs.run import Run, load_runs
+from palate.runs.summary import Figure, Gain, Side, Summary, Test
 from palate.runs.verdicts import Verdicts
 
 __all__ = [
+    "JOURNAL",
+    "MANIFEST",
+    "ROWS",
+    "SCHEMA",
+    "SUMMARY",
     "Figure",
     "Gain",
     "Gap",
@@ -33,21 +44,25 @@ __all__ = [
     "RatedColumns",
     "RatingBaseline",
     "RatingFigures",
+    "Result",
     "Run",
     "Side",
     "Summary",
+    "Tabular",
     "Test",
     "VerdictRow",
     "Verdicts",
-    "as_json",
+    "as_document",
     "line_at",
-    "load_run",
+    "load",
+    "load_all",
     "load_runs",
     "located_lines",
     "passes_of",
     "read_journal",
     "read_manifest",
-    "run_folders",
+    "read_summary",
+    "result_folders",
     "slug",
     "versions",
 ]

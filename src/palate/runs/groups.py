@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palate.records import Record
-from palate.runs.results import Figure
+from palate.runs.summary import Figure
 
 
 class Losing(Record):
@@ -29,7 +29,7 @@ class GroupFigure(Record):
     accuracy: Figure
     n_pairs: int
     n_users: int
-    few: bool
+    under_10_users: bool
     """True under ten users: the interval is a guess, and the group stands in no gap."""
     worst_decile: dict[str, float | None]
     """Mean of the group's lowest tenth of users, raw and shrunk."""
@@ -70,6 +70,6 @@ class GroupView(Record):
     """Between groups of ten users or more."""
     worst_decile: dict[str, float | None] | None = None
     """Over all users of the run."""
-    losing: Losing | None = None
+    users_harmed: Losing | None = None
     """Against the same scorer shown nothing."""
     note: str | None = None

@@ -23,7 +23,7 @@ class Rated(Record):
     """Lowest and highest rating there could have been; None where the data do not say."""
     scores: Pair = (None, None)
     """What the scorer gave; None where unscored, and of a judge, which scores no response alone."""
-    responses: tuple[str, str]
+    response_hashes: tuple[str, str]
     """Hash of (question, response): what was rated twice has one hash."""
 
 
@@ -44,7 +44,7 @@ class RatedColumns(NamedTuple):
             ratings=_pair(self.ratings[place]),
             scale=None if math.isnan(low) else (low, high),
             scores=_pair(self.scores[place]),
-            responses=(first.decode(), second.decode()),
+            response_hashes=(first.decode(), second.decode()),
         )
 
 
@@ -67,7 +67,7 @@ class RatedRows:
         for column, pair in zip(self._numbers, given, strict=True):
             for number in pair:
                 column.add(np.nan if number is None else number)
-        for response in rated.responses:
+        for response in rated.response_hashes:
             self._responses.add(response.encode())
         self._count += 1
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from palate.records import Record
-from palate.runs.results import Figure
+from palate.runs.summary import Figure
 
 
 class RatingBaseline(Record):
-    """A prediction of ratings that reads no response, and what the scorer's saves over it."""
+    """A prediction of ratings that reads no response, and how much lower the scorer's error is."""
 
     name: str
     """`user mean` or `global mean`."""
-    error: Figure
-    alignment: Figure
-    saved: Figure
+    rating_error: Figure
+    error_reduction: Figure
     """error of the baseline − error of the scorer; positive where the scorer is better."""
     p: float | None
     p_holm: float | None = None
@@ -27,15 +26,15 @@ class RatingFigures(Record):
     context: str
     oracle: bool = False
     n_ratings: int
-    """Distinct (question, response, user) with a rating and a score; the n of `error`."""
+    """Distinct (question, response, user) with a rating and a score; the n of `rating_error`."""
     n_users: int
     n_unrated: int
     """Rows without any rating."""
     n_unscored: int
     """Distinct rated responses without a score."""
-    n_few: int
+    n_users_too_few: int
     """Users left out of the correlations: under three distinct ratings."""
-    n_alone: int
+    n_users_single: int
     """Users left out of the errors: a single rating, so nothing to predict it from."""
     scale: tuple[float, float] | None = None
     """Lowest and highest rating given, taken for the scale where rows name none; else null."""
@@ -43,9 +42,7 @@ class RatingFigures(Record):
     """n counts users."""
     kendall: Figure
     """τ-b."""
-    error: Figure
+    rating_error: Figure
     """Mean |predicted − given| on [0, 1] after each user's cross-fitted isotonic calibration."""
-    alignment: Figure
-    """1 − |predicted − given|, with the same predictions."""
     baselines: tuple[RatingBaseline, ...] = ()
     note: str | None = None

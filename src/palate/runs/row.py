@@ -11,7 +11,7 @@ from palate.records import Outcome, Record
 from palate.runs.rated import Rated
 from palate.seeding import digest
 
-WHERE_GIVEN = ("share", "category", "traits", "rated")
+WHERE_GIVEN = ("share", "category", "traits", "ratings")
 """Fields that are written only where a row has them."""
 
 
@@ -23,12 +23,12 @@ class VerdictRow(Record):
     """One row's verdict with what statistics need of its pair."""
 
     id: str
-    content: str
-    """Hash of question and responses: rows are paired between runs by id and content."""
-    question: TextHash
-    """Hash of the question: users who were asked the same are told by it."""
-    responses: tuple[TextHash, TextHash]
-    """Hashes of chosen and rejected."""
+    content_hash: str
+    """Of question and responses: rows are paired between runs by id and content."""
+    question_hash: TextHash
+    """Users who were asked the same are told by it."""
+    response_hashes: tuple[TextHash, TextHash]
+    """Of chosen and rejected."""
     user: str
     subset: str
     mirror_of: str | None
@@ -47,7 +47,7 @@ class VerdictRow(Record):
     category: str = ""
     traits: Mapping[str, str] = {}
     """What the user said of themselves."""
-    rated: Rated | None = None
+    ratings: Rated | None = None
     """Where the user rated a response: the ratings and the scores."""
 
     @staticmethod

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, cast
+
+from pydantic import ValidationError
 
 from palate.errors import RunError
-from palate.runs.files import write_json
-from palate.runs.folder import run_folders
-from palate.runs.results import Summary
+from palate.runs.manifest import ROWS
+from palate.runs.result import Result, load_all, read_summary
+from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Result):
     """One scorer under one context on one benchmark."""
 
+    kind: ClassVar[str] = "run"
     summary: Summary
     verdicts: Verdicts
     folder: Path | None = None
-    """Where it lies on disk; None for a run kept in memory."""
+    """Where it lies on disk; None for a run in memory alone."""
     seconds: float = 0.0
     """Wall time of the call that made it; not part of the run."""
     outages: int = 0
@@ -32,35 +35,28 @@ class Run:
         """The headline figure."""
         return self.summary.accuracy.value
 
-    def save(self) -> None:
-        """Write verdicts and summary into the run's folder."""
-        assert self.folder is not None, "a run in memory has no folder"
+    def content(self) -> Summary:
+        """Return the summary."""
+        return self.summary
+
+    def lines(self) -> Iterator[str]:
+        """Yield every row's verdict as one line of JSON."""
+        return (row.line() for row in self.verdicts.rows)
+
+    @classmethod
+    def read(cls, folder: Path) -> Run:
+        """Read a finished run; raises `RunError` where it is unfinished or no run."""
         try:
-            self.verdicts.save(self.folder / "verdicts.jsonl")
-            write_json(self.folder / "summary.json", self.summary.model_dump(mode="json"))
-        except OSError as error:
-            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
+            summary = Summary.model_validate(read_summary(folder, cls.kind))
+        except ValidationError as error:
+            raise RunError(f"{folder}: no readable summary.json ({_reason(error)})") from error
+        return cls(summary, Verdicts.load(folder / ROWS), folder)
 
 
-def load_run(folder: Path | str) -> Run:
-    """Read a finished run; raises `RunError` where it is unfinished or no run."""
-    folder = Path(folder)
-    try:
-        text = (folder / "summary.json").read_text(encoding="utf-8")
-        summary = Summary.model_validate(json.loads(text))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{folder}: no finished run (no readable summary.json)") from error
-    return Run(summary, Verdicts.load(folder / "verdicts.jsonl"), folder)
+def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:
+    """Return every finished run at or under these folders; raises as `load_all`."""
+    return cast("list[Run]", load_all(paths, Run.kind))
 
 
-def load_runs(paths: Iterable[Path | str]) -> list[Run]:
-    """Read every finished run at or under these folders."""
-    found: dict[Path, Run] = {}
-    for path in map(Path, paths):
-        if not path.exists():
-            raise RunError(f"{path}: no such folder")
-        folders = [f for f in run_folders(path) if (f / "summary.json").is_file()]
-        if not folders:
-            raise RunError(f"{path}: no finished run at or under this folder")
-        found |= {folder.resolve(): load_run(folder) for folder in folders}
-    return list(found.values())
+def _reason(error: ValidationError) -> str:
+    return str(error).splitlines()[0]

@@ -12,7 +12,6 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import ValidationError
 
 from palate.errors import RunError
 from palate.metrics import Clusters
@@ -246,15 +245,6 @@ class Verdicts:
         try:
             with path.open(encoding="utf-8", newline="\n") as file:
                 return cls(VerdictRow.model_validate_json(line) for line in file)
-        except ValidationError as error:
-            missing = {fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"}
-            if missing & {"question", "responses"}:
-                raise RunError(
-                    f"{path}: written by an older version of palate, whose rows name neither "
-                    "question nor responses; run `palate evaluate` again"
-                ) from error
-            reason = str(error).splitlines()[0]
-            raise RunError(f"{path}: no readable verdicts ({reason})") from error
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise RunError(f"{path}: no readable verdicts ({reason})") from error
@@ -269,9 +259,9 @@ class Verdicts:
         place = int(ours.rated[k]) if ours.rated.size else -1
         return VerdictRow(
             id=ours.id[k],
-            content=ours.content[k].decode(),
-            question=f"{ours.question[k]:016x}",
-            responses=(
+            content_hash=ours.content[k].decode(),
+            question_hash=f"{ours.question[k]:016x}",
+            response_hashes=(
                 f"{ours.chosen[k]:016x}",
                 f"{ours.rejected[k]:016x}",
             ),
@@ -288,7 +278,7 @@ class Verdicts:
             lengths=(chosen, rejected),
             category=category,
             traits=traits,
-            rated=None if place < 0 else self._rated.row(place),
+            ratings=None if place < 0 else self._rated.row(place),
         )
 
     def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
@@ -307,10 +297,10 @@ class Verdicts:
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
         for row in rows:
             made["id"].add(row.id)
-            made["content"].add(row.content.encode())
-            made["question"].add(int(row.question, 16))
-            made["chosen"].add(int(row.responses[0], 16))
-            made["rejected"].add(int(row.responses[1], 16))
+            made["content"].add(row.content_hash.encode())
+            made["question"].add(int(row.question_hash, 16))
+            made["chosen"].add(int(row.response_hashes[0], 16))
+            made["rejected"].add(int(row.response_hashes[1], 16))
             made["user"].add(self._users.code(row.user))
             made["subset"].add(self._subsets.code(row.subset))
             made["mirror_of"].add(row.mirror_of)
@@ -322,7 +312,7 @@ class Verdicts:
             made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
             made["own_words"].add(row.own_words)
             made["label"].add(self._labels.code(_label(row)))
-            rated.add(row.rated)
+            rated.add(row.ratings)
             orders.add(row.orders)
             for length in row.lengths:
                 lengths.add(length)

@@ -57,7 +57,7 @@ def mirrored_checks(trials: Sequence[Trial], rows: Rows = "mirrored") -> list[Ch
         return [trial.summaries[scorer].accuracy for trial in trials]
 
     def shift(scorer: str) -> list[Found]:
-        found = (trial.summaries[scorer].shift for trial in trials)
+        found = (trial.summaries[scorer].concordance for trial in trials)
         return [figure for figure in found if figure is not None]
 
     checks = [

@@ -91,9 +91,9 @@ def _row(world: World, k: int) -> VerdictRow:
     chosen_longer = world.sides[k] * world.differences[k, 0] > 0
     return VerdictRow(
         id=f"row {k}",
-        content=str(k),
-        question=hash_of(question),
-        responses=(hash_of(responses[0]), hash_of(responses[1])),
+        content_hash=str(k),
+        question_hash=hash_of(question),
+        response_hashes=(hash_of(responses[0]), hash_of(responses[1])),
         user=str(world.names[world.who[k]]),
         subset="all",
         mirror_of=None if world.partners is None else f"row {world.partners[k]}",

@@ -156,7 +156,7 @@ def _units(
             values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
             return UnitValues(values, verdicts.couple_clusters)
         values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
-        told = run.summary.shift.value if run.summary.shift is not None else None
+        told = run.summary.concordance.value if run.summary.concordance is not None else None
         # A scorer that keeps users' states was scaled by user, and the run does not say by what.
         if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
             return None

@@ -32,7 +32,7 @@ from palate.evaluation import (
 )
 from palate.execution import build_runner
 from palate.records import traits_of
-from palate.runs import Identity, Journal
+from palate.runs import JOURNAL, Identity, Journal
 from palate.scorers import build_scorer
 
 FOLDER = "samples"
@@ -126,15 +126,16 @@ def score_samples(
         if root is not None:
             details = work.details[0]
             identity = Identity(
-                benchmark=f"{pairs.name} {FOLDER}", scorer=spec, context=shown.spec,
+                benchmark=pairs.name, scorer=spec, context=shown.spec,
                 rows=samples.content, revision=pairs.content_hash, fingerprints=work.fingerprints,
                 protocol=traits.protocol, split=pairs.split, shown_by=shown_by(shown, pairs),
                 seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
                 batch_tokens=settings.batch_tokens,
             )  # fmt: skip
-            folder = identity.folder(root)
-            journal = stack.enter_context(Journal(folder / "journal.jsonl"))
-            work.manifest(identity).write(folder)
+            manifest = work.manifest("scores", identity, name=f"{spec} {shown.spec}")
+            folder = manifest.folder(root)
+            journal = stack.enter_context(Journal(folder / JOURNAL))
+            manifest.write(folder)
         runner = build_runner(options.engine)
         passes = work.run(journal, root, runner, progress or (lambda done, total: None))
     lost = int(sum(one.outages.sum() for one in passes))

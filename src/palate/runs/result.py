@@ -1,0 +1,156 @@
+"""Finished work on disk: a manifest, rows without texts, and a summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+from palate.errors import RunError, SpecError, UsageError
+from palate.records import Record
+from palate.runs.files import write_json, write_whole
+from palate.runs.manifest import ROWS, SCHEMA, SUMMARY, read_manifest, result_folders
+from palate.specs import load as load_registered
+
+KINDS, TABLES = "palate.results", "palate.tables"
+
+
+class Table(Protocol):
+    """What a result is printed as."""
+
+    def text(self) -> str:
+        """Return it for a terminal."""
+        ...
+
+    def latex(self) -> str:
+        """Return it as LaTeX."""
+        ...
+
+
+class Tabular:
+    """What prints, tabulates and exports itself; the group `palate.tables` says by kind how."""
+
+    kind: ClassVar[str]
+
+    def content(self) -> Record:
+        """Return what its JSON document holds."""
+        raise NotImplementedError
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document that `--format json` prints."""
+        return as_document(self.kind, self.content().model_dump(mode="json"))
+
+    def tables(self) -> Sequence[Table]:
+        """Return it as tables."""
+        tables: Sequence[Table] = load_registered(TABLES, self.kind)(self)
+        return tables
+
+    def __str__(self) -> str:
+        return "\n".join(table.text() for table in self.tables()).rstrip("\n")
+
+    def to_json(self) -> str:
+        """Return the document as text."""
+        return json.dumps(self.document(), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def to_latex(self) -> str:
+        """Return the tables as LaTeX, for `booktabs`."""
+        return "\n".join(table.latex() for table in self.tables())
+
+
+class Result(Tabular):
+    """Finished work with rows, in memory or on disk; its document is `summary.json`.
+
+    A kind is a subclass, registered under its name in the entry point group `palate.results`.
+    """
+
+    folder: Path | None
+    """Where it lies on disk; None for one that is in memory alone."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read a finished result of this kind; raises `RunError` where that cannot be."""
+        raise NotImplementedError
+
+    def lines(self) -> Iterator[str]:
+        """Yield every row as one line of JSON."""
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Write rows and summary into the result's folder, each whole or not at all."""
+        if self.folder is None:
+            raise UsageError(f"{self.kind}: it is in memory alone, so there is nowhere to save it")
+        try:
+            write_whole(self.folder / ROWS, (f"{line}\n" for line in self.lines()))
+            write_json(self.folder / SUMMARY, self.document())
+        except OSError as error:
+            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise UsageError("to_arrow needs pip install 'palate[hub]'") from error
+        return pyarrow.Table.from_pylist([json.loads(line) for line in self.lines()])
+
+
+def as_document(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON document of palate: its format, its kind, its content."""
+    return {"schema": SCHEMA, "kind": kind, **content}
+
+
+def read_summary(folder: Path, kind: str) -> dict[str, Any]:
+    """Return the content of a result's `summary.json`.
+
+    Raises `RunError` where the folder holds another kind, or the work is not finished.
+    """
+    there = read_manifest(folder).kind
+    if there != kind:
+        raise RunError(f"{folder}: holds {there!r}; expected {kind!r}")
+    if not (folder / SUMMARY).is_file():
+        raise RunError(f"{folder}: not finished; run the command that began it again")
+    try:
+        content: dict[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        del content["schema"], content["kind"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(f"{folder}: no readable summary.json ({error})") from error
+    return content
+
+
+def load(path: Path | str) -> Result:
+    """Return the finished result that lies in a folder, as its kind.
+
+    Raises `RunError` for a folder that holds none: foreign, unfinished, of an older or a newer
+    format, or of a kind that nothing installed reads.
+    """
+    folder = Path(path)
+    kind = read_manifest(folder).kind
+    try:
+        reader: type[Result] = load_registered(KINDS, kind)
+    except SpecError as error:
+        raise RunError(f"{folder}: {error}") from error
+    return reader.read(folder)
+
+
+def load_all(paths: Path | str | Iterable[Path | str], kind: str | None = None) -> list[Result]:
+    """Return every finished result at or under these folders, of one kind or of any.
+
+    Unfinished work is passed over. Raises `RunError` where a folder is missing or holds no such
+    result, and for a result of an older or newer format.
+    """
+    results: dict[Path, Result] = {}
+    for root in map(Path, [paths] if isinstance(paths, (str, Path)) else paths):
+        if not root.exists():
+            raise RunError(f"{root}: no such folder")
+        finished = [folder for folder in result_folders(root) if _is_of(folder, kind)]
+        if not finished:
+            what = "result" if kind is None else kind
+            raise RunError(f"{root}: no finished {what} at or under this folder")
+        results |= {folder.resolve(): load(folder) for folder in finished}
+    return list(results.values())
+
+
+def _is_of(folder: Path, kind: str | None) -> bool:
+    there = read_manifest(folder).kind  # of every folder, so that an older one is refused
+    return kind in (None, there) and (folder / SUMMARY).is_file()
