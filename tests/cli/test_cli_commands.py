@@ -19,7 +19,7 @@ def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[st
 
 RUN = {
     "benchmark", "scorer", "context", "n_pairs", "n_users", "accuracy", "strict_accuracy", "bounds",
-    "ties", "unscored", "mirrored_accuracy", "shift", "subsets",
+    "ties", "unscored", "mirrored_accuracy", "concordance", "subsets",
 }  # fmt: skip
 GAIN = {"kind", "against", "value", "low", "high", "n", "n_users", "n_left_out", "p", "p_holm"}
 
@@ -48,7 +48,7 @@ def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
     assert "cannot tell users apart" in done.stdout
     run = next((tmp_path / "runs/tasting/longest").iterdir())
     assert sorted(path.name for path in run.iterdir()) == [
-        "journal.jsonl", "manifest.json", "summary.json", "verdicts.jsonl",
+        "journal.jsonl", "manifest.json", "rows.jsonl", "summary.json",
     ]  # fmt: skip
 
 
@@ -62,8 +62,8 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
         raise AssertionError(text)
 
     document = json.loads(done.stdout, parse_constant=refuse)
-    assert list(document) == ["schema", "runs", "gains", "tests"]
-    assert document["schema"] == 1
+    assert list(document) == ["schema", "kind", "runs", "gains", "groups", "ratings"]
+    assert (document["schema"], document["kind"]) == (2, "evaluation")
     assert len(document["runs"]) == 6
     assert {run["benchmark"] for run in document["runs"]} == {"mine"}
     for run in document["runs"]:
