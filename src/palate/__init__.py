@@ -40,7 +40,7 @@ from palate.records import (
     UserPool,
     Verdict,
 )
-from palate.runs import Run, load_runs
+from palate.runs import Result, Run, load, load_all
 from palate.training import train_classifier, train_planner
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "PreferencePair",
     "Question",
     "QuestionView",
+    "Result",
     "Run",
     "Scorer",
     "Scores",
@@ -75,8 +76,9 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_ratings",
+    "load",
+    "load_all",
     "load_benchmark",
-    "load_runs",
     "mirrors",
     "plan_grid",
     "run_grid",

@@ -47,6 +47,7 @@ class Grid(Tabular):
     """The runs of a grid, the cells without meaning, and what the contexts gained."""
 
     kind: ClassVar[str] = "evaluation"
+    content_type = Evaluation
     runs: tuple[Run, ...]
     missing: tuple[tuple[str, str, str], ...]
     gains: tuple[Gain, ...]

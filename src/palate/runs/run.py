@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from palate.errors import RunError
 from palate.runs.manifest import ROWS
 from palate.runs.result import Result, load_all, read_summary
+from palate.runs.row import VerdictRow
 from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
 
@@ -21,6 +22,7 @@ class Run(Result):
     """One scorer under one context on one benchmark."""
 
     kind: ClassVar[str] = "run"
+    content_type, row_type = Summary, VerdictRow
     summary: Summary
     verdicts: Verdicts
     folder: Path | None = None

@@ -114,7 +114,7 @@ def _differing(run: Run, planted: Verdicts) -> int:
 
 
 def _points(name: str, run: Run) -> list[Check]:
-    found = {"accuracy": run.summary.accuracy, "shift": run.summary.concordance}
+    found = {"accuracy": run.summary.accuracy, "concordance": run.summary.concordance}
     return [
         point(f"evaluate, {name}: {what}", [figure])
         for what, figure in found.items()
