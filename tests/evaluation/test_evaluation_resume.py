@@ -180,7 +180,7 @@ def test_another_runs_folder_is_refused(tmp_path: Path) -> None:
     changed = json.loads(manifest.read_text())
     changed["identity"]["seed"] = 7
     manifest.write_text(json.dumps(changed))
-    with pytest.raises(RunError, match="another run"):
+    with pytest.raises(RunError, match="another result"):
         run(tmp_path, Neighbourly())
 
 

@@ -109,7 +109,7 @@ def route_checks(seed: int) -> list[Check]:
 
 def _differing(run: Run, planted: Verdicts) -> int:
     pairs = zip(run.verdicts.rows, planted.rows, strict=True)
-    read = attrgetter("id", "user", "question", "responses", "outcome")
+    read = attrgetter("id", "user", "question_hash", "response_hashes", "outcome")
     return sum(read(ours) != read(theirs) for ours, theirs in pairs)
 
 
