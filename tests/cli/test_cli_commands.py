@@ -228,3 +228,14 @@ def test_a_planner_is_not_trained_on_people_of_the_benchmark(tmp_path: Path) -> 
     (line,) = done.stderr.strip().splitlines()[-1:]
     assert "is in tasting too" in line
     assert not (tmp_path / "planner").exists()
+
+
+def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    palate("evaluate", "-b", "tasting", "-s", "longest", "-s", "shortest", cwd=tmp_path)
+    manifest = next((tmp_path / "runs/tasting/longest").rglob("manifest.json"))
+    document = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**document, "schema": 1}))
+    done = palate("compare", "runs", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "an older version of palate (schema 1, this one reads 2)" in done.stderr
+    assert "run the command that made it again" in done.stderr
