@@ -7,7 +7,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-
 from palate.cli.app import app
 from palate.downstream.sampling import gathering
 from palate.errors import DataError, SpecError, UsageError
