@@ -158,3 +158,32 @@ def test_the_options_of_loading_and_computing_do_what_they_say(tmp_path):
 
 def test_reading_alone_maps_columns():
     assert Reading(["question=prompt"], True).options().columns == {"question": "prompt"}
+
+
+def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):
+    file = tmp_path / "votes.jsonl"
+    rows = [
+        {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a", "rejected": "bb",
+         "split": "adapt", "profile": [{"id": "p", "text": "I wrote this."}],
+         "rubric_aspects": [{"aspect": "Short."}]}
+        for k in range(6)
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["--data", file, "--steps", 1, "--batch-pairs", 2, "--learning-rate", 1e-4, "--seed", 4]
+    words += ["--max-length", 400, "--leave-out", "u1", "--dtype", "float32", "--device", "cpu"]
+
+    def trained(kind: str, base: str, *more: object) -> tuple[str, dict[str, Any]]:
+        given = ["train", kind, "--base", base, "-o", tmp_path / kind, *words, *more]
+        done = CliRunner().invoke(app, [str(word) for word in given])
+        assert done.exit_code == 0, done.exception
+        return done.stdout, json.loads((tmp_path / kind / "palate.json").read_text())
+
+    said, facts = trained("classifier", tiny.classifier())
+    assert "on 2 of 4 pairs (0 over 400 tokens left out); loss" in said
+    wanted = {"steps": 1, "batch_pairs": 2, "learning_rate": 1e-4, "max_length": 400, "seed": 4}
+    assert wanted.items() <= facts.items() and facts["n_users_left_out"] == 1
+    said, facts = trained("planner", tiny.model(), "--rank", 3, "--posts", 2, "--not-in", "tasting")
+    assert "on 2 of 4 rows (0 without aspects or profile and 0 over 400 tokens left out)" in said
+    assert wanted.items() <= facts.items()
+    assert (facts["lora"]["rank"], facts["reads"]) == (3, "profile:2")
+    assert list(facts["not_in"]) == ["tasting"]

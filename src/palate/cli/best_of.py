@@ -102,13 +102,13 @@ def best_of(
     (pairs,) = loading.load_all([benchmark], computing.seed)
     ledger = ledger_of(how.settings)
     with bars(ledger.line) as shown:
-        found = best_of_n(
+        result = best_of_n(
             pairs, source, scorer, context, measured.quality, n=answers.n, ks=ks,
             policy_context=answers.policy_context, contrast=measured.contrast, root=output,
             options=how, start=shown.start,
         )  # fmt: skip
-    if said := ledger.line():
-        err.print(f"endpoints: {said}", highlight=False)
-    show(best_of_tables(found), form, best_of_json(found))
+    if spent := ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)
+    show(best_of_tables(result), form, best_of_json(result))
     if picture is not None:
-        plot_best_of(found, picture)
+        plot_best_of(result, picture)

@@ -32,11 +32,11 @@ class RowsToRead(Reading):
         """Load them, and say which votes are left out because they are evaluated."""
         pairs = rows_to_learn(data, self.split, self.options())
         if pairs.history_left_out:
-            said = (
+            notice = (
                 f"{pairs.history_left_out} votes left out: their users cast them in another split "
                 "too"
             )
-            err.print(f"{pairs.name}: {said}", style="yellow", markup=False)
+            err.print(f"{pairs.name}: {notice}", style="yellow", markup=False)
         return pairs
 
 

@@ -116,8 +116,8 @@ def _from_base(
         )
     history = choices_of(pair for pair in pairs if pair.user_id not in left_out)
     lora = None if rank is None else Lora(rank=rank, alpha=2 * rank)
-    own = PolicyOptions(**{name: options[name] for name in OF_POLICY if name in options})
-    made = train_p_dpo(history, base, target, options=own, lora=lora, **how)
+    of_policy = PolicyOptions(**{name: options[name] for name in OF_POLICY if name in options})
+    made = train_p_dpo(history, base, target, options=of_policy, lora=lora, **how)
     return replace(made, n_users_left_out=len(left_out))
 
 

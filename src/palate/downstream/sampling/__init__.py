@@ -1,6 +1,6 @@
 """Answers of a policy: who gives them, drawn once, kept by number."""
 
-from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
+from palate.downstream.sampling.drawing import draw_samples
 from palate.downstream.sampling.gathering import DRAWN, samples_of
 from palate.downstream.sampling.policies import Policy, Sample, build_policy
 from palate.downstream.sampling.samples import Samples, check_number, load_samples
@@ -15,5 +15,4 @@ __all__ = [
     "draw_samples",
     "load_samples",
     "samples_of",
-    "shown_to_policy",
 ]
