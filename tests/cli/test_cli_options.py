@@ -163,8 +163,8 @@ def test_reading_alone_maps_columns():
 def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):
     file = tmp_path / "votes.jsonl"
     rows = [
-        {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a", "rejected": "bb",
-         "split": "adapt", "profile": [{"id": "p", "text": "I wrote this."}],
+        {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a",
+         "rejected": "bb", "split": "adapt", "profile": [{"id": "p", "text": "I wrote this."}],
          "rubric_aspects": [{"aspect": "Short."}]}
         for k in range(6)
     ]  # fmt: skip
