@@ -1,6 +1,6 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.computing import Computation, Options, Progress
+from palate.evaluation.computing import Computation, Options, Progress, Start
 from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
 from palate.evaluation.rows import Row, make_rows, nobody
 from palate.evaluation.states import (
@@ -18,6 +18,7 @@ __all__ = [
     "Options",
     "Progress",
     "Row",
+    "Start",
     "adapt_to",
     "evaluate",
     "history_of",
