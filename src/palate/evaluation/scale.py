@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,14 +33,21 @@ def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
     keys = [rows.whose(question, 0).user or "" for question in rows.questions]
-    distinct = sorted(set(keys))
-    file = _file(scorer, common, distinct)
+    roots = root_margins(scorer, common, sorted(set(keys)))
+    return np.array([roots[key] for key in keys])
+
+
+def root_margins(
+    scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]
+) -> Mapping[str, float]:
+    """Return the root mean square margin of each user's state on these pairs."""
+    file = _file(scorer, common, keys)
     roots = _kept(file)
     if roots is None:
-        roots = {key: _root(scorer, common, key or None) for key in distinct}
+        roots = {key: _root(scorer, common, key or None) for key in keys}
         if file is not None:
             _keep(file, roots)
-    return np.array([roots[key] for key in keys])
+    return roots
 
 
 def _root(scorer: Scorer, common: Sequence[Slate], key: str | None) -> float:
@@ -70,7 +77,7 @@ def _kept(file: Path | None) -> dict[str, float] | None:
         return None
 
 
-def _keep(file: Path, roots: dict[str, float]) -> None:
+def _keep(file: Path, roots: Mapping[str, float]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{os.getpid()}")
     new.write_text(canonical_json(roots), encoding="utf-8")

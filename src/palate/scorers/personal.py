@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.embeddings import Features, items_of
+from palate.embeddings import Features, distinct, items_of
 from palate.errors import SpecError, UsageError
 from palate.personal import Trained, UserStates, take
 from palate.records import Choice, Scores, Settings, Slate, Traits
@@ -35,6 +35,16 @@ class Vectors(NamedTuple):
     """slates × candidates: where a response has a vector."""
 
 
+class _Held(NamedTuple):
+    """Vectors in memory, of pairs that are scored with one state after another."""
+
+    places: dict[tuple[object, ...], int]
+    rows: NDArray[np.int64]
+    """Of each pair, which rows of the table its responses are."""
+    table: NDArray[np.float32]
+    asked: NDArray[np.float32] | None
+
+
 class Personal:
     """Scores each response by its vector and the user's state.
 
@@ -46,14 +56,11 @@ class Personal:
     than people in general do.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, settings: Settings, trained: Trained | None = None) -> None:
         if "draws" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
-        reference = Reference.parse(spec.need_reference(EXAMPLE))
-        if reference.place != "folder":
-            raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
-        self.trained = Trained.load(Path(reference.name).expanduser())
+        self.trained = trained if trained is not None else _loaded(spec)
         self.settings = settings
         self.features: Features = self.trained.features(settings)
         wanted = StatesWanted.of(spec)
@@ -63,6 +70,7 @@ class Personal:
         self.live: frozenset[str] = frozenset()
         """Keys of users who joined; they are nobody's third user."""
         self._every: dict[str, np.ndarray] | None = None
+        self._held: _Held | None = None
         if wanted.users is not None:
             self.users = UserStates.load(wanted.users, self.trained.fingerprint)
 
@@ -84,6 +92,21 @@ class Personal:
         new = self._learnt(choices)
         users = new if self.users is None else self.users.joined_by(new)
         return self._with(users, self.live | set(new.keys))
+
+    def holding(self, slates: Sequence[Slate]) -> Personal:
+        """Return this scorer with these pairs' vectors in memory, whoever they are scored for."""
+        unique = {_pair_of(slate): slate for slate in slates}
+        items, rows = distinct(item for slate in unique.values() for item in items_of(slate))
+        asked = self.features.prompts(items) if self.trained.model.needs_prompts else None
+        copy = self._with(self.users, self.live)
+        places = {key: k for k, key in enumerate(unique)}
+        copy._held = _Held(places, np.array(rows).reshape(-1, 2), self.features.table(items), asked)
+        return copy
+
+    @property
+    def trained_on(self) -> frozenset[str]:
+        """Keys of the users it was trained on."""
+        return self.trained.trained_on
 
     @property
     def known(self) -> Sequence[str]:
@@ -138,7 +161,7 @@ class Personal:
         chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
         return self.trained.adapt(chosen, self.features)
 
-    def _with(self, users: UserStates, live: frozenset[str]) -> Personal:
+    def _with(self, users: UserStates | None, live: frozenset[str]) -> Personal:
         copy = object.__new__(Personal)
         copy.__dict__.update(self.__dict__)
         copy.users, copy.live, copy._every = users, live, None
@@ -154,26 +177,31 @@ class Personal:
         if self.minus:
             prior = self._states([0] * len(some))
             found = found - self.trained.score(prior, read.table, read.asked)
-        for (k, _), values, fits in zip(some, found, read.usable, strict=True):
-            whole = fits.all()
-            yield (
-                k,
-                Scores(
-                    values=tuple(
-                        float(v) if ok else None for v, ok in zip(values, fits, strict=True)
-                    ),
-                    reasons=() if whole else tuple(None if ok else "too long" for ok in fits),
-                ),
-            )
+        whole: list[bool] = np.asarray(read.usable.all(axis=1)).tolist()
+        for (k, _), values, fits, all_fit in zip(
+            some, found.tolist(), read.usable, whole, strict=True
+        ):
+            if all_fit:
+                yield k, Scores(values=tuple(values))
+                continue
+            few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
+            yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
 
     def vectors(self, slates: Sequence[Slate], size: int) -> Vectors:
         """Return the vectors of slates of `size` candidates."""
+        held = self._held
+        if held is not None and size == 2:
+            at = [held.places.get(_pair_of(slate), -1) for slate in slates]
+            if -1 not in at:
+                rows = held.rows[at]
+                asked = held.asked[rows[:, 0]] if held.asked is not None else None
+                return _readable(held.table[rows], asked)
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
+        return _readable(table, asked)
 
     def _place(self, slate: Slate) -> int:
         # 0 is the prior, n + 1 the n-th user.
@@ -193,9 +221,24 @@ class Personal:
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what embeds: a worker builds its own."""
-        return {**self.__dict__, "features": None, "_every": None}
+        return {**self.__dict__, "features": None, "_every": None, "_held": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Build what embeds anew."""
         self.__dict__.update(state)
         self.features = self.trained.features(self.settings)
+
+
+def _loaded(spec: Spec) -> Trained:
+    reference = Reference.parse(spec.need_reference(EXAMPLE))
+    if reference.place != "folder":
+        raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
+    return Trained.load(Path(reference.name).expanduser())
+
+
+def _pair_of(slate: Slate) -> tuple[object, ...]:
+    return slate.question, slate.shown, slate.candidates
+
+
+def _readable(table: NDArray[np.float32], asked: NDArray[np.float32] | None) -> Vectors:
+    return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
