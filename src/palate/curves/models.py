@@ -27,7 +27,9 @@ def build_models(models: Models, settings: Settings) -> dict[str, KeepsStates]:
     Raises `UsageError` where two have one name, and for what has no state of a user.
     """
     if not isinstance(models, Mapping):
-        folders = [Path(one).absolute() for one in ([models] if isinstance(models, str | Path) else models)]
+        folders = [
+            Path(one).absolute() for one in ([models] if isinstance(models, str | Path) else models)
+        ]
         models = {folder.name: folder for folder in folders}
         if len(models) < len(folders):
             raise UsageError("two models have one folder name; rename one")

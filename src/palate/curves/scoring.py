@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from palate.records import (
     traits_of,
     user_key,
 )
+from palate.scorers.personal import Personal, Vectors
 from palate.scorers.states_wanted import drawn
 from palate.seeding import shuffled
 
@@ -39,30 +41,70 @@ class Scored(NamedTuple):
     """Root mean square margin of each row's user on one set of pairs (repeats × rows)."""
 
 
-class Learner:
-    """One model that is adapted again and again, each time to other choices.
+class Slates:
+    """The pairs of a curve, of which what no user's state changes is read once for all points."""
 
-    What no state changes is read once: the vectors of the rows' responses, the numbers of a
-    component without a user, and all of a model whose states came out as they did before.
-    """
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.slates = [rows.slate(k) for k in range(len(rows))]
+        self.users = [slate.user or "" for slate in self.slates]
+        self._side = [1 if rows.chosen_position(k) == 0 else -1 for k in range(len(rows))]
+        self._vectors: dict[tuple[str, bool], Vectors] = {}
+        self._scores: dict[str, list[Scores]] = {}
+
+    def margins(self, scorer: Scorer, name: str) -> Doubles:
+        """Return each row's margin of chosen over rejected; NaN where a response has no score."""
+        found: NDArray[np.float64]
+        if isinstance(scorer, Personal):
+            found = scorer.scores(self._read(scorer), self.users)
+        else:
+            parts = zip(*(self._of(part, name) for part in components_of(scorer)), strict=True)
+            combine = getattr(scorer, "combine", operator.itemgetter(0))
+            found = np.array([combine(row).values for row in parts], np.float64)
+        # As float32, in which two scores may be tied.
+        first, second = found.astype(np.float32).T
+        return np.asarray((first.astype(np.float64) - second) * self._side)
+
+    def _read(self, scorer: Personal) -> Vectors:
+        key = scorer.features.fingerprint, scorer.trained.model.needs_prompts
+        if key not in self._vectors:
+            self._vectors[key] = scorer.vectors(self.slates, 2)
+        return self._vectors[key]
+
+    def _of(self, part: Component, name: str) -> list[Scores]:
+        traits = traits_of(part.scorer, name)
+        if traits.fingerprint in self._scores:
+            return self._scores[traits.fingerprint]
+        assert isinstance(part.scorer, Scorer)
+        read = [read_by(part.scorer, slate) for slate in self.slates]
+        distinct = {slate.id: slate for slate in read}
+        found = dict(part.scorer.score(list(distinct.values())))
+        by_id = {name: found[k] for k, name in enumerate(distinct)}
+        scores = [by_id[slate.id] for slate in read]
+        if not traits.needs_user:
+            self._scores[traits.fingerprint] = scores
+        return scores
+
+
+class Learner:
+    """One model that is adapted again and again, each time to other choices."""
 
     def __init__(
-        self, name: str, model: KeepsStates, rows: Rows, history: Mapping[str, Sequence[Choice]],
+        self,
+        name: str,
+        model: KeepsStates,
+        pairs: Slates,
+        history: Mapping[str, Sequence[Choice]],
         seed: int,
-    ) -> None:  # fmt: skip
-        self.name, self.rows, self.history, self.seed = name, rows, history, seed
-        self.slates = [rows.slate(k) for k in range(len(rows))]
-        first = np.array([rows.chosen_position(k) for k in range(len(rows))]) == 0
-        self._side = np.where(first, 1.0, -1.0)
-        holding = getattr(model, "holding", None)
-        self.model: KeepsStates = model if holding is None else holding(self.slates)
+    ) -> None:
+        self.name, self.model, self.pairs = name, model, pairs
+        self.history, self.seed = history, seed
         self.choices_left_out = 0
-        self._shared: dict[str, list[Scores]] = {}
         self._margins: dict[str, Doubles] = {}
         self._roots: dict[str, Mapping[str, float]] = {}
 
     def margins(self, shots: Shots, repeat: int = 0) -> Doubles:
-        """Return each row's margin of chosen over rejected; NaN where a response has no score."""
+        """Return every row's margin after so many choices of each user."""
         return self._margins_of(self._adapted(shots, repeat))
 
     def at(self, shots: Shots, repeats: int, kept: NDArray[np.int64]) -> Scored:
@@ -72,7 +114,7 @@ class Learner:
             adapted = self._adapted(shots, repeat)
             margins.append(self._margins_of(adapted)[kept])
             roots = self._roots_of(adapted, kept)
-            confidence.append([roots[self.slates[k].user or ""] for k in kept])
+            confidence.append([roots[self.pairs.users[k]] for k in kept])
         found = np.array(margins)
         return Scored(credit(found), found, np.array(confidence))
 
@@ -87,39 +129,22 @@ class Learner:
         self.choices_left_out = max(self.choices_left_out, lost)
         return adapted
 
+    # States may come out as before: those without choices, and every one of bradley-terry.
+
     def _margins_of(self, adapted: Scorer) -> Doubles:
         made = traits_of(adapted, self.name).fingerprint
         if made not in self._margins:
-            parts = [self._scores(part) for part in components_of(adapted)]
-            combine = getattr(adapted, "combine", None)
-            rows = zip(*parts, strict=True)
-            each = [combine(row) if combine is not None else row[0] for row in rows]
-            first, second = np.array([scores.values for scores in each], np.float64).T
-            tied = first.astype(np.float32) == second.astype(np.float32)
-            self._margins[made] = np.where(tied, 0.0, first - second) * self._side
+            self._margins[made] = self.pairs.margins(adapted, self.name)
         return self._margins[made]
-
-    def _scores(self, part: Component) -> list[Scores]:
-        traits = traits_of(part.scorer, self.name)
-        known = self._shared.get(traits.fingerprint)
-        if known is None:
-            assert isinstance(part.scorer, Scorer)
-            read = [read_by(part.scorer, slate) for slate in self.slates]
-            distinct = list({slate.id: slate for slate in read}.values())
-            found = dict(part.scorer.score(distinct))
-            by = {slate.id: found[k] for k, slate in enumerate(distinct)}
-            known = [by[slate.id] for slate in read]
-            if not traits.needs_user:
-                self._shared[traits.fingerprint] = known
-        return known
 
     def _roots_of(self, adapted: Scorer, kept: NDArray[np.int64]) -> Mapping[str, float]:
         made = traits_of(adapted, self.name).fingerprint
         if made not in self._roots:
             n = getattr(adapted, "scale_pairs", COMMON_PAIRS)
             common = sorted(shuffled(kept.tolist(), "scale", self.seed)[:n])
-            users = sorted({self.slates[k].user or "" for k in kept})
-            self._roots[made] = root_margins(adapted, [self.rows.bare(k) for k in common], users)
+            users = sorted({self.pairs.users[k] for k in kept})
+            bare = [self.pairs.rows.bare(k) for k in common]
+            self._roots[made] = root_margins(adapted, bare, users)
         return self._roots[made]
 
 

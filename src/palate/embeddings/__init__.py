@@ -1,7 +1,7 @@
 """Responses as vectors, computed once and kept on disk."""
 
 from palate.embeddings.features import Features, build_features
-from palate.embeddings.items import Item, distinct, items_of, plain_item
+from palate.embeddings.items import Item, items_of, plain_item
 from palate.embeddings.sources import Source
 from palate.embeddings.store import EmbeddingStore
 
@@ -11,7 +11,6 @@ __all__ = [
     "Item",
     "Source",
     "build_features",
-    "distinct",
     "items_of",
     "plain_item",
 ]

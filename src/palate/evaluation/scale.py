@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from palate.evaluation.rows import Rows
 from palate.models import cache_folder
 from palate.records import Scorer, Slate, Traits
+from palate.scorers.personal import Personal
 from palate.seeding import canonical_json, digest, shuffled
 
 COMMON_PAIRS = 200
@@ -44,21 +45,30 @@ def root_margins(
     file = _file(scorer, common, keys)
     roots = _kept(file)
     if roots is None:
-        roots = {key: _root(scorer, common, key or None) for key in keys}
+        scores = _scores(scorer, common, keys)
+        roots = dict(zip(keys, map(_root, scores), strict=True))
         if file is not None:
             _keep(file, roots)
     return roots
 
 
-def _root(scorer: Scorer, common: Sequence[Slate], key: str | None) -> float:
-    slates = [slate.replace(user=key) for slate in common]
-    margins = [
-        first - second
-        for _, scores in scorer.score(slates)
-        for first, second in [scores.values]
-        if first is not None and second is not None
-    ]
-    root = float(np.sqrt(np.mean(np.square(margins)))) if margins else 0.0
+def _scores(
+    scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]
+) -> Iterator[NDArray[np.float64]]:
+    # Of each user, pairs × 2; NaN for what is not scored.
+    read = scorer.vectors(common, 2) if isinstance(scorer, Personal) else None
+    for key in keys:
+        if isinstance(scorer, Personal) and read is not None:
+            yield scorer.scores(read, [key or None] * len(common))
+        else:
+            slates = [slate.replace(user=key or None) for slate in common]
+            yield np.array([scores.values for _, scores in scorer.score(slates)], np.float64)
+
+
+def _root(scores: NDArray[np.float64]) -> float:
+    margins = scores[:, 0] - scores[:, 1]
+    margins = margins[~np.isnan(margins)]
+    root = float(np.sqrt(np.mean(np.square(margins)))) if len(margins) else 0.0
     return root if root > 0 else 1.0
 
 

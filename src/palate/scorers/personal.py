@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.embeddings import Features, distinct, items_of
+from palate.embeddings import Features, items_of
 from palate.errors import SpecError, UsageError
 from palate.personal import Trained, UserStates, take
 from palate.records import Choice, Scores, Settings, Slate, Traits
@@ -33,16 +33,6 @@ class Vectors(NamedTuple):
     """Of the questions (slates × width), where the model needs them."""
     usable: NDArray[np.bool_]
     """slates × candidates: where a response has a vector."""
-
-
-class _Held(NamedTuple):
-    """Vectors in memory, of pairs that are scored with one state after another."""
-
-    places: dict[tuple[object, ...], int]
-    rows: NDArray[np.int64]
-    """Of each pair, which rows of the table its responses are."""
-    table: NDArray[np.float32]
-    asked: NDArray[np.float32] | None
 
 
 class Personal:
@@ -70,7 +60,6 @@ class Personal:
         self.live: frozenset[str] = frozenset()
         """Keys of users who joined; they are nobody's third user."""
         self._every: dict[str, np.ndarray] | None = None
-        self._held: _Held | None = None
         if wanted.users is not None:
             self.users = UserStates.load(wanted.users, self.trained.fingerprint)
 
@@ -92,16 +81,6 @@ class Personal:
         new = self._learnt(choices)
         users = new if self.users is None else self.users.joined_by(new)
         return self._with(users, self.live | set(new.keys))
-
-    def holding(self, slates: Sequence[Slate]) -> Personal:
-        """Return this scorer with these pairs' vectors in memory, whoever they are scored for."""
-        unique = {_pair_of(slate): slate for slate in slates}
-        items, rows = distinct(item for slate in unique.values() for item in items_of(slate))
-        asked = self.features.prompts(items) if self.trained.model.needs_prompts else None
-        copy = self._with(self.users, self.live)
-        places = {key: k for k, key in enumerate(unique)}
-        copy._held = _Held(places, np.array(rows).reshape(-1, 2), self.features.table(items), asked)
-        return copy
 
     @property
     def trained_on(self) -> frozenset[str]:
@@ -161,7 +140,7 @@ class Personal:
         chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
         return self.trained.adapt(chosen, self.features)
 
-    def _with(self, users: UserStates | None, live: frozenset[str]) -> Personal:
+    def _with(self, users: UserStates, live: frozenset[str]) -> Personal:
         copy = object.__new__(Personal)
         copy.__dict__.update(self.__dict__)
         copy.users, copy.live, copy._every = users, live, None
@@ -171,17 +150,9 @@ class Personal:
         self, some: Sequence[tuple[int, Slate]], size: int
     ) -> Iterator[tuple[int, Scores]]:
         read = self.vectors([slate for _, slate in some], size)
-        found = self.trained.score(
-            self._states([self._place(slate) for _, slate in some]), read.table, read.asked
-        )
-        if self.minus:
-            prior = self._states([0] * len(some))
-            found = found - self.trained.score(prior, read.table, read.asked)
-        whole: list[bool] = np.asarray(read.usable.all(axis=1)).tolist()
-        for (k, _), values, fits, all_fit in zip(
-            some, found.tolist(), read.usable, whole, strict=True
-        ):
-            if all_fit:
+        found = self.scores(read, [slate.user for _, slate in some])
+        for (k, _), values, fits in zip(some, found.tolist(), read.usable.tolist(), strict=True):
+            if all(fits):
                 yield k, Scores(values=tuple(values))
                 continue
             few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
@@ -189,26 +160,28 @@ class Personal:
 
     def vectors(self, slates: Sequence[Slate], size: int) -> Vectors:
         """Return the vectors of slates of `size` candidates."""
-        held = self._held
-        if held is not None and size == 2:
-            at = [held.places.get(_pair_of(slate), -1) for slate in slates]
-            if -1 not in at:
-                rows = held.rows[at]
-                asked = held.asked[rows[:, 0]] if held.asked is not None else None
-                return _readable(held.table[rows], asked)
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        return _readable(table, asked)
+        return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
 
-    def _place(self, slate: Slate) -> int:
+    def scores(self, read: Vectors, users: Sequence[str | None]) -> NDArray[np.float64]:
+        """Return scores (slates × candidates) by a user's state each; NaN without a vector."""
+        states = self._states([self._place(user) for user in users])
+        found = self.trained.score(states, read.table, read.asked)
+        if self.minus:
+            prior = self._states([0] * len(users))
+            found = found - self.trained.score(prior, read.table, read.asked)
+        return np.where(read.usable, found, np.nan)
+
+    def _place(self, user: str | None) -> int:
         # 0 is the prior, n + 1 the n-th user.
-        if self.state == "prior" or slate.user is None:
+        if self.state == "prior" or user is None:
             return 0
         assert self.users is not None, "the scorer was not adapted"
-        return self.users.place.get(slate.user, -1) + 1
+        return self.users.place.get(user, -1) + 1
 
     def _states(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         prior = self.trained.model.prior()
@@ -221,7 +194,7 @@ class Personal:
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what embeds: a worker builds its own."""
-        return {**self.__dict__, "features": None, "_every": None, "_held": None}
+        return {**self.__dict__, "features": None, "_every": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """Build what embeds anew."""
@@ -234,11 +207,3 @@ def _loaded(spec: Spec) -> Trained:
     if reference.place != "folder":
         raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
     return Trained.load(Path(reference.name).expanduser())
-
-
-def _pair_of(slate: Slate) -> tuple[object, ...]:
-    return slate.question, slate.shown, slate.candidates
-
-
-def _readable(table: NDArray[np.float32], asked: NDArray[np.float32] | None) -> Vectors:
-    return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
