@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from palate import metrics
 from palate.benchmarks import Dataset, load_benchmark, need_pairs
@@ -23,7 +23,7 @@ from palate.curves.points import LearningCurve, Point, Shots
 from palate.curves.scoring import Doubles, Learner, Scored, Slates
 from palate.errors import UsageError
 from palate.evaluation import Options, Progress, evaluate, history_of, make_rows, own_state
-from palate.records import Choice, Settings, traits_of
+from palate.records import Settings, traits_of
 from palate.scorers import build_scorer
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)
@@ -53,6 +53,7 @@ def learning_curve(
     memory or scorers with a state per user. The benchmark holds the pairs to be judged right or
     wrong, and users' earlier choices (rows with split adapt). `baselines` are scorers that read no
     choices, or a mapping of names to the credit of each pair (n; NaN where there is none).
+    `progress` is told the rows of each baseline, then the points of all models.
 
     Raises:
         UsageError: where no user has as many choices as asked, for fewer than one repeat, and for
@@ -62,23 +63,29 @@ def learning_curve(
         raise UsageError(f"learning curve: {repeats} repeats; expected 1 or more")
     settings = settings or Settings()
     scorers = build_models(models, settings)
-    pairs = _loaded(benchmark, settings.seed)
-    _refuse(baselines, pairs, settings, majority=majority)
+    seed = settings.seed
+    pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
+    pairs = pairs if pairs.split is not None else pairs.select()
+    need_pairs(pairs.rows, pairs.name)
+    if majority and pairs.mirrored:
+        raise UsageError(
+            "--majority means nothing on mirrored couples: leaving out a vote tips every close "
+            "majority against it; leave --mirrors away, couples are found in the whole set too"
+        )
     history = history_of(pairs)
-    judged = _judged(pairs, history, fixed)
+    able = {user: listed for user, listed in history.items() if len(listed) >= fixed}
+    judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in able])
+    if not len(judged):
+        raise UsageError(f"{pairs.name}: no user with {fixed} choices or more has a pair to judge")
     every: list[Shots] = [*sorted({0, *shots}), *(("all",) if whole else ())]
-    steps = _Steps(len(pairs.pairs), len(baselines) + len(scorers) * len(every), progress)
-    credits = _credits(baselines, pairs, settings, steps)
+    credits = _credits(baselines, pairs, settings, progress)
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
 
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
     nothing = build_context("none", settings)
-    slates = Slates(make_rows(some, nothing, seed=settings.seed, whose=own_state))
-    able = {pair.user_id: history[pair.user_id] for pair in some.pairs}
-    learners = {
-        name: Learner(name, scorer, slates, able, settings.seed) for name, scorer in scorers.items()
-    }
+    slates = Slates(make_rows(some, nothing, seed=seed, whose=own_state))
+    learners = {name: Learner(name, scorer, slates, able, seed) for name, scorer in scorers.items()}
     usable = np.isfinite([one.margins(0) for one in learners.values()]).all(axis=0)
     if not usable.any():
         raise UsageError(f"{pairs.name}: every pair has a response too long for a model")
@@ -86,9 +93,9 @@ def learning_curve(
     groups = Groups(
         pairs,
         judged[kept],
-        {user: len(listed) for user, listed in history.items()},
+        {user: len(listed) for user, listed in able.items()},
         {name: getattr(one, "trained_on", frozenset()) for name, one in scorers.items()},
-        settings.seed,
+        seed,
     )
     found = [
         point
@@ -98,6 +105,7 @@ def learning_curve(
     references = references_of(scorers)
     referred: dict[tuple[str, Shots], Scored] = {}
     points: dict[str, list[Point]] = {name: [] for name in scorers}
+    done = 0
     for name in sorted(scorers, key=lambda name: name in references):  # references first
         base = learners[name].at(0, 1, kept)
         for k in every:
@@ -107,7 +115,9 @@ def learning_curve(
             if k in (*shots, "all"):
                 reference = referred.get((references.get(name, ""), k))
                 points[name] += groups.points(name, k, scored, base, reference)
-            steps.advance(1, 1)
+            done += 1
+            if progress is not None:
+                progress(done, len(scorers) * len(every))
     return LearningCurve(
         pairs.name,
         tuple(_corrected([*found, *(point for each in points.values() for point in each)])),
@@ -117,57 +127,17 @@ def learning_curve(
     )
 
 
-def _loaded(benchmark: str | Dataset, seed: int) -> Dataset:
-    pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
-    pairs = pairs if pairs.split is not None else pairs.select()
-    need_pairs(pairs.rows, pairs.name)
-    return pairs
-
-
-def _refuse(baselines: Baselines, pairs: Dataset, settings: Settings, *, majority: bool) -> None:
-    if majority and pairs.mirrored:
-        raise UsageError(
-            "--majority means nothing on mirrored couples: leaving out a vote tips every close "
-            "majority against it; leave --mirrors away, couples are found in the whole set too"
-        )
-    for spec in () if isinstance(baselines, Mapping) else baselines:
-        if traits_of(build_scorer(spec, settings), spec).needs_user:
-            raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
-
-
-def _judged(
-    pairs: Dataset, history: Mapping[str, Sequence[Choice]], fixed: int
-) -> NDArray[np.int64]:
-    able = {user for user, listed in history.items() if len(listed) >= fixed}
-    rows = [k for k, pair in enumerate(pairs.pairs) if pair.user_id in able]
-    if not rows:
-        raise UsageError(f"{pairs.name}: no user with {fixed} choices or more has a pair to judge")
-    return np.array(rows, np.int64)
-
-
-class _Steps:
-    """Progress in rows: a baseline and a point of a model count every row once."""
-
-    def __init__(self, rows: int, steps: int, progress: Progress | None) -> None:
-        self.rows, self.total, self.done = rows, rows * steps, 0
-        self._progress = progress
-
-    def advance(self, done: int, total: int) -> None:
-        """Tell how far a step is; it ends where `done` is `total`."""
-        if self._progress is not None:
-            self._progress(self.done + self.rows * done // max(1, total), self.total)
-        if done == total:
-            self.done += self.rows
-
-
 def _credits(
-    baselines: Baselines, pairs: Dataset, settings: Settings, steps: _Steps
+    baselines: Baselines, pairs: Dataset, settings: Settings, progress: Progress | None
 ) -> dict[str, Doubles]:
     if isinstance(baselines, Mapping):
         return {name: np.asarray(credit, np.float64) for name, credit in baselines.items()}
+    for spec in baselines:
+        if traits_of(build_scorer(spec, settings), spec).needs_user:
+            raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
     how = Options(settings)
     return {
-        spec: evaluate(spec, pairs, root=None, options=how, progress=steps.advance).verdicts.values
+        spec: evaluate(spec, pairs, root=None, options=how, progress=progress).verdicts.values
         for spec in baselines
     }
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from palate.errors import UsageError
 from palate.evaluation import KeepsStates
 from palate.personal import Trained
+from palate.records import Scorer, Settings, traits_of
 from palate.scorers import build_scorer
 from palate.scorers.personal import Personal
 from palate.specs import Spec
-
-if TYPE_CHECKING:
-    from palate.records import Settings
 
 Model = str | Path | Trained | KeepsStates
 Models = str | Path | Sequence[str | Path] | Mapping[str, Model]
@@ -43,7 +40,8 @@ def _build(name: str, model: Model, settings: Settings) -> KeepsStates:
     if isinstance(model, str | Path):
         folder = Path(model).expanduser().absolute()
         scorer = build_scorer(str(Spec(kind="personal", reference=str(folder))), settings)
-    if not isinstance(scorer, KeepsStates) or not hasattr(scorer, "score") or scorer.state != "own":
+    able = isinstance(scorer, Scorer) and traits_of(scorer, name).needs_user
+    if not able or not isinstance(scorer, KeepsStates) or scorer.state != "own":
         raise UsageError(f"model {name}: {type(scorer).__name__} does not score by users' states")
     return scorer
 

@@ -73,17 +73,15 @@ class Slates:
 
     def _of(self, part: Component, name: str) -> list[Scores]:
         traits = traits_of(part.scorer, name)
-        if traits.fingerprint in self._scores:
-            return self._scores[traits.fingerprint]
-        assert isinstance(part.scorer, Scorer)
-        read = [read_by(part.scorer, slate) for slate in self.slates]
-        distinct = {slate.id: slate for slate in read}
-        found = dict(part.scorer.score(list(distinct.values())))
-        by_id = {name: found[k] for k, name in enumerate(distinct)}
-        scores = [by_id[slate.id] for slate in read]
-        if not traits.needs_user:
-            self._scores[traits.fingerprint] = scores
-        return scores
+        known = self._scores.get(traits.fingerprint)
+        if known is None:
+            assert isinstance(part.scorer, Scorer)
+            read = [read_by(part.scorer, slate) for slate in self.slates]
+            found = dict(part.scorer.score(read))
+            known = [found[k] for k in range(len(read))]
+            if not traits.needs_user:
+                self._scores[traits.fingerprint] = known
+        return known
 
 
 class Learner:
@@ -101,7 +99,6 @@ class Learner:
         self.history, self.seed = history, seed
         self.choices_left_out = 0
         self._margins: dict[str, Doubles] = {}
-        self._roots: dict[str, Mapping[str, float]] = {}
 
     def margins(self, shots: Shots, repeat: int = 0) -> Doubles:
         """Return every row's margin after so many choices of each user."""
@@ -109,12 +106,16 @@ class Learner:
 
     def at(self, shots: Shots, repeats: int, kept: NDArray[np.int64]) -> Scored:
         """Return what the model says of these rows, the choices drawn `repeats` times."""
+        n = getattr(self.model, "scale_pairs", COMMON_PAIRS)
+        common = sorted(shuffled(kept.tolist(), "scale", self.seed)[:n])
+        bare = [self.pairs.rows.bare(k) for k in common]
+        users = [self.pairs.users[k] for k in kept]
         margins, confidence = [], []
         for repeat in range(1 if shots in (0, "all") else repeats):
             adapted = self._adapted(shots, repeat)
             margins.append(self._margins_of(adapted)[kept])
-            roots = self._roots_of(adapted, kept)
-            confidence.append([roots[self.pairs.users[k]] for k in kept])
+            roots = root_margins(adapted, bare, sorted(set(users)))
+            confidence.append([roots[user] for user in users])
         found = np.array(margins)
         return Scored(credit(found), found, np.array(confidence))
 
@@ -129,23 +130,12 @@ class Learner:
         self.choices_left_out = max(self.choices_left_out, lost)
         return adapted
 
-    # States may come out as before: those without choices, and every one of bradley-terry.
-
     def _margins_of(self, adapted: Scorer) -> Doubles:
+        # States may come out as before: every one of bradley-terry does.
         made = traits_of(adapted, self.name).fingerprint
         if made not in self._margins:
             self._margins[made] = self.pairs.margins(adapted, self.name)
         return self._margins[made]
-
-    def _roots_of(self, adapted: Scorer, kept: NDArray[np.int64]) -> Mapping[str, float]:
-        made = traits_of(adapted, self.name).fingerprint
-        if made not in self._roots:
-            n = getattr(adapted, "scale_pairs", COMMON_PAIRS)
-            common = sorted(shuffled(kept.tolist(), "scale", self.seed)[:n])
-            users = sorted({self.pairs.users[k] for k in kept})
-            bare = [self.pairs.rows.bare(k) for k in common]
-            self._roots[made] = root_margins(adapted, bare, users)
-        return self._roots[made]
 
 
 def credit(margins: Doubles) -> Doubles:

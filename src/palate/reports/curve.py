@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,17 @@ from palate.reports.numbers import NONE, p_value, with_interval, without_interva
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
-FIGURES = (
-    "accuracy", "mirrored_accuracy", "residual_accuracy", "concordance", "gain_over_reference"
-)  # fmt: skip
-Cell = Callable[[Point], str]
+MIRRORED, RESIDUAL, GAIN = "mirrored_accuracy", "residual_accuracy", "gain_over_reference"
 NOTE = (
     "choices: drawn per user; the same users at every count, but where a row says that fewer have "
     "so many. Outcomes are averaged over draws. Intervals: jackknife by user (of couples: by both) "
     "and by question where users share questions (by response within one question)."
 )
-RESIDUAL = (
+LESS_PRIOR = (
     "The score minus the prior's: how much more this user likes a response than people in general."
 )
 BLIND = "A model that ignores the user gets exactly 0.500."
-GAIN = (
+PAIRED = (
     "Paired over the same pairs; p of the interval's t, or of sign flips by user where no question "
     "is shared; Holm-corrected over a column."
 )
@@ -34,21 +31,21 @@ GAIN = (
 def curve_tables(curve: LearningCurve) -> list[Table]:
     """Return a table per figure: one row per model and group of users, a column per count."""
     notes = [NOTE, *without_interval(_reasons(curve)), *_left_out(curve)]
-    tables = [_table(f"{curve.benchmark}: accuracy, every pair", curve, _accuracy, notes)]
+    tables = [_table(f"{curve.benchmark}: accuracy, every pair", curve, "accuracy", notes)]
     if any(one.gain_over_reference for one in curve.points):
-        tables.append(_table("gain over bradley-terry, p, every pair", curve, _gain, [GAIN]))
+        tables.append(_table("gain over bradley-terry, p, every pair", curve, GAIN, [PAIRED]))
     if any(one.mirrored_accuracy for one in curve.points):
         tables += [
-            _table("accuracy on mirrored couples", curve, _mirrored, [BLIND]),
-            _table("residual accuracy on mirrored couples", curve, _residual, [RESIDUAL]),
-            _table("concordance", curve, _concordance, []),
+            _table("accuracy on mirrored couples", curve, MIRRORED, [BLIND]),
+            _table("residual accuracy on mirrored couples", curve, RESIDUAL, [LESS_PRIOR]),
+            _table("concordance", curve, "concordance", []),
         ]
     return tables
 
 
 def _reasons(curve: LearningCurve) -> Iterator[tuple[str, str | None]]:
     for point in curve.points:
-        for name in FIGURES:
+        for name in ("accuracy", MIRRORED, RESIDUAL, "concordance", GAIN):
             estimate = getattr(point, name)
             if estimate is not None:
                 yield f"{point.model}, {point.group}, {name}", estimate.note
@@ -117,16 +114,16 @@ def plot_curve(curve: LearningCurve, file: Path) -> None:
     save(figure, file)
 
 
-def _table(title: str, curve: LearningCurve, cell: Cell, notes: list[str]) -> Table:
+def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Table:
     counts: list[Shots] = [k for k in dict.fromkeys(p.shots for p in curve.points) if k is not None]
     by_row: dict[tuple[str, str], dict[Shots | None, Point]] = {}
     for one in curve.points:
         by_row.setdefault((one.model, one.group), {})[one.shots] = one
     rows, models = [], []
     for (model, group), points in by_row.items():
-        cells = [cell(points[k]) if k in points else NONE for k in counts]
+        cells = [_cell(points[k], name) if k in points else NONE for k in counts]
         if None in points:
-            cells[0] = cell(points[None])
+            cells[0] = _cell(points[None], name)
         if all(text == NONE for text in cells):
             continue
         most = max(points.values(), key=lambda one: one.n_users)
@@ -154,34 +151,12 @@ def _left_out(curve: LearningCurve) -> list[str]:
     return said
 
 
-def _accuracy(one: Point) -> str:
-    return _figure(one.accuracy)
-
-
-def _mirrored(one: Point) -> str:
-    return _figure(one.mirrored_accuracy)
-
-
-def _residual(one: Point) -> str:
-    return _figure(one.residual_accuracy) if one.shots != 0 else NONE
-
-
-def _concordance(one: Point) -> str:
-    return _figure(one.concordance)
-
-
-def _gain(one: Point) -> str:
-    if one.gain_over_reference is None:
+def _cell(point: Point, name: str) -> str:
+    found: Estimate | None = getattr(point, name)
+    if found is None or (name == RESIDUAL and point.shots == 0):
         return NONE
-    return (
-        f"{_figure(one.gain_over_reference, signed=True)} {p_value(one.p_gain_over_reference_holm)}"
-    )
-
-
-def _figure(found: Estimate | None, *, signed: bool = False) -> str:
-    if found is None:
-        return NONE
-    return with_interval(found.value, found.low, found.high, signed=signed)
+    text = with_interval(found.value, found.low, found.high, signed=name == GAIN)
+    return f"{text} {p_value(point.p_gain_over_reference_holm)}" if name == GAIN else text
 
 
 def _as_json(found: Estimate) -> dict[str, Any]:
