@@ -153,6 +153,8 @@ def test_a_folder_and_a_scorer_object_give_the_same_curve(pairs, trained, points
 def test_what_keeps_no_states_is_no_model(pairs):
     with pytest.raises(UsageError, match="model m: Longest does not score by users' states"):
         learning_curve({"m": build_scorer("longest")}, pairs)
+    with pytest.raises(UsageError, match="no model; name a folder"):
+        learning_curve([], pairs)
 
 
 def test_opposite_votes_are_coupled_where_rows_do_not_say_so():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,7 @@ Baselines = Sequence[str] | Mapping[str, ArrayLike]
 
 def learning_curve(
     models: Models,
-    benchmark: str | Dataset,
+    benchmark: str | Path | Dataset,
     *,
     shots: Sequence[int] = SHOTS,
     repeats: int = REPEATS,
@@ -56,7 +57,7 @@ def learning_curve(
     `progress` is told the rows of each baseline, then the points of all models.
 
     Raises:
-        UsageError: where no user has as many choices as asked, for fewer than one repeat, and for
+        UsageError: for no model, where no user has as many choices as asked, for fewer than one repeat, and for
             baselines that read choices or mean nothing.
     """
     if repeats < 1:
@@ -64,7 +65,9 @@ def learning_curve(
     settings = settings or Settings()
     scorers = build_models(models, settings)
     seed = settings.seed
-    pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
+    pairs = (
+        benchmark if isinstance(benchmark, Dataset) else load_benchmark(str(benchmark), seed=seed)
+    )
     pairs = pairs if pairs.split is not None else pairs.select()
     need_pairs(pairs.rows, pairs.name)
     if majority and pairs.mirrored:

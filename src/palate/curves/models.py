@@ -30,6 +30,8 @@ def build_models(models: Models, settings: Settings) -> dict[str, KeepsStates]:
         models = {folder.name: folder for folder in folders}
         if len(models) < len(folders):
             raise UsageError("two models have one folder name; rename one")
+    if not models:
+        raise UsageError("learning curve: no model; name a folder that palate train made")
     return {name: _build(name, model, settings) for name, model in models.items()}
 
 
