@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from palate.cli.app import app
 from palate.errors import ModelError, UsageError
+from palate.scorers.personal_policy import Everybodys
 
 USERS = [f"u{k}" for k in range(12)]
 
@@ -195,6 +196,13 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
             "--reference", base)  # fmt: skip
     with pytest.raises(ModelError, match="not the model it was trained from"):
         run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--reference", tiny.model())
+    read, plainly = [], Everybodys.score
+
+    def counted(self, slates):
+        read.append(len(slates))
+        return plainly(self, slates)
+
+    monkeypatch.setattr(Everybodys, "score", counted)
     curve = json.loads(
         run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
             "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")
@@ -202,6 +210,7 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
     points = {(one["model"], one["shots"]): one for one in curve["curve"] if one["group"] == "all"}
     assert set(points) == {(name, k) for name in ("p", "bt") for k in (0, 2, "all")}
     assert {one["n_pairs"] for one in points.values()} == {32}
+    assert read.count(32) == 1, "the reference is read once for all points"
     own = document["runs"][0]["accuracy"]["value"]
     assert points["p", "all"]["accuracy"]["value"] == pytest.approx(own, abs=1e-6)
 

@@ -57,8 +57,8 @@ def learning_curve(
     `progress` is told the rows of each baseline, then the points of all models.
 
     Raises:
-        UsageError: for no model, where no user has as many choices as asked, for fewer than one repeat, and for
-            baselines that read choices or mean nothing.
+        UsageError: for no model, where no user has as many choices as asked, for fewer than one
+            repeat, and for baselines that read choices or mean nothing.
     """
     if repeats < 1:
         raise UsageError(f"learning curve: {repeats} repeats; expected 1 or more")
