@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from palate.metrics import Estimate
 
-Count = int | Literal["all"]
+Shots = int | Literal["all"]
 """Choices per user; `all` where every choice a user has is used."""
 
 
@@ -17,38 +17,39 @@ class Point(NamedTuple):
 
     model: str
     group: str
-    """`all`, or `seen` and `unseen` where a model was trained on some of the users only."""
-    choices: Count | None
-    """None for a row that is told nothing of the user."""
+    """`all`, or `trained` and `held_out` where a model was trained on some of the users only."""
+    shots: Shots | None
+    """None for a baseline, which is told nothing of the user."""
     n_users: int
     n_pairs: int
     accuracy: Estimate
     """On every pair of the group's users, each repeat's outcome averaged first."""
-    mirrored: Estimate | None
+    mirrored_accuracy: Estimate | None
     """On couples of two such users; its p is of 0.5, what any model blind to the user gets."""
-    shift: Estimate | None
-    particular: Estimate | None
+    concordance: Estimate | None = None
+    residual_accuracy: Estimate | None = None
     """On couples, of the score minus the prior's: what this user likes more than people do."""
     gain: Estimate | None = None
     """Over 0 choices, paired."""
-    p: float | None = None
+    p_gain: float | None = None
     """Of no gain: the t of the interval, or sign flips by user where no question is shared."""
-    lead: Estimate | None = None
+    gain_over_reference: Estimate | None = None
     """Over the bradley-terry model of the same vectors, paired."""
-    p_lead: float | None = None
-    """Of no lead, likewise."""
-    p_lead_holm: float | None = None
-    """Holm-corrected over the models of one group and count."""
+    p_gain_over_reference: float | None = None
+    """Of no such gain, likewise."""
+    p_gain_over_reference_holm: float | None = None
+    """Holm-corrected over the models of one group and number of choices."""
 
 
 @dataclass(frozen=True)
-class Curves:
+class LearningCurve:
     """The points of every model, and what could not be used."""
 
+    benchmark: str
     points: tuple[Point, ...]
     references: Mapping[str, str]
-    """By model, the one that its leads are taken over."""
+    """By model, the one that its gain over a reference is taken over."""
     pairs_left_out: int
-    """Pairs with a response too long for an embedder; left out of every model's points."""
+    """Pairs with a response too long for a model; left out of every model's points."""
     choices_left_out: int
     """Earlier choices with such a response, of the model that has most of them."""

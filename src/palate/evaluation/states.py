@@ -33,8 +33,10 @@ class KeepsStates(Protocol):
     One that scores a row with third users' states, one after another, says how many as `draws`.
     """
 
-    state: str
-    """`own`, `stranger` or `prior`."""
+    @property
+    def state(self) -> str:
+        """`own`, `stranger` or `prior`."""
+        ...
 
     @property
     def wants_choices(self) -> bool:
