@@ -44,16 +44,16 @@ def main() -> None:
     if asked.csv is not None:
         asked.csv.mkdir(parents=True, exist_ok=True)
         for path, document in documents.items():
-            write_points(document["curve"], asked.csv / f"{path.stem}.csv")
+            write_points(document["points"], asked.csv / f"{path.stem}.csv")
         return
     if asked.metric is not None:
-        tables = [by_choices(document["curve"], asked.metric) for document in documents.values()]
+        tables = [by_choices(document["points"], asked.metric) for document in documents.values()]
         sys.stdout.write(render(tables, Form.MARKDOWN))
         return
     rows: list[list[str]] = []
     for said in documents.values():
-        by = {(one["model"], one["group"], one["shots"]): one for one in said["curve"]}
-        for model in dict.fromkeys(one["model"] for one in said["curve"]):
+        by = {(one["model"], one["group"], one["shots"]): one for one in said["points"]}
+        for model in dict.fromkeys(one["model"] for one in said["points"]):
             blind = (model, "all", None) in by
             at = None if blind else "all"
             groups = ("all", "trained", "held_out")

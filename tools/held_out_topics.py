@@ -59,7 +59,9 @@ def main() -> None:
         points = []
         for pairs in sets:
             model = fit(method, history_of(pairs), asked.embedder, settings)
-            curve = learning_curve({method: model}, pairs, shots=(), fixed=1, settings=settings)
+            curve = learning_curve(
+                {method: model}, pairs, shots=(), fixed=1, root=None, settings=settings
+            )
             points.append(curve.points[-1])
             sys.stderr.write(f"{method}: {dict(model.model.options)}\n")
         figures = [

@@ -25,8 +25,6 @@ from palate.cli.training import PlannerRecipe
 from palate.errors import UsageError
 
 MOST = 10
-LATER = {"learning-curve"}
-"""Commands whose options are no records yet."""
 RECORDS = {
     "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
     "best-of-n": [Measured, Answers, LoadingWithChoices, Computing],
@@ -50,8 +48,7 @@ def commands(group: typer.Typer = app, of: str = "") -> Iterator[tuple[str, Call
 
 @pytest.mark.parametrize(("name", "function"), [*commands()], ids=lambda value: str(value)[:40])
 def test_no_command_has_more_than_ten_parameters(name, function):
-    if name not in LATER:
-        assert len(inspect.signature(inspect.unwrap(function)).parameters) <= MOST, name
+    assert len(inspect.signature(inspect.unwrap(function)).parameters) <= MOST, name
 
 
 def test_every_record_is_taken_by_a_command_and_by_no_other():

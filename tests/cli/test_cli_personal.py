@@ -51,6 +51,12 @@ def model(votes, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Results go under the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 def run(*words):
     done = CliRunner().invoke(app, [str(word) for word in words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -100,11 +106,11 @@ def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
         run("learning-curve", "-b", votes, "-m", model, "--shots", "0,5,20", "--repeats", "2",
             "--plot", picture, "--format", "json")
     )  # fmt: skip
-    points = [one for one in said["curve"] if one["group"] == "all"]
+    points = [one for one in said["points"] if one["group"] == "all"]
     assert [one["shots"] for one in points] == [0, 5, 20, "all"]
     values = [one["accuracy"]["value"] for one in points]
     assert values[0] < values[1] < values[-1] + 0.05
-    assert {one["group"] for one in said["curve"]} == {"all", "trained", "held_out"}
+    assert {one["group"] for one in said["points"]} == {"all", "trained", "held_out"}
     assert picture.read_bytes()[:4] == b"\x89PNG"
     table = run("learning-curve", "-b", votes, "-m", model, "--shots", "0,5", "--mirrors", "only")
     assert "residual accuracy" in table
@@ -207,7 +213,7 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
         run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
             "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")
     )  # fmt: skip
-    points = {(one["model"], one["shots"]): one for one in curve["curve"] if one["group"] == "all"}
+    points = {(one["model"], one["shots"]): one for one in curve["points"] if one["group"] == "all"}
     assert set(points) == {(name, k) for name in ("p", "bt") for k in (0, 2, "all")}
     assert {one["n_pairs"] for one in points.values()} == {32}
     assert read.count(32) == 1, "the reference is read once for all points"

@@ -71,17 +71,19 @@ class Groups:
                 concordance = metrics.clustered_mean(np.mean(moved, axis=0), of_couples)
                 own = credit(scored.margins - base.margins)
                 residual = metrics.clustered_mean((own[a] + own[b]) / 2, of_couples)
-            point = Point(
-                model, group, shots, int(inside.sum()), int(kept.sum()),
-                metrics.clustered_mean(values, clusters), mirrored, concordance, residual,
-            )  # fmt: skip
+            gain: tuple[Estimate | None, float | None] = (None, None)
+            lead = gain
             if scored is not base:
-                gain, p = _difference(values, base.values[kept], clusters)
-                point = point._replace(gain=gain, p_gain=p)
+                gain = _difference(values, base.values[kept], clusters)
             if reference is not None:
-                gain, p = _difference(values, reference.values[kept], clusters)
-                point = point._replace(gain_over_reference=gain, p_gain_over_reference=p)
-            yield point
+                lead = _difference(values, reference.values[kept], clusters)
+            yield Point(
+                model=model, group=group, shots=shots, n_users=int(inside.sum()),
+                n_pairs=int(kept.sum()), accuracy=metrics.clustered_mean(values, clusters),
+                mirrored_accuracy=mirrored, concordance=concordance, residual_accuracy=residual,
+                gain=gain[0], p_gain=gain[1],
+                gain_over_reference=lead[0], p_gain_over_reference=lead[1],
+            )  # fmt: skip
 
     def baseline(self, name: str, values: Doubles) -> Iterator[Point]:
         """Yield the points of the groups that all models agree on, from each row's credit."""
@@ -95,9 +97,10 @@ class Groups:
             # Anything else has read the couple's own votes, as the majority of the others has.
             blind = len(a) > 0 and bool((both == 0.5).all())
             yield Point(
-                name, group, None, len(np.unique(self.user[kept])), int(kept.sum()),
-                metrics.clustered_mean(values[kept], self.clusters.take(kept)),
-                metrics.clustered_mean(both, of_couples) if blind else None,
+                model=name, group=group, shots=None, n_users=len(np.unique(self.user[kept])),
+                n_pairs=int(kept.sum()),
+                accuracy=metrics.clustered_mean(values[kept], self.clusters.take(kept)),
+                mirrored_accuracy=metrics.clustered_mean(both, of_couples) if blind else None,
             )  # fmt: skip
 
     def _members(self, model: str | None) -> dict[str, NDArray[np.bool_]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,18 +21,29 @@ from palate.contexts import build_context
 from palate.curves.consensus import majority_of_others
 from palate.curves.groups import Groups
 from palate.curves.models import Models, build_models, references_of
-from palate.curves.points import LearningCurve, Point, Shots
+from palate.curves.points import Column, CurveRow, CurveSummary, LearningCurve, Point, Shots
 from palate.curves.scoring import Doubles, Learner, Scored, Slates
 from palate.errors import UsageError
-from palate.evaluation import Options, Progress, evaluate, history_of, make_rows, own_state
-from palate.records import Settings, traits_of
+from palate.evaluation import (
+    KeepsStates,
+    Options,
+    Progress,
+    evaluate,
+    history_of,
+    make_rows,
+    own_state,
+)
+from palate.records import Choice, Scorer, Settings, traits_of
+from palate.runs import SUMMARY, Manifest, versions
 from palate.scorers import build_scorer
+from palate.seeding import digest
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)
 REPEATS = 5
 FIXED = 20
 """Users with at least this many choices are on every curve; larger numbers have fewer users."""
 MAJORITY = "majority of the others"
+NOTHING = np.zeros(0)
 Baselines = Sequence[str] | Mapping[str, ArrayLike]
 
 
@@ -45,6 +57,7 @@ def learning_curve(
     whole: bool = True,
     baselines: Baselines = (),
     majority: bool = False,
+    root: Path | str | None = "runs",
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> LearningCurve:
@@ -54,6 +67,7 @@ def learning_curve(
     memory or scorers with a state per user. The benchmark holds the pairs to be judged right or
     wrong, and users' earlier choices (rows with split adapt). `baselines` are scorers that read no
     choices, or a mapping of names to the credit of each pair (n; NaN where there is none).
+    `root` is where results live; None keeps them in memory. Curves that are there are read.
     `progress` is told the rows of each baseline, then the points of all models.
 
     Raises:
@@ -75,63 +89,129 @@ def learning_curve(
             "--majority means nothing on mirrored couples: leaving out a vote tips every close "
             "majority against it; leave --mirrors away, couples are found in the whole set too"
         )
-    history = history_of(pairs)
-    able = {user: listed for user, listed in history.items() if len(listed) >= fixed}
-    judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in able])
-    if not len(judged):
+    able = {user: held for user, held in history_of(pairs).items() if len(held) >= fixed}
+    if not any(pair.user_id in able for pair in pairs.pairs):
         raise UsageError(f"{pairs.name}: no user with {fixed} choices or more has a pair to judge")
-    every: list[Shots] = [*sorted({0, *shots}), *(("all",) if whole else ())]
-    credits = _credits(baselines, pairs, settings, progress)
+    credits = _credits(baselines, pairs, root, settings, progress)
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
+    drawn = Drawn((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
+    folder = None
+    if root is not None:
+        manifest = _manifest(pairs, scorers, credits, drawn, settings)
+        folder = manifest.folder(Path(root))
+        manifest.write(folder)
+        if (folder / SUMMARY).is_file():
+            return LearningCurve.read(folder)
+    curve = replace(_measured(scorers, pairs, able, credits, drawn, seed, progress), folder=folder)
+    if folder is not None:
+        curve.save()
+    return curve
 
+
+class Drawn(NamedTuple):
+    """Which choices a model learns from, and of which users."""
+
+    shots: tuple[Shots, ...]
+    repeats: int
+    fixed: int
+
+
+def _measured(
+    scorers: Mapping[str, KeepsStates],
+    pairs: Dataset,
+    choices: Mapping[str, Sequence[Choice]],
+    credits: Mapping[str, Doubles],
+    drawn: Drawn,
+    seed: int,
+    progress: Progress | None,
+) -> LearningCurve:
+    judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in choices])
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
-    nothing = build_context("none", settings)
-    slates = Slates(make_rows(some, nothing, seed=seed, whose=own_state))
-    learners = {name: Learner(name, scorer, slates, able, seed) for name, scorer in scorers.items()}
-    usable = np.isfinite([one.margins(0) for one in learners.values()]).all(axis=0)
+    slates = Slates(make_rows(some, build_context("none"), seed=seed, whose=own_state))
+    learners = {
+        name: Learner(name, scorer, slates, choices, seed) for name, scorer in scorers.items()
+    }
+    usable = np.isfinite([learner.margins(0) for learner in learners.values()]).all(axis=0)
     if not usable.any():
         raise UsageError(f"{pairs.name}: every pair has a response too long for a model")
     kept = np.flatnonzero(usable)
     groups = Groups(
         pairs,
         judged[kept],
-        {user: len(listed) for user, listed in able.items()},
-        {name: getattr(one, "trained_on", frozenset()) for name, one in scorers.items()},
+        {user: len(held) for user, held in choices.items()},
+        {name: getattr(scorer, "trained_on", frozenset()) for name, scorer in scorers.items()},
         seed,
     )
-    found = [
-        point
-        for name, credit in credits.items()
-        for point in groups.baseline(name, credit[judged[kept]])
-    ]
+    table: dict[tuple[str, Shots | None], Doubles] = {
+        (name, None): credit[judged[kept]] for name, credit in credits.items()
+    }
+    points = {name: list(groups.baseline(name, table[name, None])) for name in credits}
+    points |= {name: [] for name in scorers}
     references = references_of(scorers)
-    referred: dict[tuple[str, Shots], Scored] = {}
-    points: dict[str, list[Point]] = {name: [] for name in scorers}
-    done = 0
+    measured: dict[tuple[str, Shots], Scored] = {}
     for name in sorted(scorers, key=lambda name: name in references):  # references first
         base = learners[name].at(0, 1, kept)
-        for k in every:
-            scored = base if k == 0 else learners[name].at(k, repeats, kept)
-            if name in references.values():
-                referred[name, k] = scored
-            if k in (*shots, "all"):
-                reference = referred.get((references.get(name, ""), k))
-                points[name] += groups.points(name, k, scored, base, reference)
-            done += 1
+        for k in drawn.shots:
+            scored = base if k == 0 else learners[name].at(k, drawn.repeats, kept)
+            measured[name, k] = scored._replace(margins=NOTHING, confidence=NOTHING)
+            table[name, k] = scored.values
+            reference = measured.get((references.get(name, ""), k))
+            points[name] += groups.points(name, k, scored, base, reference)
             if progress is not None:
-                progress(done, len(scorers) * len(every))
+                progress(len(measured), len(scorers) * len(drawn.shots))
     return LearningCurve(
-        pairs.name,
-        tuple(_corrected([*found, *(point for each in points.values() for point in each)])),
-        references,
-        len(judged) - len(kept),
-        max(one.choices_left_out for one in learners.values()),
+        CurveSummary(
+            benchmark=pairs.name,
+            points=tuple(_corrected([point for each in points.values() for point in each])),
+            references=references,
+            pairs_left_out=len(judged) - len(kept),
+            choices_left_out=max(learner.choices_left_out for learner in learners.values()),
+            columns=tuple(Column(model=name, shots=k) for name, k in table),
+        ),
+        tuple(
+            CurveRow(
+                id=pair.id,
+                content_hash=pair.content,
+                user=pair.user_id,
+                credits=tuple(None if np.isnan(value) else float(value) for value in row),
+            )
+            for pair, row in zip(
+                (pairs.pairs[k] for k in judged[kept]), np.stack([*table.values()], 1), strict=True
+            )
+        ),
     )
+
+
+def _manifest(
+    pairs: Dataset,
+    scorers: Mapping[str, KeepsStates],
+    credits: Mapping[str, Doubles],
+    drawn: Drawn,
+    settings: Settings,
+) -> Manifest:
+    models = {
+        name: traits_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
+    }
+    told = {name: digest(credit.tobytes().hex()) for name, credit in credits.items()}
+    return Manifest(
+        kind=LearningCurve.kind,
+        identity={
+            "benchmark": pairs.name, "name": " ".join(scorers), "rows": pairs.content_hash,
+            "history": pairs.history_hash, "models": models, "baselines": told,
+            "drawn": [*drawn], "seed": settings.seed, "dtype": settings.dtype,
+        },
+        inputs={**models, **told},
+        versions=versions(),
+    )  # fmt: skip
 
 
 def _credits(
-    baselines: Baselines, pairs: Dataset, settings: Settings, progress: Progress | None
+    baselines: Baselines,
+    pairs: Dataset,
+    root: Path | str | None,
+    settings: Settings,
+    progress: Progress | None,
 ) -> dict[str, Doubles]:
     if isinstance(baselines, Mapping):
         return {name: np.asarray(credit, np.float64) for name, credit in baselines.items()}
@@ -140,7 +220,7 @@ def _credits(
             raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
     how = Options(settings)
     return {
-        spec: evaluate(spec, pairs, root=None, options=how, progress=progress).verdicts.values
+        spec: evaluate(spec, pairs, root=root, options=how, progress=progress).verdicts.values
         for spec in baselines
     }
 
@@ -154,4 +234,4 @@ def _corrected(points: Sequence[Point]) -> Iterator[Point]:
         corrected = metrics.holm([points[k].p_gain_over_reference for k in family])
         adjusted.update(zip(family, corrected, strict=True))
     for k, point in enumerate(points):
-        yield point._replace(p_gain_over_reference_holm=adjusted[k])
+        yield point.model_copy(update={"p_gain_over_reference_holm": adjusted[k]})

@@ -1,18 +1,22 @@
-"""One model at one number of choices, and all of them together."""
+"""One model at one number of choices, and all of them together as a result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import ClassVar, Literal
 
+from palate.errors import RunError
 from palate.metrics import Estimate
+from palate.records import Record
+from palate.runs import ROWS, Result, read_summary
 
 Shots = int | Literal["all"]
 """Choices per user; `all` where every choice a user has is used."""
 
 
-class Point(NamedTuple):
+class Point(Record):
     """One model at one number of choices on one group of users."""
 
     model: str
@@ -41,8 +45,24 @@ class Point(NamedTuple):
     """Holm-corrected over the models of one group and number of choices."""
 
 
-@dataclass(frozen=True)
-class LearningCurve:
+class Column(Record):
+    """What a row's credits are of: a model at one number of choices, or a baseline."""
+
+    model: str
+    shots: Shots | None
+
+
+class CurveRow(Record):
+    """One pair, and how often each model is right on it."""
+
+    id: str
+    content_hash: str
+    user: str
+    credits: tuple[float | None, ...]
+    """1 chosen, ½ tie, 0 rejected, mean over draws; one for each of the summary's columns."""
+
+
+class CurveSummary(Record):
     """The points of every model, and what could not be used."""
 
     benchmark: str
@@ -53,3 +73,41 @@ class LearningCurve:
     """Pairs with a response too long for a model; left out of every model's points."""
     choices_left_out: int
     """Earlier choices with such a response, of the model that has most of them."""
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class LearningCurve(Result):
+    """The learning curves of one or several models on one benchmark."""
+
+    kind: ClassVar[str] = "learning-curve"
+    content_type, row_type = CurveSummary, CurveRow
+    summary: CurveSummary
+    rows: tuple[CurveRow, ...]
+    folder: Path | None = None
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The points of every model."""
+        return self.summary.points
+
+    def content(self) -> CurveSummary:
+        """Return the summary."""
+        return self.summary
+
+    def lines(self) -> Iterator[str]:
+        """Yield every pair's credits as one line of JSON."""
+        return (row.model_dump_json() for row in self.rows)
+
+    @classmethod
+    def read(cls, folder: Path) -> LearningCurve:
+        """Read finished curves; raises `RunError` where they are unfinished or something else."""
+        content = read_summary(folder, cls.kind)
+        try:
+            summary = CurveSummary.model_validate(content)
+            with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
+                rows = tuple(CurveRow.model_validate_json(line) for line in file)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{folder}: no readable learning curves ({reason})") from error
+        return cls(summary, rows, folder)

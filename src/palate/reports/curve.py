@@ -31,7 +31,7 @@ PAIRED = (
 def curve_tables(curve: LearningCurve) -> list[Table]:
     """Return a table per figure: one row per model and group of users, a column per count."""
     notes = [NOTE, *without_interval(_reasons(curve)), *_left_out(curve)]
-    tables = [_table(f"{curve.benchmark}: accuracy, every pair", curve, "accuracy", notes)]
+    tables = [_table(f"{curve.summary.benchmark}: accuracy, every pair", curve, "accuracy", notes)]
     if any(one.gain_over_reference for one in curve.points):
         tables.append(_table("gain over bradley-terry, p, every pair", curve, GAIN, [PAIRED]))
     if any(one.mirrored_accuracy for one in curve.points):
@@ -49,24 +49,6 @@ def _reasons(curve: LearningCurve) -> Iterator[tuple[str, str | None]]:
             estimate = getattr(point, name)
             if estimate is not None:
                 yield f"{point.model}, {point.group}, {name}", estimate.note
-
-
-def curve_json(curve: LearningCurve) -> dict[str, Any]:
-    """Return the document that `--format json` prints."""
-    return {
-        "schema": 1,
-        "benchmark": curve.benchmark,
-        "references": dict(curve.references),
-        "pairs_left_out": curve.pairs_left_out,
-        "choices_left_out": curve.choices_left_out,
-        "curve": [
-            {
-                name: _as_json(value) if isinstance(value, Estimate) else value
-                for name, value in one._asdict().items()
-            }
-            for one in curve.points
-        ],
-    }
 
 
 def plot_curve(curve: LearningCurve, file: Path) -> None:
@@ -145,7 +127,10 @@ def _left_out(curve: LearningCurve) -> list[str]:
     for count, n in fewer.items():
         if n < most:
             said.append(f"{n:,} users have {count} choices.")
-    for n, what in ((curve.pairs_left_out, "pairs"), (curve.choices_left_out, "earlier choices")):
+    for n, what in (
+        (curve.summary.pairs_left_out, "pairs"),
+        (curve.summary.choices_left_out, "earlier choices"),
+    ):
         if n:
             said.append(f"{n:,} {what} left out: a response is too long for a model.")
     return said
@@ -157,7 +142,3 @@ def _cell(point: Point, name: str) -> str:
         return NONE
     text = with_interval(found.value, found.low, found.high, signed=name == GAIN)
     return f"{text} {p_value(point.p_gain_over_reference_holm)}" if name == GAIN else text
-
-
-def _as_json(found: Estimate) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("value", "low", "high", "n", "p", "note")}
