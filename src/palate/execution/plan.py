@@ -155,10 +155,8 @@ class Planner:
     def plan(self, source: RowSource) -> WorkPlan:
         """Return the plan of all rows; `source` is asked for candidates only."""
         row_starts = _starts(np.array(self._counts, np.int32))
-        keys, first, requests = np.unique(
-            np.frombuffer(self._keys, "S32"), return_index=True, return_inverse=True
-        )
-        self._keys = bytearray()
+        made_keys = np.frombuffer(self._keys, "S32")
+        first, requests = _unique(made_keys)
         row = (np.searchsorted(row_starts, first, side="right") - 1).astype(np.int32)
         place = (first - row_starts[row]).astype(np.int32)
         group = self._groups(row)
@@ -170,11 +168,13 @@ class Planner:
         starts = _starts(counts)
         size = np.add.reduceat(length[order], starts[:-1]) if len(counts) else counts
         size = size + np.array(self._sizes, np.int32)[row[order[starts[:-1]]]]
-        groups = np.lexsort((keys[order[starts[:-1]]], -size))
+        groups = np.lexsort((made_keys[first[order[starts[:-1]]]], -size))
         order = order[_segments(starts, groups)]
         position = np.empty(len(order), np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
-        keys, group_starts = keys[order], _starts(counts[groups])
+        keys, group_starts = made_keys[first[order]], _starts(counts[groups])
+        del made_keys
+        self._keys = bytearray()
         exact, made = self.traits.exact, self.traits.fingerprint
         whole = np.array([0, len(groups)] if len(groups) else [0], dtype=np.int32)
         cuts = whole if exact else _cut(size[groups])
@@ -197,9 +197,7 @@ class Planner:
         prompts = np.frombuffer(self._prompts, f"S{PREFIX}")
         return _numbered(_numbered(prompts)[row])
 
-    def _ranks(
-        self, group: Ints, row: Ints, place: Ints, first: NDArray[np.int64], source: RowSource
-    ) -> Ints:
+    def _ranks(self, group: Ints, row: Ints, place: Ints, first: Ints, source: RowSource) -> Ints:
         # Where each request's text stands among the sorted texts of its group.
         rank = np.array(self._rank, np.int32)[first]
         if self.judged or self.traits.exact or not len(group):
@@ -213,6 +211,18 @@ class Planner:
             texts = [source.candidates(int(row[k]))[int(place[k])] for k in some]
             rank[some[sorted(range(len(texts)), key=texts.__getitem__)]] = np.arange(len(texts))
         return rank
+
+
+def _unique(keys: Keys) -> tuple[Ints, Ints]:
+    # Where each different key comes first, in their order, and of all keys which of these they are;
+    # as `numpy.unique`, without its copies.
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    new = np.ones(len(keys), dtype=bool)
+    in_order = keys[order]
+    new[1:] = in_order[1:] != in_order[:-1]
+    number = np.empty(len(keys), np.int32)
+    number[order] = np.cumsum(new, dtype=np.int32) - 1
+    return order[new], number
 
 
 def _numbered(values: NDArray[np.generic]) -> Ints:
