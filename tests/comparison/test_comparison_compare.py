@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from palate.runs.results import Summary
 
 from palate import metrics
 from palate.comparison import compare, paired_test
@@ -12,7 +13,6 @@ from palate.errors import ComparisonError, RunError
 from palate.evaluation import summarise
 from palate.records import Outcome
 from palate.runs import Run, VerdictRow, Verdicts, load_runs
-from palate.runs.results import Summary
 
 
 def made(name: str, right: list[float], *, ids: range | None = None, mirrored: bool = False) -> Run:

@@ -29,7 +29,7 @@ from palate.engines.http import ledger_of
 from palate.errors import UsageError
 from palate.evaluation import Options
 from palate.reports import Form
-from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
+from palate.reports.best_of import best_of_tables, plot_best_of
 from palate.reports.pictures import check_picture
 from palate.runs import slug
 
@@ -136,7 +136,7 @@ def best_of(
         )  # fmt: skip
     if said := ledger.line():
         err.print(f"endpoints: {said}", highlight=False)
-    show(best_of_tables(found), form, best_of_json(found))
+    show(best_of_tables(found), form, found.document())
     if picture is not None:
         plot_best_of(found, picture)
 

@@ -90,6 +90,15 @@ class Manifest(Record):
         except OSError as error:
             raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
 
+    def renew(self, folder: Path) -> None:
+        """Write the manifest of a result that is made in one go; one of other inputs goes."""
+        if (folder / MANIFEST).is_file():
+            mine, theirs = (one.model_dump(mode="json") for one in (self, read_manifest(folder)))
+            if mine["identity"] == theirs["identity"] and mine["inputs"] != theirs["inputs"]:
+                for name in (SUMMARY, MANIFEST):
+                    (folder / name).unlink(missing_ok=True)
+        self.write(folder)
+
 
 def read_manifest(folder: Path) -> Manifest:
     """Read what a folder holds.
