@@ -12,7 +12,7 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import plan_cells, score_samples
 from palate.errors import EndpointError, UsageError
-from palate.evaluation import Options
+from palate.evaluation import Options, evaluate
 from palate.personal import fit
 from palate.records import (
     Choice,
@@ -26,6 +26,7 @@ from palate.records import (
     Traits,
     user_key,
 )
+from palate.runs import load
 from palate.scorers import build_scorer
 
 
@@ -209,7 +210,16 @@ def test_a_second_call_computes_nothing(made, tmp_path):
     again = score_samples("lengths", samples, rows(), root=tmp_path)
     assert made[0].asked == asked
     np.testing.assert_array_equal(first.values, again.values)
-    assert first.folder == again.folder
+    assert first == again == load(first.folder)
+    rows_of = (first.folder / "rows.jsonl").read_text()
+    assert len(rows_of.splitlines()) == 2
+    assert "ffff" not in rows_of.replace(again.rows[1].sample_hashes[2], "")
+    # A run of the same row is paired with it by id and content.
+    verdict = evaluate("longest", rows(), root=None).verdicts.rows[1]
+    mine = again.rows[1]
+    assert (mine.id, mine.content_hash, mine.question_hash, mine.user) == (
+        verdict.id, verdict.content_hash, verdict.question_hash, verdict.user
+    )  # fmt: skip
 
 
 def test_third_users_compare_every_two_answers(tmp_path):

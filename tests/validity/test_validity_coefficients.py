@@ -129,7 +129,7 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
             assert figures == pytest.approx(told["value"])
     assert benchmark_figures(runs, "accuracy") == {}, "on mirrors that is mirrored accuracy"
     with pytest.raises(ComparisonError, match="twice"):
-        benchmark_figures([*runs, runs[0]], "gain")
+        benchmark_figures([*runs, replace(runs[0])], "gain")
     more = evaluate(Named(0.0), pairs, "stranger:2?draws=2", name="named0", root=None)
     with pytest.raises(ComparisonError, match=r"named0 under .* differs in draws alone") as caught:
         benchmark_figures([*runs, more], "identity gain")
