@@ -148,14 +148,14 @@ def _result(
     common = [_common(scored, rated, samples) for rated in gold]
     ks = tuple(wanted) or _sizes(samples.n, common)
     picks = _corrected([
-        _picked(one, rated, shared, users, questions, ks, seed)
-        for one in scored
+        _picked(scores, rated, shared, users, questions, ks, seed)
+        for scores in scored
         for rated, shared in zip(gold, common, strict=True)
     ])  # fmt: skip
     summary = BestOfSummary(
         benchmark=pairs.name, policy=samples.policy, ks=ks,
         samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
-        unrated={one.quality: one.reasons for one in gold},
+        unrated={rated.quality: rated.reasons for rated in gold},
         selections=tuple(selection for selection, _ in picks),
     )  # fmt: skip
     rows = tuple(
@@ -163,7 +163,8 @@ def _result(
             id=row.id, content_hash=row.content, question_hash=question, user=row.user_id,
             mirror_of=getattr(row, "mirror_of", None),
             expected_quality=tuple(
-                None if np.isnan(own[k]).all() else tuple(own[k].tolist()) for _, own in picks
+                None if np.isnan(values[k]).all() else tuple(values[k].tolist())
+                for _, values in picks
             ),
         )
         for k, (row, question) in enumerate(zip(pairs.rows, questions, strict=True))
@@ -181,25 +182,25 @@ def _manifest(
     *,
     contrast: bool,
 ) -> Manifest:
-    folders = {one.folder.name: one for one in scored if one.folder is not None}
+    folders = {each.folder.name: each for each in scored if each.folder is not None}
     return Manifest(
         kind=BestOfResult.kind,
         identity={
             "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
             "samples": samples.content, "ks": list(ks),
             "scores": [
-                {"scorer": one.summary.scorer, "context": one.summary.context,
-                 "fingerprints": list(one.summary.fingerprints), "folder": name}
-                for name, one in folders.items()
+                {"scorer": each.summary.scorer, "context": each.summary.context,
+                 "fingerprints": list(each.summary.fingerprints), "folder": name}
+                for name, each in folders.items()
             ],
-            "qualities": {one.spec: one.fingerprint for one in qualities},
+            "qualities": {quality.spec: quality.fingerprint for quality in qualities},
             "contrast": contrast, "seed": options.settings.seed,
         },
         inputs={
             "samples": samples.content,
-            **{name: one.content_hash for name, one in folders.items()},
+            **{name: each.content_hash for name, each in folders.items()},
         },
-        details=tuple(one.details for one in qualities),
+        details=tuple(quality.details for quality in qualities),
         versions=versions(),
     )  # fmt: skip
 

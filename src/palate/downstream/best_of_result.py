@@ -92,7 +92,7 @@ class BestOfResult(Result):
     def expected(self) -> NDArray[np.float64]:
         """Expected quality of the picks, rows × selections × ks; NaN where a row is left out."""
         none = (np.nan,) * len(self.summary.ks)
-        return np.array([[own or none for own in row.expected_quality] for row in self.rows])
+        return np.array([[picks or none for picks in row.expected_quality] for row in self.rows])
 
     @property
     def users(self) -> list[str]:
@@ -124,13 +124,13 @@ class BestOfResult(Result):
         """Read a finished result; raises `RunError` where there is none, or its files differ."""
         summary = read_content(folder, cls.kind, BestOfSummary)
         rows = read_rows(folder, BestOfRow)
-        sizes = {len(own) for row in rows for own in row.expected_quality if own is not None}
+        sizes = {len(picks) for row in rows for picks in row.expected_quality if picks is not None}
         widths = {len(row.expected_quality) for row in rows}
         result = cls(summary, rows, folder)
         curve = summary.selections[0].curve
         whole = len(rows) == curve.n_questions + curve.n_left_out
         whole &= widths == {len(summary.selections)} and sizes <= {len(summary.ks)}
-        whole &= result.mirrors is not None or not any(one.contrast for one in summary.selections)
+        whole &= result.mirrors is not None or not any(s.contrast for s in summary.selections)
         if not whole:
             raise RunError(
                 f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run "

@@ -93,8 +93,9 @@ class Manifest(Record):
     def renew(self, folder: Path) -> None:
         """Write the manifest of a result that is made in one go; one of other inputs goes."""
         if (folder / MANIFEST).is_file():
-            mine, theirs = (one.model_dump(mode="json") for one in (self, read_manifest(folder)))
-            if mine["identity"] == theirs["identity"] and mine["inputs"] != theirs["inputs"]:
+            both = (self, read_manifest(folder))
+            new, old = (manifest.model_dump(mode="json") for manifest in both)
+            if new["identity"] == old["identity"] and new["inputs"] != old["inputs"]:
                 for name in (SUMMARY, MANIFEST):
                     (folder / name).unlink(missing_ok=True)
         self.write(folder)

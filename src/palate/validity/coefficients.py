@@ -59,16 +59,16 @@ def validity(
         raise UsageError(f"validity: {unknown[0]}: expected one of {', '.join(METRICS)}")
     given = [results] if isinstance(results, (str, Path, Result)) else list(results)
     both = _gathered(given)
-    runs = [one for one in both if isinstance(one, Run)]
-    picked = [one for one in both if isinstance(one, BestOfResult)]
+    runs = [result for result in both if isinstance(result, Run)]
+    picked = [result for result in both if isinstance(result, BestOfResult)]
     for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, BestOfResult.kind, None)):
         if not some:
-            where = ", ".join(str(one) for one in given if not isinstance(one, Result))
+            where = ", ".join(str(each) for each in given if not isinstance(each, Result))
             raise UsageError(
                 f"validity: no finished {kind} at or under {where or 'what is given'}; make one "
                 f"with palate {command or kind}, and name the folder that it wrote into"
             )
-    downstream = joined([side for one in picked for side in downstream_of(one, k)])
+    downstream = joined([side for result in picked for side in downstream_of(result, k)])
     summary = _compare(runs, downstream, metrics, how, progress)
     if root is None:
         return Validity(summary)
@@ -76,26 +76,27 @@ def validity(
     manifest = Manifest(
         kind=Validity.kind,
         identity={
-            "benchmark": first.benchmark, "name": first.policy, "of": [_name(one) for one in both],
+            "benchmark": first.benchmark, "name": first.policy, "of": [*map(_name, both)],
             "k": k, "metrics": list(metrics), **how._asdict(),
         },
-        inputs={_name(one): one.content_hash for one in both},
+        inputs={_name(result): result.content_hash for result in both},
         versions=versions(),
     )  # fmt: skip
-    found = Validity(summary, manifest.folder(Path(root)))
-    manifest.renew(manifest.folder(Path(root)))
-    found.save()
-    return found
+    folder = manifest.folder(Path(root))
+    manifest.renew(folder)
+    result = Validity(summary, folder)
+    result.save()
+    return result
 
 
 def _gathered(given: Iterable[Given]) -> list[Result]:
     """Return what is given, and what lies at or under the folders that are; each folder once."""
     kinds = Run.kind, BestOfResult.kind
-    found: dict[object, Result] = {}
-    for one in given:
-        for result in [one] if isinstance(one, Result) else load_all(one, kinds):
-            found.setdefault(result.folder.resolve() if result.folder else id(result), result)
-    return list(found.values())
+    results: dict[object, Result] = {}
+    for each in given:
+        for result in [each] if isinstance(each, Result) else load_all(each, kinds):
+            results.setdefault(result.folder.resolve() if result.folder else id(result), result)
+    return list(results.values())
 
 
 def _name(result: Result) -> str:

@@ -76,19 +76,19 @@ def downstream_of(result: BestOfResult, k: int | None = None) -> list[Downstream
     same for all scorers.
     """
     ks, n, where = result.summary.ks, result.summary.samples.n, _where(result)
-    above = [one for one in ks if one > 1]
+    above = [size for size in ks if size > 1]
     if k == 1 or not above:
         raise UsageError(
             f"{where}: the best of 1 is the same for every scorer; run best-of-n with a larger --ks"
         )
     if k is not None and k not in ks:
         raise UsageError(f"{where}: has no best of {k} (sizes: {', '.join(map(str, ks))})")
-    at = k or max((one for one in above if 2 * one <= n), default=min(above))
-    named = dict.fromkeys(one.quality for one in result.summary.selections if not one.oracle)
+    at = k or max((size for size in above if 2 * size <= n), default=min(above))
+    named = dict.fromkeys(s.quality for s in result.summary.selections if not s.oracle)
     return [_measure(result, quality, at) for quality in named]
 
 
-def joined(found: Sequence[Downstream]) -> list[Downstream]:
+def joined(results: Sequence[Downstream]) -> list[Downstream]:
     """Return what several results say of the same answers and measure as one.
 
     A contestant that is there twice with the same picks counts once. Raises `ComparisonError` where
@@ -96,63 +96,54 @@ def joined(found: Sequence[Downstream]) -> list[Downstream]:
     on other answers.
     """
     by: dict[tuple[DownstreamQuality, str], Downstream] = {}
-    for one in (one for one in found if one.values):
-        first = by.setdefault((one.of, one.samples), one)
-        if first is one:
+    for result in (result for result in results if result.values):
+        first = by.setdefault((result.of, result.samples), result)
+        if first is result:
             continue
-        both = [next(iter(side.origins.values())).where for side in (first, one)]
-        if not (first.complete and one.complete) or first.rows != one.rows:
+        one, other = (next(iter(side.origins.values())).where for side in (first, result))
+        if not (first.complete and result.complete) or first.rows != result.rows:
             raise ComparisonError(
-                f"validity: {both[0]} and {both[1]} rest on different answers of {one.of.policy}, "
+                f"validity: {one} and {other} rest on different answers of {result.of.policy}, "
                 "since some have no score; name one of them, or run best-of-n with all scorers"
             )
-        for name in first.values.keys() & one.values.keys():
-            apart = first.values[name] - one.values[name]
+        for scorer, context in first.values.keys() & result.values.keys():
+            apart = first.values[scorer, context] - result.values[scorer, context]
             if bool(np.any(np.abs(apart) > ROUNDING)):
                 raise ComparisonError(
-                    f"validity: {name[0]} under {name[1]} picks otherwise in {both[0]} than in "
-                    f"{both[1]}; name one of them"
+                    f"validity: {scorer} under {context} picks otherwise in {one} than in {other}; "
+                    "name one of them"
                 )
-        by[one.of, one.samples] = replace(
+        by[result.of, result.samples] = replace(
             first,
-            values={**first.values, **one.values},
-            origins={**first.origins, **one.origins},
+            values={**first.values, **result.values},
+            origins={**first.origins, **result.origins},
         )
     return list(by.values())
 
 
 def _measure(result: BestOfResult, quality: str, k: int) -> Downstream:
-    told, at = result.summary, result.summary.ks.index(k)
-    listed = {
-        number: one
-        for number, one in enumerate(told.selections)
-        if one.quality == quality and not one.oracle
-    }
-    scored = {
-        number: one
-        for number, one in listed.items()
-        if not np.isnan(result.expected[:, number, at]).all()
-    }
-    first, where = next(iter(listed.values())), _where(result)
+    summary, at, where = result.summary, result.summary.ks.index(k), _where(result)
+    listed = [
+        (selection, result.expected[:, number, at])
+        for number, selection in enumerate(summary.selections)
+        if selection.quality == quality and not selection.oracle
+    ]
+    scored = {(s.scorer, s.context): (s, v) for s, v in listed if not np.isnan(v).all()}
+    first = listed[0][0]
     return Downstream(
         of=DownstreamQuality(
-            benchmark=told.benchmark, policy=told.policy, quality=quality,
-            surrogate=first.surrogate, k=k, n_samples=told.samples.n,
+            benchmark=summary.benchmark, policy=summary.policy, quality=quality,
+            surrogate=first.surrogate, k=k, n_samples=summary.samples.n,
         ),
-        samples=told.samples.content_hash,
-        values={
-            (one.scorer, one.context): result.expected[:, number, at]
-            for number, one in scored.items()
-        },
+        samples=summary.samples.content_hash,
+        values={name: values for name, (_, values) in scored.items()},
         rows={row.id: row.content_hash for row in result.rows},
         users=np.array(result.users), questions=np.array(result.questions),
         mirrors=np.array(result.mirrors) if first.contrast else None,
         origins={
-            (one.scorer, one.context): Origin(one.models, one.fingerprints, where)
-            for one in scored.values()
+            name: Origin(s.models, s.fingerprints, where) for name, (s, _) in scored.items()
         },
-        complete=not told.unrated.get(quality)
-        and not any(one.unscored_reasons for one in listed.values()),
+        complete=not (summary.unrated.get(quality) or any(s.unscored_reasons for s, _ in listed)),
     )  # fmt: skip
 
 

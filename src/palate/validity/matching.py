@@ -108,8 +108,8 @@ def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstre
     say what the model was passes.
     """
     others = {k: origin for k, run in enumerate(runs) if (origin := _another(run, downstream))}
-    found = [run for k, run in enumerate(runs) if k not in others]
-    there = {(r.summary.benchmark, r.summary.scorer, r.summary.context) for r in found}
+    same = [run for k, run in enumerate(runs) if k not in others]
+    there = {(r.summary.benchmark, r.summary.scorer, r.summary.context) for r in same}
     for k, origin in others.items():
         told, made = runs[k].summary, run_name(runs[k])
         if (told.benchmark, told.scorer, told.context) not in there:
@@ -119,7 +119,7 @@ def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstre
                 f"{made} and another in {origin.where}; make again the one of the model that you "
                 f"do not mean (the older is {older})"
             )
-    return found
+    return same
 
 
 def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
@@ -131,11 +131,11 @@ def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
     models, prints = set(run.summary.models), None
     if run.folder is not None:
         prints = tuple(read_manifest(run.folder).identity.get("fingerprints", ()))
-    for one in downstream:
-        origin = one.origins.get((run.summary.scorer, run.summary.context))
+    for quality in downstream:
+        origin = quality.origins.get((run.summary.scorer, run.summary.context))
         if origin is None:
             continue
-        if prints is not None and run.summary.benchmark == one.of.benchmark:
+        if prints is not None and run.summary.benchmark == quality.of.benchmark:
             differ = prints != origin.fingerprints
         else:
             differ = bool(models and origin.models) and models != set(origin.models)

@@ -106,11 +106,11 @@ class Validity(Result):
 
     def lines(self) -> Iterator[str]:
         """Yield, per coefficient and scorer, both values as one line of JSON."""
-        for one in self.summary.coefficients:
-            of = one.downstream
-            for scorer in one.scorers:
+        for each in self.summary.coefficients:
+            of = each.downstream
+            for scorer in each.scorers:
                 yield canonical_json({
-                    "benchmark": one.benchmark, "metric": one.metric, "policy": of.policy,
+                    "benchmark": each.benchmark, "metric": each.metric, "policy": of.policy,
                     "quality": of.quality, "k": of.k, **scorer.model_dump(),
                 })  # fmt: skip
 

@@ -139,7 +139,7 @@ def score_samples(
 
 
 def _rows(
-    pairs: Dataset, samples: Samples, found: Sequence[Sequence[float | str]]
+    pairs: Dataset, samples: Samples, scores: Sequence[Sequence[float | str]]
 ) -> tuple[ScoreRow, ...]:
     return tuple(
         ScoreRow(
@@ -147,9 +147,9 @@ def _rows(
             content_hash=row.content,
             question_hash=VerdictRow.hash_of(row.text),
             user=row.user_id,
-            sample_hashes=tuple(VerdictRow.hash_of(one.text) for one in own),
-            scores=tuple(None if isinstance(each, str) else each for each in scores),
-            reasons=tuple(each if isinstance(each, str) else None for each in scores),
+            sample_hashes=tuple(VerdictRow.hash_of(sample.text) for sample in drawn),
+            scores=tuple(None if isinstance(each, str) else each for each in of_row),
+            reasons=tuple(each if isinstance(each, str) else None for each in of_row),
         )
-        for row, own, scores in zip(pairs.rows, samples.of_row, found, strict=True)
+        for row, drawn, of_row in zip(pairs.rows, samples.of_row, scores, strict=True)
     )
