@@ -16,8 +16,10 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores import scoring
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
+from palate.evaluation import Options
 from palate.records import Post, PreferencePair, Scores, Traits
 from palate.reports.best_of import best_of_tables, plot_best_of
+from palate.runs import load, load_all, read_manifest
 
 
 @pytest.fixture(autouse=True)
@@ -345,3 +347,34 @@ def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
 
 def test_sizes_double_up_to_n():
     assert [sizes_up_to(n) for n in (1, 2, 3, 16)] == [(1,), (1, 2), (1, 2, 3), (1, 2, 4, 8, 16)]
+
+
+def test_what_is_scored_at_last_takes_the_place_of_what_was_not(tmp_path, monkeypatch):
+    pairs, samples = world(6, 4)
+
+    class Moody:
+        """Leaves the first answer of a row unscored, while it is in a mood."""
+
+        traits = Traits(fingerprint="moody", exact=True)
+        mood = True
+
+        def score(self, slates):
+            for k, slate in enumerate(slates):
+                first, *rest = (float(len(text)) for text in slate.candidates)
+                values = (None if self.mood else first, *rest)
+                reasons = ("mood" if self.mood else None, *(None for _ in rest))
+                yield k, Scores(values=values, reasons=reasons if self.mood else ())
+
+    moody = Moody()
+    monkeypatch.setattr(scoring, "build_scorer", lambda text, s: moody)
+    wish = {"scorers": ["moody"], "qualities": [Longness()], "ks": [1, 2], "root": tmp_path}
+    first = best_of_n(pairs, samples, **wish)
+    assert first.summary.selections[0].unscored_reasons == {"mood": 6}
+    moody.mood = False
+    assert best_of_n(pairs, samples, **wish) == first, "what is known is not asked again"
+    again = best_of_n(pairs, samples, **wish, options=Options(retry_unscored=True))
+    assert again.folder == first.folder
+    assert again.summary.selections[0].unscored_reasons == {}
+    assert load(again.folder) == again != first
+    (scores,) = load_all(tmp_path, "scores")
+    assert read_manifest(again.folder).inputs[scores.folder.name] == scores.content_hash
