@@ -1,7 +1,7 @@
 """One table out of several `palate learning-curve --format json` documents.
 
     python tools/curve_summary.py minilm.json smollm2.json
-    python tools/curve_summary.py minilm.json smollm2.json --metric particular
+    python tools/curve_summary.py minilm.json smollm2.json --metric residual_accuracy
     python tools/curve_summary.py minilm.json smollm2.json --csv studies/learning_curves
 
 The table has a row per model; per user all choices, but where a column says otherwise. With
@@ -23,12 +23,14 @@ from palate.reports import Form, Table, render
 
 FEW = 20
 COLUMNS = [
-    "model", "every pair", "lead over bradley-terry, p", "seen", "unseen", "mirrors",
-    f"mirrors, minus prior, {FEW} choices", "mirrors, minus prior", "of it seen", "of it unseen",
-    "shift",
+    "model", "every pair", "gain over bradley-terry, p", "trained on", "held out", "mirrors",
+    f"residual, {FEW} choices", "residual", "of it trained on", "of it held out", "concordance",
 ]  # fmt: skip
-METRICS = ["accuracy", "mirrored", "shift", "particular", "gain", "lead"]
-PLAIN = ["p", "p_lead", "p_lead_holm"]
+METRICS = [
+    "accuracy", "mirrored_accuracy", "concordance", "residual_accuracy", "gain",
+    "gain_over_reference",
+]  # fmt: skip
+PLAIN = ["p_gain", "p_gain_over_reference", "p_gain_over_reference_holm"]
 
 
 def main() -> None:
@@ -42,25 +44,28 @@ def main() -> None:
     if asked.csv is not None:
         asked.csv.mkdir(parents=True, exist_ok=True)
         for path, document in documents.items():
-            write_points(document["curve"], asked.csv / f"{path.stem}.csv")
+            write_points(document["points"], asked.csv / f"{path.stem}.csv")
         return
     if asked.metric is not None:
-        tables = [by_choices(document["curve"], asked.metric) for document in documents.values()]
+        tables = [by_choices(document["points"], asked.metric) for document in documents.values()]
         sys.stdout.write(render(tables, Form.MARKDOWN))
         return
     rows: list[list[str]] = []
     for said in documents.values():
-        by = {(one["model"], one["group"], one["choices"]): one for one in said["curve"]}
-        for model in dict.fromkeys(one["model"] for one in said["curve"]):
+        by = {(one["model"], one["group"], one["shots"]): one for one in said["points"]}
+        for model in dict.fromkeys(one["model"] for one in said["points"]):
             blind = (model, "all", None) in by
             at = None if blind else "all"
-            every, seen, unseen = (by.get((model, g, at), {}) for g in ("all", "seen", "unseen"))
+            groups = ("all", "trained", "held_out")
+            every, trained, held_out = (by.get((model, g, at), {}) for g in groups)
             few = by.get((model, "all", FEW), {})
+            residual = [
+                _figure(one, "residual_accuracy") for one in (few, every, trained, held_out)
+            ]
             row = [
-                model, _figure(every, "accuracy"), _lead(every), _figure(seen, "accuracy"),
-                _figure(unseen, "accuracy"), _figure(every, "mirrored"), _figure(few, "particular"),
-                _figure(every, "particular"), _figure(seen, "particular"),
-                _figure(unseen, "particular"), _figure(every, "shift"),
+                model, _figure(every, "accuracy"), _gain(every), _figure(trained, "accuracy"),
+                _figure(held_out, "accuracy"), _figure(every, "mirrored_accuracy"), *residual,
+                _figure(every, "concordance"),
             ]  # fmt: skip
             if row not in rows:  # blind rows are in every document
                 rows.append(row)
@@ -69,9 +74,9 @@ def main() -> None:
 
 def by_choices(points: list[dict[str, Any]], metric: str) -> Table:
     """Return one metric of all users, a column per number of choices."""
-    points = [point for point in points if point["group"] == "all" and point["choices"] is not None]
-    counts = list(dict.fromkeys(point["choices"] for point in points))
-    by = {(point["model"], point["choices"]): point for point in points}
+    points = [point for point in points if point["group"] == "all" and point["shots"] is not None]
+    counts = list(dict.fromkeys(point["shots"] for point in points))
+    by = {(point["model"], point["shots"]): point for point in points}
     rows = [
         [model, *(_figure(by.get((model, count), {}), metric) for count in counts)]
         for model in dict.fromkeys(point["model"] for point in points)
@@ -81,7 +86,7 @@ def by_choices(points: list[dict[str, Any]], metric: str) -> Table:
 
 def write_points(points: list[dict[str, Any]], file: Path) -> None:
     """Write one line a point; numbers with five decimals, nothing where there is none."""
-    header = ["model", "users", "choices", "n_users", "n_pairs"]
+    header = ["model", "users", "shots", "n_users", "n_pairs"]
     header += [f"{name}{end}" for name in METRICS for end in ("", "_low", "_high")] + PLAIN
     with file.open("w", encoding="utf-8", newline="") as stream:
         rows = csv.writer(stream, lineterminator="\n")
@@ -94,7 +99,7 @@ def write_points(points: list[dict[str, Any]], file: Path) -> None:
             ]
             numbers += [point.get(name) for name in PLAIN]
             rows.writerow(
-                [point[name] for name in ("model", "group", "choices", "n_users", "n_pairs")]
+                [point[name] for name in ("model", "group", "shots", "n_users", "n_pairs")]
                 + ["" if x is None else f"{x:.5f}" for x in numbers]
             )
 
@@ -108,11 +113,11 @@ def _figure(point: dict[str, Any], name: str) -> str:
     return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
 
 
-def _lead(point: dict[str, Any]) -> str:
-    found = point.get("lead")
+def _gain(point: dict[str, Any]) -> str:
+    found = point.get("gain_over_reference")
     if not found:
         return "–"
-    p = point["p_lead_holm"]
+    p = point["p_gain_over_reference_holm"]
     shown = "–" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
     ends = "–" if found["low"] is None else f"{found['low']:.3f}, {found['high']:.3f}"
     return f"{found['value']:+.3f} [{ends}] {shown}".replace("-", "−")

@@ -294,9 +294,10 @@ def first_difference(old: Document, new: Document, where: str = "") -> Differenc
 
 def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
     for file in folder.glob("runs/**/summary.json"):
-        identity = json.loads((file.parent / "manifest.json").read_text(encoding="utf-8"))[
-            "identity"
-        ]
+        manifest = json.loads((file.parent / "manifest.json").read_text(encoding="utf-8"))
+        if manifest.get("kind", "run") != "run":
+            continue
+        identity = manifest["identity"]
         cell = " ".join(str(identity[name]) for name in ("benchmark", "scorer", "context"))
         extent = f"{identity['mirrors'] or ''} {identity['limit'] or ''}".strip()
         yield f"{cell} {extent}".strip(), file.parent

@@ -59,17 +59,21 @@ def main() -> None:
         points = []
         for pairs in sets:
             model = fit(method, history_of(pairs), asked.embedder, settings)
-            curve = learning_curve({method: model}, pairs, counts=(), fixed=1, settings=settings)
+            curve = learning_curve(
+                {method: model}, pairs, shots=(), fixed=1, root=None, settings=settings
+            )
             points.append(curve.points[-1])
             sys.stderr.write(f"{method}: {dict(model.model.options)}\n")
-        figures = [[p.accuracy, p.mirrored, p.particular, p.shift] for p in points]
+        figures = [
+            [p.accuracy, p.mirrored_accuracy, p.residual_accuracy, p.concordance] for p in points
+        ]
         means = [
             np.average([one.value for one in both], weights=[one.n for one in both])
             for both in zip(*figures, strict=True)
         ]
-        couples = sum(p.mirrored.n for p in points if p.mirrored)
+        couples = sum(p.mirrored_accuracy.n for p in points if p.mirrored_accuracy)
         rows.append([method, *(f"{mean:.3f}" for mean in means), f"{couples:,}"])
-    columns = ["method", "accuracy", "on mirrors", "minus prior, on mirrors", "shift", "couples"]
+    columns = ["method", "accuracy", "on mirrors", "residual", "concordance", "couples"]
     title = f"{sets[0].name}, {' + '.join(asked.embedder)}, all choices"
     sys.stdout.write(render([Table(title, columns, rows)], Form.MARKDOWN))
 

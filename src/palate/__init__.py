@@ -12,13 +12,14 @@ from palate.comparison import (
     Grid,
     by_group,
     compare,
+    evaluate_grid,
     evaluate_ratings,
-    plan_grid,
-    run_grid,
     users_who_lose,
 )
+from palate.downstream import best_of_n
 from palate.errors import PalateError
 from palate.evaluation import Options, evaluate
+from palate.learning import adapt, train
 from palate.records import (
     Choice,
     Context,
@@ -40,8 +41,7 @@ from palate.records import (
     UserPool,
     Verdict,
 )
-from palate.runs import Run, load_runs
-from palate.training import train_classifier, train_planner
+from palate.runs import Result, Run, load, load_all
 
 __all__ = [
     "Benchmark",
@@ -61,6 +61,7 @@ __all__ = [
     "PreferencePair",
     "Question",
     "QuestionView",
+    "Result",
     "Run",
     "Scorer",
     "Scores",
@@ -71,16 +72,17 @@ __all__ = [
     "User",
     "UserPool",
     "Verdict",
+    "adapt",
+    "best_of_n",
     "by_group",
     "compare",
     "evaluate",
+    "evaluate_grid",
     "evaluate_ratings",
+    "load",
+    "load_all",
     "load_benchmark",
-    "load_runs",
     "mirrors",
-    "plan_grid",
-    "run_grid",
-    "train_classifier",
-    "train_planner",
+    "train",
     "users_who_lose",
 ]

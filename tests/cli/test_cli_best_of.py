@@ -7,8 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from palate.cli import best_of as cli
 from palate.cli.app import app
+from palate.downstream.sampling import gathering
 from palate.errors import DataError, RunError, SpecError, UsageError
 from palate.runs import load_all, load_runs, read_manifest
 
@@ -130,7 +130,9 @@ def test_bad_wishes_are_one_line_before_anything_is_drawn(
     questions, words, error, said, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "draw_samples", lambda *_, **__: pytest.fail("something was drawn"))
+    monkeypatch.setattr(
+        gathering, "draw_samples", lambda *_, **__: pytest.fail("something was drawn")
+    )
     with pytest.raises(error, match=said):
         run("best-of-n", "-b", questions, "-s", "longest", *words)
     assert not (tmp_path / "runs").exists()

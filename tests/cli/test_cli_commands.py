@@ -19,7 +19,7 @@ def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[st
 
 RUN = {
     "benchmark", "scorer", "context", "n_pairs", "n_users", "accuracy", "strict_accuracy", "bounds",
-    "ties", "unscored", "mirrored_accuracy", "shift", "subsets",
+    "ties", "unscored", "mirrored_accuracy", "concordance", "subsets",
 }  # fmt: skip
 GAIN = {"kind", "against", "value", "low", "high", "n", "n_users", "n_left_out", "p", "p_holm"}
 
@@ -48,7 +48,7 @@ def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
     assert "cannot tell users apart" in done.stdout
     run = next((tmp_path / "runs/tasting/longest").iterdir())
     assert sorted(path.name for path in run.iterdir()) == [
-        "journal.jsonl", "manifest.json", "summary.json", "verdicts.jsonl",
+        "journal.jsonl", "manifest.json", "rows.jsonl", "summary.json",
     ]  # fmt: skip
 
 
@@ -62,8 +62,8 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
         raise AssertionError(text)
 
     document = json.loads(done.stdout, parse_constant=refuse)
-    assert list(document) == ["schema", "runs", "gains", "tests"]
-    assert document["schema"] == 1
+    assert list(document) == ["schema", "kind", "runs", "gains", "groups", "ratings"]
+    assert (document["schema"], document["kind"]) == (2, "evaluation")
     assert len(document["runs"]) == 6
     assert {run["benchmark"] for run in document["runs"]} == {"mine"}
     for run in document["runs"]:
@@ -228,3 +228,14 @@ def test_a_planner_is_not_trained_on_people_of_the_benchmark(tmp_path: Path) -> 
     (line,) = done.stderr.strip().splitlines()[-1:]
     assert "is in tasting too" in line
     assert not (tmp_path / "planner").exists()
+
+
+def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    palate("evaluate", "-b", "tasting", "-s", "longest", "-s", "shortest", cwd=tmp_path)
+    manifest = next((tmp_path / "runs/tasting/longest").rglob("manifest.json"))
+    document = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**document, "schema": 1}))
+    done = palate("compare", "runs", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "an older version of palate (schema 1, this one reads 2)" in done.stderr
+    assert "run the command that made it again" in done.stderr

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from palate.cli.app import app
 from palate.errors import ModelError, UsageError
+from palate.scorers.personal_policy import Everybodys
 
 USERS = [f"u{k}" for k in range(12)]
 
@@ -48,6 +49,12 @@ def model(votes, tmp_path_factory):
         folder,
     )
     return folder
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Results go under the working folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 def run(*words):
@@ -96,17 +103,17 @@ def test_states_are_adapted_once_and_used_elsewhere(votes, model, tmp_path):
 def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
     picture = tmp_path / "curve.png"
     said = json.loads(
-        run("learning-curve", "-b", votes, "-m", model, "--counts", "0,5,20", "--repeats", "2",
+        run("learning-curve", "-b", votes, "-m", model, "--shots", "0,5,20", "--repeats", "2",
             "--plot", picture, "--format", "json")
     )  # fmt: skip
-    points = [one for one in said["curve"] if one["group"] == "all"]
-    assert [one["choices"] for one in points] == [0, 5, 20, "all"]
+    points = [one for one in said["points"] if one["group"] == "all"]
+    assert [one["shots"] for one in points] == [0, 5, 20, "all"]
     values = [one["accuracy"]["value"] for one in points]
     assert values[0] < values[1] < values[-1] + 0.05
-    assert {one["group"] for one in said["curve"]} == {"all", "seen", "unseen"}
+    assert {one["group"] for one in said["points"]} == {"all", "trained", "held_out"}
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    table = run("learning-curve", "-b", votes, "-m", model, "--counts", "0,5", "--mirrors", "only")
-    assert "minus prior" in table
+    table = run("learning-curve", "-b", votes, "-m", model, "--shots", "0,5", "--mirrors", "only")
+    assert "residual accuracy" in table
 
 
 @pytest.mark.parametrize(
@@ -134,7 +141,7 @@ def test_files_that_are_none_are_one_line(votes, model, tmp_path):
     with pytest.raises(ModelError, match="no personal reward model"):
         run("adapt", tmp_path, "--choices", votes, "-o", tmp_path / "users.safetensors")
     with pytest.raises(UsageError, match="whole numbers"):
-        run("learning-curve", "-b", votes, "-m", model, "--counts", "0,many")
+        run("learning-curve", "-b", votes, "-m", model, "--shots", "0,many")
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="cannot be read"):
@@ -184,7 +191,7 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
     assert "4 users, 256 bytes of state each" in adapted
     document = json.loads(
         run("evaluate", "-b", few, "-s", f"personal:{tmp_path / 'p'}", "-o", tmp_path / "runs",
-            "--format", "json", "--device", "cpu", "--limit", "8")
+            "--format", "json", "--device", "cpu")
     )  # fmt: skip
     states = [one["scorer"].partition("?")[2] for one in document["runs"]]
     assert states == ["", "state=prior", "state=stranger"]
@@ -195,8 +202,23 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
             "--reference", base)  # fmt: skip
     with pytest.raises(ModelError, match="not the model it was trained from"):
         run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--reference", tiny.model())
-    with pytest.raises(ModelError, match="not a personal reward model on vectors"):
-        run("learning-curve", "-b", few, "-m", tmp_path / "p")
+    read, plainly = [], Everybodys.score
+
+    def counted(self, slates):
+        read.append(len(slates))
+        return plainly(self, slates)
+
+    monkeypatch.setattr(Everybodys, "score", counted)
+    curve = json.loads(
+        run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
+            "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")
+    )  # fmt: skip
+    points = {(one["model"], one["shots"]): one for one in curve["points"] if one["group"] == "all"}
+    assert set(points) == {(name, k) for name in ("p", "bt") for k in (0, 2, "all")}
+    assert {one["n_pairs"] for one in points.values()} == {32}
+    assert read.count(32) == 1, "the reference is read once for all points"
+    own = document["runs"][0]["accuracy"]["value"]
+    assert points["p", "all"]["accuracy"]["value"] == pytest.approx(own, abs=1e-6)
 
 
 def model_of_style(votes, tmp_path):
@@ -208,7 +230,7 @@ def test_yardsticks_that_would_mislead_are_refused(votes, model):
     with pytest.raises(UsageError, match="--majority means nothing on mirrored couples"):
         run("learning-curve", "-b", votes, "-m", model, "--mirrors", "only", "--majority")
     with pytest.raises(UsageError, match="it reads users' choices; name its folder with -m"):
-        run("learning-curve", "-b", votes, "-m", model, "--beside", f"personal:{model}")
-    said = run("learning-curve", "-b", votes, "-m", model, "--counts", "0", "--majority",
-               "--beside", "longest")  # fmt: skip
+        run("learning-curve", "-b", votes, "-m", model, "--baseline", f"personal:{model}")
+    said = run("learning-curve", "-b", votes, "-m", model, "--shots", "0", "--majority",
+               "--baseline", "longest")  # fmt: skip
     assert "majority of the others" in said

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from palate.runs.results import Summary
 
 from palate import metrics
 from palate.comparison import compare, paired_test
@@ -13,6 +12,7 @@ from palate.errors import ComparisonError, RunError
 from palate.evaluation import summarise
 from palate.records import Outcome
 from palate.runs import Run, VerdictRow, Verdicts, load_runs
+from palate.runs.summary import Summary
 
 
 def made(name: str, right: list[float], *, ids: range | None = None, mirrored: bool = False) -> Run:
@@ -25,8 +25,9 @@ def made(name: str, right: list[float], *, ids: range | None = None, mirrored: b
     hash_of = VerdictRow.hash_of
     rows = [
         VerdictRow(
-            id=f"r{k}", content=f"c{k}", question=hash_of(f"q{k & ~1 if mirrored else k}"),
-            responses=(hash_of(f"c{k}"), hash_of(f"d{k}")), user=f"u{k % 11}", subset="all",
+            id=f"r{k}", content_hash=f"c{k}",
+            question_hash=hash_of(f"q{k & ~1 if mirrored else k}"),
+            response_hashes=(hash_of(f"c{k}"), hash_of(f"d{k}")), user=f"u{k % 11}", subset="all",
             mirror_of=f"r{k ^ 1}" if mirrored else None,
             outcome=outcomes[value], margin=None if value < 0 else value - 0.5,
             lengths=(5, 6 + k % 3),
@@ -85,7 +86,7 @@ def test_rows_with_the_same_id_and_other_texts_are_not_common() -> None:
     whole = made("whole", draws(1, 0.7))
     other = Run(
         whole.summary.model_copy(update={"scorer": "other"}),
-        Verdicts(r.model_copy(update={"content": "x"}) for r in whole.verdicts.rows),
+        Verdicts(r.model_copy(update={"content_hash": "x"}) for r in whole.verdicts.rows),
     )
     with pytest.raises(ComparisonError, match="0 of 200"):
         compare([whole, other])
@@ -112,7 +113,7 @@ def test_couples_are_tested_as_couples() -> None:
 def asked_alike(run: Run, n_questions: int) -> Run:
     """The same verdicts, as if users had been asked few questions."""
     rows = [
-        row.model_copy(update={"question": VerdictRow.hash_of(f"q{k % n_questions}")})
+        row.model_copy(update={"question_hash": VerdictRow.hash_of(f"q{k % n_questions}")})
         for k, row in enumerate(run.verdicts.rows)
     ]
     return replace(run, verdicts=Verdicts(rows))

@@ -14,7 +14,7 @@ from palate.evaluation import evaluate
 from palate.metrics import accuracy, group_gap, holm, losing_share, worst_decile
 from palate.records import PreferencePair, Scores, Slate, Traits
 from palate.reports import group_tables
-from palate.runs import Losing, Run, load_run
+from palate.runs import Losing, Run, load
 
 
 class Counting:
@@ -94,7 +94,7 @@ def test_figures_are_those_of_the_rows_of_each_group(runs, by, label) -> None:  
         assert group.accuracy.value == pytest.approx(expected.value)
         assert group.accuracy.low == pytest.approx(expected.low)
         assert (group.n_pairs, group.n_users) == (len(mine), len(set(users)))
-        assert group.few == (len(set(users)) < 10)
+        assert group.under_10_users == (len(set(users)) < 10)
         assert group.worst_decile["shrunken"] == pytest.approx(worst_decile(x, users).shrunken)
 
 
@@ -128,7 +128,10 @@ def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: tuple[Run, Ru
 
 def test_groups_of_few_users_say_so_and_stand_in_no_gap(runs: tuple[Run, Run]) -> None:
     view = by_group(runs[0], "subset")
-    assert {group.name: group.few for group in view.groups} == {"even": False, "odd": True}
+    assert {group.name: group.under_10_users for group in view.groups} == {
+        "even": False,
+        "odd": True,
+    }
     assert view.largest_gap is None
 
 
@@ -144,8 +147,8 @@ def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) 
     assert found.share.value == pytest.approx(losing_share(d, none.verdicts.users).share)
     assert (found.n, found.n_users, found.against) == (180, 30, "none")
     views = groups_of([none, shown], ["trait:age"])
-    assert views[0].losing is None
-    assert views[1].losing == found
+    assert views[0].users_harmed is None
+    assert views[1].users_harmed == found
 
 
 def test_who_loses_knows_which_users_share_a_question() -> None:
@@ -256,16 +259,16 @@ def test_an_old_run_is_readable_and_gets_its_labels_without_computing(tmp_path: 
     scorer = Counting()
     folder = evaluate(scorer, PAIRS, root=tmp_path, name="c").folder
     assert folder is not None
-    labelled = load_run(folder)
+    labelled = load(folder)
     assert by_group(labelled, "category").groups
-    path, first = folder / "verdicts.jsonl", scorer.scored
+    path, first = folder / "rows.jsonl", scorer.scored
     old = [
         row.model_copy(update={"category": "", "traits": {}}).line()
         for row in labelled.verdicts.rows
     ]
     path.write_text("\n".join(old) + "\n")
     with pytest.raises(BenchmarkError, match="run `palate evaluate` again"):
-        by_group(load_run(folder), "category")
+        by_group(load(folder), "category")
     again = evaluate(scorer, PAIRS, root=tmp_path, name="c")
     assert scorer.scored == first
     assert by_group(again, "category") == by_group(labelled, "category")

@@ -15,7 +15,7 @@ from palate.errors import BenchmarkError, DataError
 from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm
 from palate.records import Gold, Judgement, Scores, Slate, Traits
-from palate.runs import load_run
+from palate.runs import load
 from palate.seeding import digest
 
 
@@ -94,7 +94,7 @@ def test_hand_worked() -> None:
     found = evaluate_ratings(evaluate(Planted(TABLE), HAND, root=None, name="p"))
     assert found.spearman.value == pytest.approx(0.8)
     assert found.kendall.value == pytest.approx(2 / 3)
-    assert (found.spearman.n, found.n_few, found.n_alone) == (2, 2, 1)
+    assert (found.spearman.n, found.n_users_too_few, found.n_users_single) == (2, 2, 1)
     assert (found.n_ratings, found.n_users, found.n_unrated, found.n_unscored) == (11, 4, 1, 0)
     # cy's two equal ratings are predicted without error; ann's and bob's four items, each from
     # the three others (as many folds as items), on [0, 1] by (r - 1) / 4. ann, scores 1 to 4 rated
@@ -102,15 +102,16 @@ def test_hand_worked() -> None:
     # between 0 and ½: ¼, error ½. Without b: 0, ¾, 1, between ¾ and 1: ⅞, error ⅜. Without a:
     # ⅝, error ⅜. Mean 15/32. bob, 1 to 4 rated ¼ ½ 1 ¾: d: ½, error ¼; c: ¼, ⅞, ⅞: 9/16,
     # error 1/16; b: ¼, ½, ¾: ⅝, error ⅜; a: 1, error ¼. Mean 15/64.
-    assert found.error.value == pytest.approx((15 / 32 + 15 / 64 + 0) / 3)
-    assert found.alignment.value == pytest.approx(1 - (15 / 32 + 15 / 64) / 3)
-    assert found.error.n == 10
+    assert found.rating_error.value == pytest.approx((15 / 32 + 15 / 64 + 0) / 3)
+    assert found.rating_error.n == 10
     user_mean = found.baselines[0]
     # Each rating against the mean of the user's three others.
     ann, bob = [0, 0.5, 0.75, 1], [0.25, 0.5, 1, 0.75]
     away = [np.mean([abs((sum(r) - x) / 3 - x) for x in r]) for r in (ann, bob)]
-    assert user_mean.error.value == pytest.approx((sum(away) + 0) / 3)
-    assert user_mean.saved.value == pytest.approx(user_mean.error.value - found.error.value)  # type: ignore[operator]
+    assert user_mean.rating_error.value == pytest.approx((sum(away) + 0) / 3)
+    assert user_mean.error_reduction.value == pytest.approx(
+        user_mean.rating_error.value - found.rating_error.value
+    )  # type: ignore[operator]
 
 
 def test_what_was_rated_twice_counts_once_with_the_mean() -> None:
@@ -151,32 +152,31 @@ def test_errors_are_those_of_the_predictions() -> None:
     scores, given, users, names = (list(column) for column in zip(*items, strict=True))
     predicted = cross_fitted_predictions(scores, given, users, [n.encode() for n in names])
     for guess, error in (
-        (predicted.scorer, found.error),
-        (predicted.user_mean, found.baselines[0].error),
-        (predicted.global_mean, found.baselines[1].error),
+        (predicted.scorer, found.rating_error),
+        (predicted.user_mean, found.baselines[0].rating_error),
+        (predicted.global_mean, found.baselines[1].rating_error),
     ):
         away = np.abs(guess - np.array(given))
         means = [away[[u == user for u in users]].mean() for user in sorted(set(users))]
         assert error.value == pytest.approx(np.mean(means))
         assert error.n == 320
-    assert found.alignment.value == pytest.approx(1 - found.error.value)  # type: ignore[operator]
     better = found.baselines[0]
-    assert better.saved.low is not None
-    assert better.saved.low > 0, "the planted scores know the ratings"
+    assert better.error_reduction.low is not None
+    assert better.error_reduction.low > 0, "the planted scores know the ratings"
 
 
 def test_a_scorer_that_knows_nothing_saves_nothing() -> None:
     constant = evaluate_ratings(evaluate(Planted(dict.fromkeys(SCORES, 1.0)), PAIRS, root=None,
                                          name="p"))  # fmt: skip
     assert constant.spearman.value == constant.kendall.value == 0
-    assert constant.error == constant.baselines[0].error
-    assert constant.baselines[0].saved.value == 0
+    assert constant.rating_error == constant.baselines[0].rating_error
+    assert constant.baselines[0].error_reduction.value == 0
     random = evaluate_ratings(evaluate("random", PAIRS, root=None))
     assert random.spearman.low is not None
     assert random.spearman.high is not None
     assert random.spearman.low < 0 < random.spearman.high
-    assert random.baselines[0].saved.value is not None
-    assert random.baselines[0].saved.value < 0
+    assert random.baselines[0].error_reduction.value is not None
+    assert random.baselines[0].error_reduction.value < 0
 
 
 def test_ratings_need_no_new_forward(tmp_path: Path) -> None:
@@ -184,12 +184,12 @@ def test_ratings_need_no_new_forward(tmp_path: Path) -> None:
     run = evaluate(scorer, PAIRS, root=tmp_path, name="p")
     calls, found = scorer.calls, evaluate_ratings(run)
     assert run.folder is not None
-    assert evaluate_ratings(load_run(run.folder)) == found
-    path = run.folder / "verdicts.jsonl"
-    old = [one.model_copy(update={"rated": None}).line() for one in run.verdicts.rows]
+    assert evaluate_ratings(load(run.folder)) == found
+    path = run.folder / "rows.jsonl"
+    old = [one.model_copy(update={"ratings": None}).line() for one in run.verdicts.rows]
     path.write_text("\n".join(old) + "\n")
     with pytest.raises(BenchmarkError, match="run `palate evaluate` again"):
-        evaluate_ratings(load_run(run.folder))
+        evaluate_ratings(load(run.folder))
     assert evaluate_ratings(evaluate(scorer, PAIRS, root=tmp_path, name="p")) == found
     assert scorer.calls == calls
 
@@ -219,7 +219,7 @@ def test_without_a_scale_the_range_of_what_was_given_is_one_and_is_told() -> Non
     with_scale = evaluate_ratings(evaluate(Planted(SCORES), PAIRS, root=None, name="p"))
     assert found.scale == (1, 5)
     assert with_scale.scale is None
-    assert found.error == with_scale.error
+    assert found.rating_error == with_scale.rating_error
 
 
 def test_what_is_refused() -> None:

@@ -13,7 +13,7 @@ from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
 from palate.records import Post, PreferencePair, Scores, Settings, Slate, Traits, user_key
-from palate.runs import load_run, read_manifest
+from palate.runs import load, read_manifest
 
 TASTING = load_benchmark("tasting")
 CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
@@ -47,7 +47,7 @@ def pair(name: str, user: str, chosen: str, rejected: str, **more: object) -> Pr
 @pytest.mark.parametrize("scorer", ["random", "longest", "shortest"])
 def test_the_blind_land_at_exactly_one_half_on_mirrors(scorer: str, context: str) -> None:
     summary = evaluate(scorer, TASTING, context, root=None).summary
-    for figure in (summary.accuracy, summary.mirrored_accuracy, summary.shift):
+    for figure in (summary.accuracy, summary.mirrored_accuracy, summary.concordance):
         assert figure is not None
         assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
     assert summary.macro_accuracy is summary.worst_decile is None
@@ -237,14 +237,16 @@ def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
     for figure in (summary.accuracy, summary.mirrored_accuracy):
         assert figure is not None
         assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
-    assert summary.shift is not None
-    assert (summary.shift.value, summary.shift.n) == (None, 0), "without margins there is no shift"
+    assert summary.concordance is not None
+    assert (summary.concordance.value, summary.concordance.n) == (None, 0), (
+        "without margins there is no shift"
+    )
     assert first.folder is not None
-    before = (first.folder / "verdicts.jsonl").read_bytes()
+    before = (first.folder / "rows.jsonl").read_bytes()
     assert b'"share":' in before
-    assert load_run(first.folder).verdicts.rows[0] == first.verdicts.rows[0]
+    assert load(first.folder).verdicts.rows[0] == first.verdicts.rows[0]
     again = evaluate(scorer, TASTING, "stranger:2?draws=3", root=tmp_path)
-    assert (again.folder / "verdicts.jsonl").read_bytes() == before  # type: ignore[operator]
+    assert (again.folder / "rows.jsonl").read_bytes() == before  # type: ignore[operator]
 
 
 def test_gains_are_against_the_strangers_context_whatever_its_draws() -> None:
@@ -296,7 +298,7 @@ def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
     run = evaluate("longest", TASTING.limit(3), root=tmp_path)
     assert run.folder is not None
     assert run.summary.n_pairs == 6
-    assert read_manifest(run.folder).identity.limit == 3
+    assert read_manifest(run.folder).identity["limit"] == 3
 
 
 def test_a_foreign_manifest_under_the_root_is_passed_over(tmp_path: Path) -> None:
@@ -309,15 +311,15 @@ def test_odd_line_ends_in_ids_survive(tmp_path: Path) -> None:
     rows = (pair("a\u2028b", "u\x85", "a", "bb"), pair("c", "v", "bb", "a"))
     run = evaluate("longest", Dataset("odd", rows), root=tmp_path)
     assert run.folder is not None
-    assert load_run(run.folder).verdicts.keys == run.verdicts.keys
+    assert load(run.folder).verdicts.keys == run.verdicts.keys
 
 
 def test_common_pairs_for_the_scale_do_not_depend_on_the_files_order() -> None:
     trust = {user_key(p.user_id): 1.0 + len(p.user_id) for p in TASTING.pairs}
     scorer = ByFunction(lambda s, t: trust[s.user] * (len(t) % 13), needs_user=True)
     shuffled = replace(TASTING, rows=TASTING.pairs[::-1])
-    one = evaluate(scorer, TASTING, root=None).summary.shift
-    assert one == evaluate(scorer, shuffled, root=None).summary.shift
+    one = evaluate(scorer, TASTING, root=None).summary.concordance
+    assert one == evaluate(scorer, shuffled, root=None).summary.concordance
 
 
 def test_holm_is_over_one_benchmarks_table() -> None:
@@ -340,7 +342,7 @@ def test_a_shuffled_benchmark_gives_the_same_figures() -> None:
     one = evaluate(taste, TASTING, "profile:3", root=None).summary
     two = evaluate(taste, shuffled, "profile:3", root=None).summary
     assert one.mirrored_accuracy == two.mirrored_accuracy
-    assert one.shift == two.shift
+    assert one.concordance == two.concordance
 
 
 def hash_of(slate: Slate, text: str) -> int:
@@ -376,7 +378,7 @@ def test_confidence_alone_moves_no_shift() -> None:
     names = sorted({p.user_id for p in TASTING.pairs})
     trust = {user_key(name): 1.0 + k for k, name in enumerate(names)}
     confident = ByFunction(lambda s, t: trust[s.user] * len(t), needs_user=True)
-    shift = evaluate(confident, TASTING, root=None).summary.shift
+    shift = evaluate(confident, TASTING, root=None).summary.concordance
     assert shift is not None
     assert (shift.value, shift.low, shift.high) == (0.5, 0.5, 0.5)
 

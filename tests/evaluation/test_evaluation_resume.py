@@ -68,9 +68,7 @@ def run(root: Path, scorer: object, pairs: Dataset = TASTING, **options: object)
         options=Options(**options),  # type: ignore[arg-type]
     )
     assert made.folder is not None
-    return (made.folder / "summary.json").read_bytes() + (
-        made.folder / "verdicts.jsonl"
-    ).read_bytes()
+    return (made.folder / "summary.json").read_bytes() + (made.folder / "rows.jsonl").read_bytes()
 
 
 class Lifted(Lift):
@@ -112,7 +110,7 @@ def test_killed_at_any_byte_and_resumed_gives_the_same_bytes(
 ) -> None:
     kind, journal, content, expected = whole
     cut = data.draw(st.integers(0, len(content)))
-    for left in ("summary.json", "verdicts.jsonl"):
+    for left in ("summary.json", "rows.jsonl"):
         (journal.parent / left).unlink(missing_ok=True)
     journal.write_bytes(content[:cut])
     root = journal.parent.parent.parent.parent
@@ -182,7 +180,7 @@ def test_another_runs_folder_is_refused(tmp_path: Path) -> None:
     changed = json.loads(manifest.read_text())
     changed["identity"]["seed"] = 7
     manifest.write_text(json.dumps(changed))
-    with pytest.raises(RunError, match="another run"):
+    with pytest.raises(RunError, match="another result"):
         run(tmp_path, Neighbourly())
 
 

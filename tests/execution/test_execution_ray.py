@@ -42,7 +42,7 @@ def run(
     name = None if isinstance(scorer, str) else "mine"
     made = evaluate(scorer, pairs, context, root=root, name=name, options=options)  # type: ignore[arg-type]
     assert made.folder is not None
-    files = ("summary.json", "verdicts.jsonl")
+    files = ("summary.json", "rows.jsonl")
     return b"".join((made.folder / name).read_bytes() for name in files)
 
 

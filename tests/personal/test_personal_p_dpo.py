@@ -157,7 +157,7 @@ def test_choices_that_are_too_long_are_counted_and_no_part(made):
 def test_an_untrained_start_holds_the_base_and_words_of_the_questions(made, tiny, tmp_path):
     base = Reference.parse(tiny.model(template=ENDS_WITH_EOS))
     made = train_p_dpo({"a": [choice(0)], "b": []}, base, tmp_path / "p", steps=0, device="cpu")
-    assert (made.n_users, made.n_choices, made.n_seen, made.losses) == (1, 1, 0, ())
+    assert (made.n_users, made.n_pairs, made.n_seen, made.losses) == (1, 1, 0, ())
     policy = PersonalPolicy.load(made.folder)
     assert policy.tokens == 10 and policy.generic.shape == (10, 32)
     local = load_local(policy.policy, "causal", SETTINGS)

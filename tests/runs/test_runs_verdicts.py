@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.errors import RunError
 from palate.records import Outcome
 from palate.runs import Rated, VerdictRow, Verdicts
 from palate.runs import columns as packing
@@ -21,14 +20,14 @@ ratings = st.builds(
     ratings=numbers,
     scale=st.sampled_from([None, (1.0, 5.0), (0.0, 1.0)]),
     scores=numbers,
-    responses=st.tuples(st.sampled_from(["0f" * 8, "x"]), st.sampled_from(["1f" * 8, "y"])),
+    response_hashes=st.tuples(st.sampled_from(["0f" * 8, "x"]), st.sampled_from(["1f" * 8, "y"])),
 )
 rows = st.builds(
     VerdictRow,
     id=words,
-    content=st.sampled_from(["0f" * 8, "x", "y" * 40]),
-    question=words.map(VerdictRow.hash_of),
-    responses=st.tuples(words, words).map(lambda pair: tuple(map(VerdictRow.hash_of, pair))),
+    content_hash=st.sampled_from(["0f" * 8, "x", "y" * 40]),
+    question_hash=words.map(VerdictRow.hash_of),
+    response_hashes=st.tuples(words, words).map(lambda pair: tuple(map(VerdictRow.hash_of, pair))),
     user=words,
     subset=words,
     mirror_of=st.one_of(st.none(), words),
@@ -42,7 +41,7 @@ rows = st.builds(
     lengths=st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)),
     category=words,
     traits=st.dictionaries(words, words, max_size=2),
-    rated=st.one_of(st.none(), ratings),
+    ratings=st.one_of(st.none(), ratings),
 )
 many = st.lists(rows, max_size=30)
 
@@ -54,7 +53,7 @@ def test_columns_give_back_the_rows(given_rows: list[VerdictRow], chunk: int) ->
         verdicts = Verdicts(iter(given_rows))
     assert list(verdicts.rows) == given_rows
     assert verdicts.rows[:3] == given_rows[:3]
-    assert verdicts.keys == [(row.id, row.content) for row in given_rows]
+    assert verdicts.keys == [(row.id, row.content_hash) for row in given_rows]
     assert verdicts.users.tolist() == [row.user for row in given_rows]
     assert verdicts.subsets.tolist() == [row.subset for row in given_rows]
     assert list(verdicts.by_id().rows) == sorted(given_rows, key=lambda row: row.id)
@@ -95,52 +94,41 @@ def test_couples_are_rows_that_name_each_other(given_rows: list[VerdictRow]) -> 
 def test_what_was_saved_is_loaded(
     tmp_path_factory: pytest.TempPathFactory, given_rows: list[VerdictRow]
 ) -> None:
-    path: Path = tmp_path_factory.getbasetemp() / "verdicts.jsonl"
+    path: Path = tmp_path_factory.getbasetemp() / "rows.jsonl"
     verdicts = Verdicts(given_rows)
-    verdicts.save(path)
+    path.write_text("".join(f"{row.line()}\n" for row in verdicts.rows), encoding="utf-8")
     assert list(Verdicts.load(path).rows) == given_rows
     assert verdicts.same_rows(Verdicts.load(path))
-    changed = [row.model_copy(update={"content": "other"}) for row in given_rows]
+    changed = [row.model_copy(update={"content_hash": "other"}) for row in given_rows]
     assert verdicts.same_rows(Verdicts(changed)) == (not given_rows)
 
 
 def test_labels_and_ratings_are_written_only_where_a_row_has_them(tmp_path: Path) -> None:
     bare = VerdictRow(
-        id="1", content="x", question=HASH, responses=(HASH, HASH), user="u", subset="all",
+        id="1", content_hash="x", question_hash=HASH, response_hashes=(HASH, HASH),
+        user="u", subset="all",
         mirror_of=None, outcome=Outcome.CHOSEN, margin=1.0, lengths=(2, 1),
     )  # fmt: skip
     line = (
-        '{"id":"1","content":"x","question":"df02346fb8e15013",'
-        '"responses":["df02346fb8e15013","df02346fb8e15013"],"user":"u","subset":"all",'
+        '{"id":"1","content_hash":"x","question_hash":"df02346fb8e15013",'
+        '"response_hashes":["df02346fb8e15013","df02346fb8e15013"],"user":"u","subset":"all",'
         '"mirror_of":null,"outcome":"chosen","margin":1.0,"orders":[],"chosen_first":true,'
         '"reason":null,"own_words":0,"lengths":[2,1]}'
     )
     assert bare.line() == line, "no field that this row does not have"
     (tmp_path / "rows.jsonl").write_text(line + "\n")
     assert list(Verdicts.load(tmp_path / "rows.jsonl").rows) == [bare]
-    rated = Rated(ratings=(5.0, None), scores=(0.5, 0.25), responses=("a", "b"))
-    full = bare.model_copy(update={"category": "tea", "traits": {"age": "9"}, "rated": rated})
+    rated = Rated(ratings=(5.0, None), scores=(0.5, 0.25), response_hashes=("a", "b"))
+    full = bare.model_copy(update={"category": "tea", "traits": {"age": "9"}, "ratings": rated})
     assert list(Verdicts([bare, full, bare]).rows) == [bare, full, bare]
     places, columns = Verdicts([bare, full, bare]).rated
     assert (places.tolist(), columns.ratings.shape) == ([-1, 0, -1], (1, 2))
 
 
-def test_rows_of_an_older_version_are_refused_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "verdicts.jsonl"
-    path.write_text(
-        '{"id":"1","content":"x","user":"u","subset":"all","mirror_of":null,"outcome":"chosen",'
-        '"margin":1.0,"lengths":[2,1]}\n'
-    )
-    with pytest.raises(RunError, match="an older version of palate") as refused:
-        Verdicts.load(path)
-    assert str(path) in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
 def row(k: int, user: str, question: str, responses: tuple[str, str], mirror: int | None = None):
     return VerdictRow(
-        id=f"{k}", content="c", question=VerdictRow.hash_of(question),
-        responses=tuple(map(VerdictRow.hash_of, responses)), user=user, subset="all",
+        id=f"{k}", content_hash="c", question_hash=VerdictRow.hash_of(question),
+        response_hashes=tuple(map(VerdictRow.hash_of, responses)), user=user, subset="all",
         mirror_of=None if mirror is None else f"{mirror}", outcome=Outcome.CHOSEN, margin=1.0,
         lengths=(2, 1),
     )  # fmt: skip

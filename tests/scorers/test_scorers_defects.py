@@ -157,7 +157,7 @@ def test_defect_09_every_pair_is_kept_with_the_whole_identity_of_its_model(tiny,
     assert runs[0].folder != runs[1].folder
     margins = []
     for run, folder in zip(runs, folders, strict=True):
-        rows = [json.loads(line) for line in (run.folder / "verdicts.jsonl").open()]
+        rows = [json.loads(line) for line in (run.folder / "rows.jsonl").open()]
         assert [row["id"] for row in rows] == [f"row-{k}" for k in range(6)]
         margins.append([row["margin"] for row in rows])
         lines = [json.loads(line) for line in (run.folder / "journal.jsonl").open()]

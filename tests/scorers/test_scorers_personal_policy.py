@@ -246,7 +246,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     assert expected["ann"] != pytest.approx(expected["cid"], rel=0.05)
     scales = np.array([expected[pair.user_id] for pair in votes.pairs])
     assert state_scales(scorer, rows, 0) == pytest.approx(scales, rel=1e-3)
-    assert run.summary.shift.value == shift(run.verdicts, scales).value
+    assert run.summary.concordance.value == shift(run.verdicts, scales).value
     monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
     again = evaluate(spec, votes, root=tmp_path, options=HOW)
     assert again.summary == run.summary
@@ -283,8 +283,8 @@ def test_a_strangers_state_is_a_third_users_drawn_for_every_row(made, states):
         assert seven == two, "there are two third users"
     assert 0 < two_ways < len(votes.pairs)
     assert [run.summary.mirrored_accuracy.value for run in runs[1:]] == [0.5, 0.5]
-    assert runs[0].summary.shift.value is not None
-    assert runs[1].summary.shift.value is None
+    assert runs[0].summary.concordance.value is not None
+    assert runs[1].summary.concordance.value is None
 
 
 def test_draws_are_for_strangers(made):

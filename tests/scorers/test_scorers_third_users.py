@@ -128,7 +128,7 @@ def test_on_couples_third_users_get_exactly_one_half(folders, method):
     assert ((values[a] + values[b]) / 2 == 0.5).all(), "to the last bit"
     figure = run.summary.mirrored_accuracy
     assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, len(a))
-    assert run.summary.shift.value is None
+    assert run.summary.concordance.value is None
     partner = {COUPLES.pairs[i].id: COUPLES.pairs[j].user_id
                for x, y in COUPLES.couples for i, j in ((x, y), (y, x))}  # fmt: skip
     excluded = [{pair.user_id, partner[pair.id]} for pair in COUPLES.pairs]

@@ -141,7 +141,7 @@ def test_shift_without_the_scale_of_each_user_is_caught() -> None:
         return summarise(verdicts, **{**options, "scales": None})
 
     found = on_mirrors(Tools(summarise=unscaled))
-    assert found == {("point interval", "confident blind: shift, scaled by user", "mirrored")}
+    assert found == {("point interval", "confident blind: concordance, scaled by user", "mirrored")}
 
 
 @pytest.mark.slow
@@ -218,13 +218,13 @@ def test_command_prints_a_table() -> None:
     printed = CliRunner().invoke(command(), ["--worlds", "20"])
     assert printed.exit_code == 0
     assert "planted truth: 20 worlds, seed 0" in printed.stdout
-    assert "confident blind: shift, scaled by user" in printed.stdout
+    assert "confident blind: concordance, scaled by user" in printed.stdout
 
 
 def test_command_prints_a_document() -> None:
     asked = CliRunner().invoke(command(), ["--worlds", "20", "--seed", "1", "--format", "json"])
     document = json.loads(asked.stdout)
-    assert document["schema"] == 1
+    assert (document["schema"], document["kind"]) == (2, "selfcheck")
     assert (document["worlds"], document["seed"]) == (20, 1)
     assert all(check["ok"] for check in document["checks"])
 

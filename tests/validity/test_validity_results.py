@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from palate.errors import ComparisonError, RunError, UsageError
 from palate.runs import SCHEMA, load, load_all, read_manifest
 from palate.validity import Validity, downstream_of, validity
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
 
 def one_line(call, *arguments, match, error=UsageError, **options):
@@ -22,6 +26,11 @@ def one_line(call, *arguments, match, error=UsageError, **options):
 
 def edit(file, **changes):
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def fits(name, document):
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    Draft202012Validator(schema).validate(document)
 
 
 def test_every_kind_is_loaded_back_as_it_was(planted, tmp_path):
@@ -40,6 +49,10 @@ def test_every_kind_is_loaded_back_as_it_was(planted, tmp_path):
     assert scores[0].values.shape == (40, 8)
     assert "scores of samples by p" in str(scores[0])
     assert len(load_all(tmp_path)) == len(runs) + len(scores) + 2
+    for result in (best, found, scores[0]):
+        fits(result.kind, json.loads((result.folder / "summary.json").read_text()))
+        for line in (result.folder / "rows.jsonl").read_text().splitlines():
+            fits(f"{result.kind}.rows", json.loads(line))
     # What was read is named by content.
     named = {one.folder.name: one.content_hash for one in scores}
     assert named.items() <= read_manifest(best.folder).inputs.items()

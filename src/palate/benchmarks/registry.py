@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
 from palate.benchmarks.files import file_benchmark, is_path
@@ -57,3 +59,10 @@ def load_benchmark(
     if mirrored == "only":
         pairs = mirrors(pairs, seed)
     return pairs.limit(limit, seed)
+
+
+def dataset_of(benchmark: str | Path | Dataset, seed: int = 0) -> Dataset:
+    """Return what an evaluation reads: what has this name or path, or the set's default split."""
+    if not isinstance(benchmark, Dataset):
+        return load_benchmark(str(benchmark), seed=seed)
+    return benchmark if benchmark.split is not None else benchmark.select()

@@ -43,7 +43,7 @@ def bench(
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Measure what reading shared beginnings once saves, against the usual loop."""
-    settings = flags.make_settings(0, dtype, device, batch_tokens)
+    settings = flags.make_settings(0, dtype, device, batch_tokens=batch_tokens)
     cases = QUICK if quick else FULL
     kept = [case for case in cases if only is None or only in case.name]
     if not kept:

@@ -84,27 +84,10 @@ DryRun = Annotated[
 
 
 def make_settings(
-    seed: int,
-    dtype: str | None,
-    device: str | None = None,
-    batch_tokens: int = 4096,
-    trust_remote_code: bool = False,
-    *,
-    attention: str | None = None,
-    cache: str | None = None,
-    max_cost: float | None = None,
+    seed: int = 0, dtype: str | None = None, device: str | None = None, **more: object
 ) -> Settings:
     """Return checked settings; raises `UsageError` naming the flag that is wrong."""
-    given = {
-        "seed": seed,
-        "dtype": dtype,
-        "device": device,
-        "batch_tokens": batch_tokens,
-        "trust_remote_code": trust_remote_code,
-        "attention": attention,
-        "cache": cache,
-        "max_cost": max_cost,
-    }
+    given = {"seed": seed, "dtype": dtype, "device": device, **more}
     try:
         return Settings.model_validate(given)
     except ValidationError as error:

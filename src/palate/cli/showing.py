@@ -6,35 +6,32 @@ from typing import Annotated
 
 import typer
 
-from palate.benchmarks import Dataset, LoadOptions, load_benchmark
+from palate.benchmarks import Dataset
 from palate.cli import options as flags
+from palate.cli.flattening import flatten_options
+from palate.cli.loading import Loading
 from palate.contexts import build_context
-from palate.data import parse_columns
 from palate.errors import BenchmarkError
 from palate.evaluation import adapt_to, make_rows, whose_state
 from palate.records import Settings, Slate, traits_of
 from palate.scorers import build_scorer
 
 
+@flatten_options
 def show_pair(
     benchmark: flags.Benchmarks,
     scorer: flags.Scorers,
+    *,
     pair: Annotated[str | None, typer.Option(help="Id of the pair; default the first.")] = None,
     context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
-    split: flags.Split = None,
-    mirrors: flags.Mirrors = None,
+    loading: Loading,
     seed: flags.Seed = 0,
-    columns: flags.Map = None,
-    source: flags.Source = None,
-    revision: flags.Revision = None,
-    skip_bad_rows: flags.SkipBadRows = False,
     trust_remote_code: flags.Trust = False,
 ) -> None:
     """Print what a scorer would see of one pair, under each context."""
-    settings = flags.make_settings(seed, None, trust_remote_code=trust_remote_code)
-    loading = LoadOptions(source, revision, parse_columns(columns or []), skip_bad_rows)
+    settings = flags.make_settings(seed, trust_remote_code=trust_remote_code)
     for name in benchmark:
-        pairs = load_benchmark(name, split=split, mirrored=mirrors, seed=seed, options=loading)
+        pairs = loading.load(name, seed)
         for contestant in scorer:
             for shown in context:
                 text = first_prompt(pairs, contestant, shown, settings, pair)

@@ -2,7 +2,7 @@
 
 from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
 from palate.comparison.gains import gain, gains_of
-from palate.comparison.grid import Cell, Grid, plan_grid, run_grid
+from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import by_group, check_by, groups_of
 from palate.comparison.losing import users_who_lose
 from palate.comparison.ratings import check_ratings, evaluate_ratings, ratings_of
@@ -17,6 +17,7 @@ __all__ = [
     "check_by",
     "check_ratings",
     "compare",
+    "evaluate_grid",
     "evaluate_ratings",
     "gain",
     "gains_of",

@@ -46,6 +46,7 @@ class Comparison(Tabular):
     """Runs side by side; oracle runs stand in no group."""
 
     kind: ClassVar[str] = "comparison"
+    content_type = Tests
     runs: tuple[Run, ...]
     groups: tuple[Group, ...]
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from palate.benchmarks import Dataset
+from palate.benchmarks import Dataset, dataset_of
 from palate.comparison.documents import Evaluation
 from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation import (
     Options,
-    Progress,
+    Start,
     evaluate,
     meaningless,
     need_choices,
@@ -47,6 +47,7 @@ class Grid(Tabular):
     """The runs of a grid, the cells without meaning, and what the contexts gained."""
 
     kind: ClassVar[str] = "evaluation"
+    content_type = Evaluation
     runs: tuple[Run, ...]
     missing: tuple[tuple[str, str, str], ...]
     gains: tuple[Gain, ...]
@@ -61,6 +62,38 @@ class Grid(Tabular):
         return Evaluation(
             runs=summaries, gains=self.gains, groups=self.groups, ratings=self.ratings
         )
+
+
+def evaluate_grid(
+    benchmarks: str | Path | Dataset | Sequence[str | Path | Dataset],
+    scorers: str | Iterable[str],
+    contexts: str | Iterable[str] = "none",
+    *,
+    root: Path | str | None = "runs",
+    options: Options | None = None,
+    start: Start | None = None,
+) -> Grid:
+    """Evaluate every scorer under every context on every benchmark, and what contexts gain.
+
+    `root` is where runs live; None keeps them in memory. `start` is told of each piece of work and
+    gives its progress. What is finished is not computed again.
+
+    Raises what `evaluate` does, and `UsageError` for two benchmarks of one name and for two
+    contexts that differ in draws alone.
+
+    >>> grid = evaluate_grid("tasting", "longest", ["none", "profile:5"], root=None)
+    >>> [run.summary.context for run in grid.runs], grid.gains[0].value
+    (['none', 'profile:5'], 0.0)
+    """
+    options = options or Options()
+    given = [benchmarks] if isinstance(benchmarks, str | Path | Dataset) else benchmarks
+    cells = plan_grid(
+        [dataset_of(benchmark, options.settings.seed) for benchmark in given],
+        [scorers] if isinstance(scorers, str) else scorers,
+        [contexts] if isinstance(contexts, str) else contexts,
+        options,
+    )
+    return run_grid(cells, root=root, options=options, start=start)
 
 
 def plan_grid(
@@ -124,28 +157,15 @@ def run_grid(
     *,
     root: Path | str | None,
     options: Options,
-    progress_for: Callable[[Cell], Progress] | None = None,
+    start: Start | None = None,
 ) -> Grid:
     """Run every cell that has a meaning."""
-    runs = list(_runs(cells, root, options, progress_for))
+    runs = [
+        evaluate(
+            cell.scorer, cell.benchmark, cell.context, root=root, options=options,
+            progress=start and start(f"{cell.scorer} · {cell.context}"),
+        )
+        for cell in cells if not cell.meaningless
+    ]  # fmt: skip
     missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.meaningless)
     return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))
-
-
-def _runs(
-    cells: Sequence[Cell],
-    root: Path | str | None,
-    options: Options,
-    progress_for: Callable[[Cell], Progress] | None,
-) -> Iterator[Run]:
-    for cell in cells:
-        if not cell.meaningless:
-            progress = progress_for(cell) if progress_for is not None else None
-            yield evaluate(
-                cell.scorer,
-                cell.benchmark,
-                cell.context,
-                root=root,
-                options=options,
-                progress=progress,
-            )

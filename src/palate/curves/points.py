@@ -1,54 +1,113 @@
-"""One model at one number of choices, and all of them together."""
+"""One model at one number of choices, and all of them together as a result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import ClassVar, Literal
 
+from palate.errors import RunError
 from palate.metrics import Estimate
+from palate.records import Record
+from palate.runs import ROWS, Result, read_summary
 
-Count = int | Literal["all"]
+Shots = int | Literal["all"]
 """Choices per user; `all` where every choice a user has is used."""
 
 
-class Point(NamedTuple):
+class Point(Record):
     """One model at one number of choices on one group of users."""
 
     model: str
     group: str
-    """`all`, or `seen` and `unseen` where a model was trained on some of the users only."""
-    choices: Count | None
-    """None for a row that is told nothing of the user."""
+    """`all`, or `trained` and `held_out` where a model was trained on some of the users only."""
+    shots: Shots | None
+    """None for a baseline, which is told nothing of the user."""
     n_users: int
     n_pairs: int
     accuracy: Estimate
     """On every pair of the group's users, each repeat's outcome averaged first."""
-    mirrored: Estimate | None
+    mirrored_accuracy: Estimate | None
     """On couples of two such users; its p is of 0.5, what any model blind to the user gets."""
-    shift: Estimate | None
-    particular: Estimate | None
+    concordance: Estimate | None = None
+    residual_accuracy: Estimate | None = None
     """On couples, of the score minus the prior's: what this user likes more than people do."""
     gain: Estimate | None = None
     """Over 0 choices, paired."""
-    p: float | None = None
+    p_gain: float | None = None
     """Of no gain: the t of the interval, or sign flips by user where no question is shared."""
-    lead: Estimate | None = None
+    gain_over_reference: Estimate | None = None
     """Over the bradley-terry model of the same vectors, paired."""
-    p_lead: float | None = None
-    """Of no lead, likewise."""
-    p_lead_holm: float | None = None
-    """Holm-corrected over the models of one group and count."""
+    p_gain_over_reference: float | None = None
+    """Of no such gain, likewise."""
+    p_gain_over_reference_holm: float | None = None
+    """Holm-corrected over the models of one group and number of choices."""
+
+
+class Column(Record):
+    """What a row's credits are of: a model at one number of choices, or a baseline."""
+
+    model: str
+    shots: Shots | None
+
+
+class CurveRow(Record):
+    """One pair, and how often each model is right on it."""
+
+    id: str
+    content_hash: str
+    user: str
+    credits: tuple[float | None, ...]
+    """1 chosen, ½ tie, 0 rejected, mean over draws; one for each of the summary's columns."""
+
+
+class CurveSummary(Record):
+    """The points of every model, and what could not be used."""
+
+    benchmark: str
+    points: tuple[Point, ...]
+    references: Mapping[str, str]
+    """By model, the one that its gain over a reference is taken over."""
+    pairs_left_out: int
+    """Pairs with a response too long for a model; left out of every model's points."""
+    choices_left_out: int
+    """Earlier choices with such a response, of the model that has most of them."""
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
-class Curves:
-    """The points of every model, and what could not be used."""
+class LearningCurve(Result):
+    """The learning curves of one or several models on one benchmark."""
 
-    points: tuple[Point, ...]
-    references: Mapping[str, str]
-    """By model, the one that its leads are taken over."""
-    pairs_left_out: int
-    """Pairs with a response too long for an embedder; left out of every model's points."""
-    choices_left_out: int
-    """Earlier choices with such a response, of the model that has most of them."""
+    kind: ClassVar[str] = "learning-curve"
+    content_type, row_type = CurveSummary, CurveRow
+    summary: CurveSummary
+    rows: tuple[CurveRow, ...]
+    folder: Path | None = None
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The points of every model."""
+        return self.summary.points
+
+    def content(self) -> CurveSummary:
+        """Return the summary."""
+        return self.summary
+
+    def lines(self) -> Iterator[str]:
+        """Yield every pair's credits as one line of JSON."""
+        return (row.model_dump_json() for row in self.rows)
+
+    @classmethod
+    def read(cls, folder: Path) -> LearningCurve:
+        """Read finished curves; raises `RunError` where they are unfinished or something else."""
+        content = read_summary(folder, cls.kind)
+        try:
+            summary = CurveSummary.model_validate(content)
+            with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
+                rows = tuple(CurveRow.model_validate_json(line) for line in file)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{folder}: no readable learning curves ({reason})") from error
+        return cls(summary, rows, folder)

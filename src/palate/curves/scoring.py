@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import Dataset
-from palate.curves.points import Count
-from palate.embeddings import plain_item
-from palate.personal import Choices, Trained, gather, take
-from palate.records import Choice, Settings, user_key
+from palate.curves.points import Shots
+from palate.evaluation import KeepsStates, Rows, root_margins
+from palate.records import (
+    Choice,
+    Component,
+    Scorer,
+    Scores,
+    components_of,
+    read_by,
+    traits_of,
+    user_key,
+)
+from palate.scorers.personal import Personal, Vectors
 from palate.scorers.states_wanted import drawn
 from palate.seeding import shuffled
 
-COMMON = 200
+COMMON_PAIRS = 200
 """Pairs, the same for all users, on which a user's confidence is measured."""
 Doubles = NDArray[np.float64]
-
-
-class Rows(NamedTuple):
-    """The pairs a curve is taken on, and their users."""
-
-    rows: tuple[int, ...]
-    """Positions in `Dataset.pairs`."""
-    users: tuple[str, ...]
-    user: NDArray[np.int64]
-    """Of each row the position of its user in `users`."""
 
 
 class Scored(NamedTuple):
@@ -43,86 +41,101 @@ class Scored(NamedTuple):
     """Root mean square margin of each row's user on one set of pairs (repeats × rows)."""
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """What one choice of embedders makes of the pairs."""
+class Slates:
+    """The pairs of a curve, of which what no user's state changes is read once for all points."""
 
-    items: NDArray[np.float32]
-    """Of chosen and rejected (rows × 2 × d); NaN where a response is too long."""
-    prompts: NDArray[np.float32] | None
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.slates = [rows.slate(k) for k in range(len(rows))]
+        self.users = [slate.user or "" for slate in self.slates]
+        self._side = [1 if rows.chosen_position(k) == 0 else -1 for k in range(len(rows))]
+        self._vectors: dict[tuple[str, bool], Vectors] = {}
+        self._scores: dict[str, list[Scores]] = {}
 
-    @property
-    def whole(self) -> NDArray[np.bool_]:
-        """Which rows have all of their vectors."""
-        found = np.isfinite(self.items).all(axis=(1, 2))
-        if self.prompts is not None:
-            found = found & np.isfinite(self.prompts).all(axis=1)
-        return np.asarray(found)
+    def margins(self, scorer: Scorer, name: str) -> Doubles:
+        """Return each row's margin of chosen over rejected; NaN where a response has no score."""
+        found: NDArray[np.float64]
+        if isinstance(scorer, Personal):
+            found = scorer.scores(self._read(scorer), self.users)
+        else:
+            parts = zip(*(self._of(part, name) for part in components_of(scorer)), strict=True)
+            combine = getattr(scorer, "combine", operator.itemgetter(0))
+            found = np.array([combine(row).values for row in parts], np.float64)
+        # As float32, in which two scores may be tied.
+        first, second = found.astype(np.float32).T
+        return np.asarray((first.astype(np.float64) - second) * self._side)
 
+    def _read(self, scorer: Personal) -> Vectors:
+        key = scorer.features.fingerprint, scorer.trained.model.needs_prompts
+        if key not in self._vectors:
+            self._vectors[key] = scorer.vectors(self.slates, 2)
+        return self._vectors[key]
 
-def vectors_of(
-    trained: Trained, pairs: Dataset, rows: Sequence[int], settings: Settings
-) -> Vectors:
-    """Return the vectors of both responses of these rows."""
-    features = trained.features(settings)
-    judged = [pairs.pairs[k] for k in rows]
-    items = [plain_item(p.text, text) for p in judged for text in (p.chosen, p.rejected)]
-    table = features.table(items).reshape(len(rows), 2, features.width)
-    asked = features.prompts(items[::2]) if trained.model.needs_prompts else None
-    return Vectors(table, asked)
+    def _of(self, part: Component, name: str) -> list[Scores]:
+        traits = traits_of(part.scorer, name)
+        known = self._scores.get(traits.fingerprint)
+        if known is None:
+            assert isinstance(part.scorer, Scorer)
+            read = [read_by(part.scorer, slate) for slate in self.slates]
+            found = dict(part.scorer.score(read))
+            known = [found[k] for k in range(len(read))]
+            if not traits.needs_user:
+                self._scores[traits.fingerprint] = known
+        return known
 
 
 class Learner:
-    """One trained model that is adapted again and again, each time to other choices."""
+    """One model that is adapted again and again, each time to other choices."""
 
     def __init__(
         self,
-        trained: Trained,
-        pairs: Dataset,
-        kept: Rows,
+        name: str,
+        model: KeepsStates,
+        pairs: Slates,
         history: Mapping[str, Sequence[Choice]],
-        settings: Settings,
+        seed: int,
     ) -> None:
-        self.trained, self.kept, self.seed = trained, kept, settings.seed
-        found = vectors_of(trained, pairs, kept.rows, settings)
-        self.items, self.prompts = found.items, found.prompts
-        features, needs = trained.features(settings), trained.model.needs_prompts
-        gathered = gather(features, [history[user] for user in kept.users], prompts=needs)
-        self.choices_left_out = gathered.n_too_long
-        self.choices = trained.scaling.of_choices(gathered.choices)
-        self.common = np.sort(
-            np.array(shuffled(range(len(kept.user)), "scale", self.seed)[:COMMON])
-        )
+        self.name, self.model, self.pairs = name, model, pairs
+        self.history, self.seed = history, seed
+        self.choices_left_out = 0
+        self._margins: dict[str, Doubles] = {}
 
-    def at(self, count: Count, repeats: int) -> Scored:
-        """Return what the model says after `count` choices of each user, drawn `repeats` times."""
+    def margins(self, shots: Shots, repeat: int = 0) -> Doubles:
+        """Return every row's margin after so many choices of each user."""
+        return self._margins_of(self._adapted(shots, repeat))
+
+    def at(self, shots: Shots, repeats: int, kept: NDArray[np.int64]) -> Scored:
+        """Return what the model says of these rows, the choices drawn `repeats` times."""
+        n = getattr(self.model, "scale_pairs", COMMON_PAIRS)
+        common = sorted(shuffled(kept.tolist(), "scale", self.seed)[:n])
+        bare = [self.pairs.rows.bare(k) for k in common]
+        users = [self.pairs.users[k] for k in kept]
         margins, confidence = [], []
-        for repeat in range(1 if count in (0, "all") else repeats):
-            states = self.trained.model.adapt(self._drawn(count, repeat))
-            scores = self.trained.score(take(states, self.kept.user), self.items, self.prompts)
-            scores = scores.astype(np.float32)
-            margins.append(scores[:, 0].astype(np.float64) - scores[:, 1])
-            confidence.append(self._confidence(states))
+        for repeat in range(1 if shots in (0, "all") else repeats):
+            adapted = self._adapted(shots, repeat)
+            margins.append(self._margins_of(adapted)[kept])
+            roots = root_margins(adapted, bare, sorted(set(users)))
+            confidence.append([roots[user] for user in users])
         found = np.array(margins)
         return Scored(credit(found), found, np.array(confidence))
 
-    def _drawn(self, count: Count, repeat: int) -> Choices:
-        return self.choices.take(np.array(list(self._first(count, repeat)), np.int64))
+    def _adapted(self, shots: Shots, repeat: int) -> Scorer:
+        k = None if shots == "all" else shots
+        adapted = self.model.adapted({
+            user: drawn(listed, k, self.seed, repeat, user_key(user))
+            for user, listed in self.history.items()
+        })  # fmt: skip
+        assert isinstance(adapted, Scorer)
+        lost: int = getattr(getattr(adapted, "users", None), "n_too_long", 0)
+        self.choices_left_out = max(self.choices_left_out, lost)
+        return adapted
 
-    def _first(self, count: Count, repeat: int) -> Iterator[int]:
-        for user, own in zip(self.kept.users, self.choices.rows_by_user(), strict=True):
-            shots = None if count == "all" else count
-            yield from drawn(own.tolist(), shots, self.seed, repeat, user_key(user))
-
-    def _confidence(self, states: Mapping[str, NDArray[np.float32]]) -> Doubles:
-        items = self.items[self.common]
-        asked = None if self.prompts is None else self.prompts[self.common]
-        roots = np.empty(len(self.kept.users))
-        for k in range(len(roots)):
-            same = take(states, np.full(len(items), k))
-            scores = self.trained.score(same, items, asked)
-            roots[k] = np.sqrt(np.mean((scores[:, 0] - scores[:, 1]) ** 2))
-        return np.where(roots > 0, roots, 1.0)[self.kept.user]
+    def _margins_of(self, adapted: Scorer) -> Doubles:
+        # States may come out as before: every one of bradley-terry does.
+        made = traits_of(adapted, self.name).fingerprint
+        if made not in self._margins:
+            self._margins[made] = self.pairs.margins(adapted, self.name)
+        return self._margins[made]
 
 
 def credit(margins: Doubles) -> Doubles:

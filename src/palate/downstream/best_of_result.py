@@ -84,6 +84,7 @@ class BestOfResult(Result):
     """Best of n of one policy."""
 
     kind: ClassVar[str] = "best-of-n"
+    content_type, row_type = BestOfSummary, BestOfRow
     summary: BestOfSummary
     rows: tuple[BestOfRow, ...]
     folder: Path | None = None

@@ -1,9 +1,11 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.computing import Computation, Options, Progress
+from palate.evaluation.computing import Computation, Options, Progress, Start
 from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
-from palate.evaluation.rows import Row, make_rows, nobody
+from palate.evaluation.rows import Row, Rows, make_rows, nobody, own_state
+from palate.evaluation.scale import root_margins
 from palate.evaluation.states import (
+    KeepsStates,
     adapt_to,
     history_of,
     need_choices,
@@ -15,9 +17,12 @@ from palate.evaluation.summarise import summarise
 
 __all__ = [
     "Computation",
+    "KeepsStates",
     "Options",
     "Progress",
     "Row",
+    "Rows",
+    "Start",
     "adapt_to",
     "evaluate",
     "history_of",
@@ -25,7 +30,9 @@ __all__ = [
     "meaningless",
     "need_choices",
     "nobody",
+    "own_state",
     "refuse",
+    "root_margins",
     "shown_by",
     "spec_of",
     "summarise",

@@ -39,6 +39,8 @@ from palate.runs import (
 
 Progress = Callable[[int, int], None]
 """Called with (rows done, rows in all); a pass of a scorer that needs two counts each row twice."""
+Start = Callable[[str], Progress]
+"""Called with the name of a piece of work that begins; gives that work's progress."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.benchmarks import Dataset, load_benchmark, need_pairs
+from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.computing import Computation, Options, Progress
@@ -29,7 +29,7 @@ from palate.specs import Spec
 
 def evaluate(
     scorer: str | Scorer | Judge,
-    benchmark: str | Dataset = "tasting",
+    benchmark: str | Path | Dataset = "tasting",
     context: str | Context = "none",
     *,
     root: Path | str | None = "runs",
@@ -53,8 +53,7 @@ def evaluate(
     spec = spec_of(contestant, scorer if isinstance(scorer, str) else None, name)
     shown = build_context(context, options.settings) if isinstance(context, str) else context
     seed = options.settings.seed
-    pairs = load_benchmark(benchmark, seed=seed) if isinstance(benchmark, str) else benchmark
-    pairs = pairs if pairs.split is not None else pairs.select()
+    pairs = dataset_of(benchmark, seed)
     need_pairs(pairs.rows, pairs.name)
     adapted = adapt_to(contestant, pairs, spec)
     built_from = scorer if isinstance(scorer, str) and adapted is contestant else None

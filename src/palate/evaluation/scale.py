@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from palate.evaluation.rows import Rows
 from palate.models import cache_folder
 from palate.records import Scorer, Slate, Traits
+from palate.scorers.personal import Personal
 from palate.seeding import canonical_json, digest, shuffled
 
 COMMON_PAIRS = 200
@@ -33,25 +34,41 @@ def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
     keys = [rows.whose(question, 0).user or "" for question in rows.questions]
-    distinct = sorted(set(keys))
-    file = _file(scorer, common, distinct)
-    roots = _kept(file)
-    if roots is None:
-        roots = {key: _root(scorer, common, key or None) for key in distinct}
-        if file is not None:
-            _keep(file, roots)
+    roots = root_margins(scorer, common, sorted(set(keys)))
     return np.array([roots[key] for key in keys])
 
 
-def _root(scorer: Scorer, common: Sequence[Slate], key: str | None) -> float:
-    slates = [slate.replace(user=key) for slate in common]
-    margins = [
-        first - second
-        for _, scores in scorer.score(slates)
-        for first, second in [scores.values]
-        if first is not None and second is not None
-    ]
-    root = float(np.sqrt(np.mean(np.square(margins)))) if margins else 0.0
+def root_margins(
+    scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]
+) -> Mapping[str, float]:
+    """Return the root mean square margin of each user's state on these pairs."""
+    file = _file(scorer, common, keys)
+    roots = _kept(file)
+    if roots is None:
+        scores = _scores(scorer, common, keys)
+        roots = dict(zip(keys, map(_root, scores), strict=True))
+        if file is not None:
+            _keep(file, roots)
+    return roots
+
+
+def _scores(
+    scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]
+) -> Iterator[NDArray[np.float64]]:
+    # Of each user, pairs × 2; NaN for what is not scored.
+    read = scorer.vectors(common, 2) if isinstance(scorer, Personal) else None
+    for key in keys:
+        if isinstance(scorer, Personal) and read is not None:
+            yield scorer.scores(read, [key or None] * len(common))
+        else:
+            slates = [slate.replace(user=key or None) for slate in common]
+            yield np.array([scores.values for _, scores in scorer.score(slates)], np.float64)
+
+
+def _root(scores: NDArray[np.float64]) -> float:
+    margins = scores[:, 0] - scores[:, 1]
+    margins = margins[~np.isnan(margins)]
+    root = float(np.sqrt(np.mean(np.square(margins)))) if len(margins) else 0.0
     return root if root > 0 else 1.0
 
 
@@ -70,7 +87,7 @@ def _kept(file: Path | None) -> dict[str, float] | None:
         return None
 
 
-def _keep(file: Path, roots: dict[str, float]) -> None:
+def _keep(file: Path, roots: Mapping[str, float]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{os.getpid()}")
     new.write_text(canonical_json(roots), encoding="utf-8")

@@ -15,6 +15,7 @@ from palate.records import (
     Question,
     Scorer,
     Traits,
+    choices_of,
     partners_of,
     third_users,
     user_key,
@@ -32,8 +33,10 @@ class KeepsStates(Protocol):
     One that scores a row with third users' states, one after another, says how many as `draws`.
     """
 
-    state: str
-    """`own`, `stranger` or `prior`."""
+    @property
+    def state(self) -> str:
+        """`own`, `stranger` or `prior`."""
+        ...
 
     @property
     def wants_choices(self) -> bool:
@@ -84,16 +87,13 @@ def history_of(pairs: Dataset) -> dict[str, list[Choice]]:
     """
     evaluated = {vote_of(row) for row in pairs.rows if isinstance(row, PreferencePair)}
     ids = {row.id for row in pairs.rows}
-    found: dict[str, list[Choice]] = {}
     for pair in pairs.history:
         if pair.id in ids or vote_of(pair) in evaluated:
             raise BenchmarkError(
                 f"{pairs.name}: row {pair.id!r} is among the choices to learn from and among the "
                 "pairs to evaluate; a test pair is never learnt from"
             )
-        choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
-        found.setdefault(pair.user_id, []).append(choice)
-    return found
+    return choices_of(pairs.history)
 
 
 def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: Dataset, seed: int) -> Whose:

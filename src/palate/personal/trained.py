@@ -146,7 +146,7 @@ class Trained:
         if said.get("kind") != "personal" or said.get("schema") != 1:
             raise ModelError(
                 f"{folder}: {said.get('kind')!r} is not a personal reward model on vectors; a "
-                "p-dpo is evaluated with palate evaluate -s personal:DIR, --shots for a curve"
+                "p-dpo is evaluated with palate evaluate -s personal:DIR"
             )
         _, tensors = read_tensors(folder / WEIGHTS)
         scaling = Scaling(tensors.pop("scaling.mean"), tensors.pop("scaling.scale"))

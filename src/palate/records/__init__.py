@@ -20,7 +20,7 @@ from palate.records.protocols import (
     read_by,
     traits_of,
 )
-from palate.records.questions import Gold, PreferencePair, Question, QuestionView
+from palate.records.questions import Gold, PreferencePair, Question, QuestionView, choices_of
 from palate.records.slates import Message, Part, Slate, candidate_order
 from palate.records.users import Choice, Post, Record, RubricAspect, User, user_key
 from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of, sign
@@ -54,6 +54,7 @@ __all__ = [
     "UserPool",
     "Verdict",
     "candidate_order",
+    "choices_of",
     "components_of",
     "margin_of",
     "partners_of",

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from palate.errors import UsageError
-from palate.records.questions import PreferencePair, Question
-from palate.records.users import Choice, Post, User
+from palate.records.questions import PreferencePair, Question, choices_of
+from palate.records.users import Post, User
 from palate.seeding import digest
 
 NO_STRANGER = "no stranger"
@@ -47,16 +47,13 @@ class UserPool:
 
         Of a past choice only the question, the two responses and whose it is are read.
         """
-        questions, history = list(questions), list(history)
+        questions = list(questions)
         posts: dict[str, dict[str, Post]] = {}
         traits: dict[str, dict[str, str]] = {}
-        choices: dict[str, list[Choice]] = {}
+        choices = choices_of(history)
         for question in questions:
             posts.setdefault(question.user_id, {}).update((p.id, p) for p in question.profile)
             traits.setdefault(question.user_id, {}).update(question.traits)
-        for past in history:
-            choice = Choice(question=past.text, chosen=past.chosen, rejected=past.rejected)
-            choices.setdefault(past.user_id, []).append(choice)
         users = {
             name: User(
                 id=name,

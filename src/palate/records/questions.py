@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from palate.records.users import Post, Record, RubricAspect
+from palate.records.users import Choice, Post, Record, RubricAspect
 from palate.seeding import digest
 
 
@@ -106,3 +106,12 @@ class PreferencePair(Question):
 
     def _known_responses(self) -> set[str]:
         return {self.chosen, self.rejected, *self.responses}
+
+
+def choices_of(pairs: Iterable[PreferencePair]) -> dict[str, list[Choice]]:
+    """Return what each user preferred, in the order of the pairs."""
+    choices: dict[str, list[Choice]] = {}
+    for pair in pairs:
+        choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
+        choices.setdefault(pair.user_id, []).append(choice)
+    return choices

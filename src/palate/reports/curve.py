@@ -2,91 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palate.curves import Count, Curves, Point
+from palate.curves import LearningCurve, Point, Shots
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, p_value, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
-Cell = Callable[[Point], str]
+MIRRORED, RESIDUAL, GAIN = "mirrored_accuracy", "residual_accuracy", "gain_over_reference"
 NOTE = (
     "choices: drawn per user; the same users at every count, but where a row says that fewer have "
     "so many. Outcomes are averaged over draws. Intervals: jackknife by user (of couples: by both) "
     "and by question where users share questions (by response within one question)."
 )
-PARTICULAR = (
+LESS_PRIOR = (
     "The score minus the prior's: how much more this user likes a response than people in general."
 )
 BLIND = "A model that ignores the user gets exactly 0.500."
-LEAD = (
+PAIRED = (
     "Paired over the same pairs; p of the interval's t, or of sign flips by user where no question "
     "is shared; Holm-corrected over a column."
 )
 
 
-def curve_tables(benchmark: str, found: Curves) -> list[Table]:
+def curve_tables(curve: LearningCurve) -> list[Table]:
     """Return a table per figure: one row per model and group of users, a column per count."""
-    notes = [NOTE, *without_interval(_reasons(found)), *_left_out(found)]
-    tables = [_table(f"{benchmark}: accuracy, every pair", found, _accuracy, notes)]
-    if any(one.lead for one in found.points):
-        tables.append(_table("lead over bradley-terry, p, every pair", found, _lead, [LEAD]))
-    if any(one.mirrored for one in found.points):
+    notes = [NOTE, *without_interval(_reasons(curve)), *_left_out(curve)]
+    tables = [_table(f"{curve.summary.benchmark}: accuracy, every pair", curve, "accuracy", notes)]
+    if any(one.gain_over_reference for one in curve.points):
+        tables.append(_table("gain over bradley-terry, p, every pair", curve, GAIN, [PAIRED]))
+    if any(one.mirrored_accuracy for one in curve.points):
         tables += [
-            _table("accuracy on mirrored couples", found, _mirrored, [BLIND]),
-            _table("accuracy on mirrored couples, minus prior", found, _particular, [PARTICULAR]),
-            _table("shift", found, _shift, []),
+            _table("accuracy on mirrored couples", curve, MIRRORED, [BLIND]),
+            _table("residual accuracy on mirrored couples", curve, RESIDUAL, [LESS_PRIOR]),
+            _table("concordance", curve, "concordance", []),
         ]
     return tables
 
 
-def _reasons(found: Curves) -> Iterator[tuple[str, str | None]]:
-    for point in found.points:
-        for name in ("accuracy", "mirrored", "particular", "shift", "lead"):
+def _reasons(curve: LearningCurve) -> Iterator[tuple[str, str | None]]:
+    for point in curve.points:
+        for name in ("accuracy", MIRRORED, RESIDUAL, "concordance", GAIN):
             estimate = getattr(point, name)
             if estimate is not None:
                 yield f"{point.model}, {point.group}, {name}", estimate.note
 
 
-def curve_json(benchmark: str, found: Curves) -> dict[str, Any]:
-    """Return the document that `--format json` prints."""
-    return {
-        "schema": 1,
-        "benchmark": benchmark,
-        "references": dict(found.references),
-        "pairs_left_out": found.pairs_left_out,
-        "choices_left_out": found.choices_left_out,
-        "curve": [
-            {
-                name: _as_json(value) if isinstance(value, Estimate) else value
-                for name, value in one._asdict().items()
-            }
-            for one in found.points
-        ],
-    }
-
-
-def plot_curve(found: Curves, file: Path) -> None:
+def plot_curve(curve: LearningCurve, file: Path) -> None:
     """Draw accuracy, and accuracy on mirrors where there are any, against choices per user.
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    everybody = [one for one in found.points if one.group == "all"]
+    everybody = [one for one in curve.points if one.group == "all"]
     shown = {"accuracy": "accuracy, every pair"}
-    if any(one.mirrored for one in everybody):
-        shown |= {"mirrored": "on mirrored couples", "particular": "on mirrors, minus prior"}
+    if any(one.mirrored_accuracy for one in everybody):
+        shown |= {
+            "mirrored_accuracy": "on mirrored couples",
+            "residual_accuracy": "residual accuracy",
+        }
     figure, (axes,) = panels(1, len(shown), (4.6, 4.2))
-    models = list(dict.fromkeys(one.model for one in everybody if one.choices is not None))
-    counts = [k for k in dict.fromkeys(one.choices for one in everybody) if isinstance(k, int)]
+    models = list(dict.fromkeys(one.model for one in everybody if one.shots is not None))
+    counts = [k for k in dict.fromkeys(one.shots for one in everybody) if isinstance(k, int)]
     for ax, (name, title) in zip(axes, shown.items(), strict=True):
         for k, model in enumerate(models):
             line = [
-                (counts.index(one.choices), getattr(one, name))
+                (counts.index(one.shots), getattr(one, name))
                 for one in everybody
-                if one.model == model and isinstance(one.choices, int)
+                if one.model == model and isinstance(one.shots, int)
             ]
             line = [(x, y) for x, y in line if y is not None and y.value is not None]
             style: dict[str, Any] = {"color": f"C{k % 10}", "ls": "-" if k < 10 else "--"}
@@ -97,7 +82,7 @@ def plot_curve(found: Curves, file: Path) -> None:
                             [y.high for _, y in known], color=style["color"], alpha=0.06,
                             lw=0)  # fmt: skip
         if name == "accuracy":
-            for k, one in enumerate(one for one in everybody if one.choices is None):
+            for k, one in enumerate(one for one in everybody if one.shots is None):
                 ax.axhline(one.accuracy.value, color="black", lw=0.9, ls=(0, (1 + 3 * k, 2)),
                            label=one.model)  # fmt: skip
         else:
@@ -111,18 +96,16 @@ def plot_curve(found: Curves, file: Path) -> None:
     save(figure, file)
 
 
-def _table(title: str, found: Curves, cell: Cell, notes: list[str]) -> Table:
-    counts: list[Count] = [
-        k for k in dict.fromkeys(p.choices for p in found.points) if k is not None
-    ]
-    by_row: dict[tuple[str, str], dict[Count | None, Point]] = {}
-    for one in found.points:
-        by_row.setdefault((one.model, one.group), {})[one.choices] = one
+def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Table:
+    counts: list[Shots] = [k for k in dict.fromkeys(p.shots for p in curve.points) if k is not None]
+    by_row: dict[tuple[str, str], dict[Shots | None, Point]] = {}
+    for one in curve.points:
+        by_row.setdefault((one.model, one.group), {})[one.shots] = one
     rows, models = [], []
     for (model, group), points in by_row.items():
-        cells = [cell(points[k]) if k in points else NONE for k in counts]
+        cells = [_cell(points[k], name) if k in points else NONE for k in counts]
         if None in points:
-            cells[0] = cell(points[None])
+            cells[0] = _cell(points[None], name)
         if all(text == NONE for text in cells):
             continue
         most = max(points.values(), key=lambda one: one.n_users)
@@ -133,50 +116,29 @@ def _table(title: str, found: Curves, cell: Cell, notes: list[str]) -> Table:
     return Table(title, ["model", "users", "n", *heads], rows, notes, 2, frozenset(ends))
 
 
-def _left_out(found: Curves) -> list[str]:
+def _left_out(curve: LearningCurve) -> list[str]:
     said = []
     fewer = {
-        one.choices: one.n_users
-        for one in found.points
-        if one.group == "all" and one.choices not in (None, "all")
+        one.shots: one.n_users
+        for one in curve.points
+        if one.group == "all" and one.shots not in (None, "all")
     }
     most = max(fewer.values(), default=0)
     for count, n in fewer.items():
         if n < most:
             said.append(f"{n:,} users have {count} choices.")
-    for n, what in ((found.pairs_left_out, "pairs"), (found.choices_left_out, "earlier choices")):
+    for n, what in (
+        (curve.summary.pairs_left_out, "pairs"),
+        (curve.summary.choices_left_out, "earlier choices"),
+    ):
         if n:
-            said.append(f"{n:,} {what} left out: a response is too long for an embedder.")
+            said.append(f"{n:,} {what} left out: a response is too long for a model.")
     return said
 
 
-def _accuracy(one: Point) -> str:
-    return _figure(one.accuracy)
-
-
-def _mirrored(one: Point) -> str:
-    return _figure(one.mirrored)
-
-
-def _particular(one: Point) -> str:
-    return _figure(one.particular) if one.choices != 0 else NONE
-
-
-def _shift(one: Point) -> str:
-    return _figure(one.shift)
-
-
-def _lead(one: Point) -> str:
-    if one.lead is None:
+def _cell(point: Point, name: str) -> str:
+    found: Estimate | None = getattr(point, name)
+    if found is None or (name == RESIDUAL and point.shots == 0):
         return NONE
-    return f"{_figure(one.lead, signed=True)} {p_value(one.p_lead_holm)}"
-
-
-def _figure(found: Estimate | None, *, signed: bool = False) -> str:
-    if found is None:
-        return NONE
-    return with_interval(found.value, found.low, found.high, signed=signed)
-
-
-def _as_json(found: Estimate) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("value", "low", "high", "n", "p", "note")}
+    text = with_interval(found.value, found.low, found.high, signed=name == GAIN)
+    return f"{text} {p_value(point.p_gain_over_reference_holm)}" if name == GAIN else text

@@ -1,4 +1,4 @@
-"""A grid as tables: accuracy, shift, gain and identity gain; what was left out below."""
+"""A grid as tables: accuracy, concordance, gain and identity gain; what was left out below."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from palate.reports.groups import group_tables
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
+    count,
     figure,
     p_value,
     plain,
@@ -109,7 +110,7 @@ def _row(
         gain = next((g for g in mine if g.kind == "gain"), None)
         identity = next((g for g in mine if g.kind == "identity"), None)
         cells += [_gain(gain), _gain(identity), _p(gain, identity)]
-    cells += [str(summary.ties), str(summary.unscored)]
+    cells += [count(summary.ties), count(summary.unscored)]
     return cells + ([seconds(run.seconds)] if times else [])
 
 
@@ -122,8 +123,8 @@ def _cell(gain: Gain) -> tuple[str, str, str]:
 
 
 def _gain(gain: Gain | None) -> str:
-    if gain is None or gain.value is None:
-        return NONE
+    if gain is None:
+        return with_interval(None, None, None)
     return with_interval(gain.value, gain.low, gain.high, signed=True)
 
 

@@ -6,10 +6,33 @@ from collections.abc import Iterable, Iterator
 
 from palate.runs import Figure
 
-NONE = "–"
+
+class Number(str):
+    """A number as it is printed, with the number itself; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    has_interval: bool
+
+    def __new__(
+        cls,
+        text: str,
+        value: float | None = None,
+        *interval: float | None,
+    ) -> Number:
+        """Keep the number beside its text; `interval` is both ends, where the text gives them."""
+        number = super().__new__(cls, text)
+        number.value = value
+        number.low, number.high = interval or (None, None)
+        number.has_interval = bool(interval)
+        return number
 
 
-def plain(value: float | None, *, signed: bool = False) -> str:
+NONE = Number("–")
+
+
+def plain(value: float | None, *, signed: bool = False) -> Number:
     """Return a figure; what rounds to zero has no minus.
 
     >>> plain(0.5), plain(-0.25, signed=True), plain(-1e-9, signed=True), plain(None)
@@ -18,30 +41,31 @@ def plain(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return NONE
     text = f"{value:{'+' if signed else ''}z.3f}"
-    return text.replace("-", "−")
+    return Number(text.replace("-", "−"), value)
 
 
 def with_interval(
     value: float | None, low: float | None, high: float | None, *, signed: bool = False
-) -> str:
+) -> Number:
     """Return a figure with its interval.
 
     >>> with_interval(0.77, 0.7, 0.84)
     '0.770 [0.700, 0.840]'
     """
     if value is None:
-        return NONE
-    if low is None or high is None:
-        return f"{plain(value, signed=signed)} [{NONE}]"
-    return f"{plain(value, signed=signed)} [{plain(low)}, {plain(high)}]"
+        return Number(NONE, None, None, None)
+    ends = NONE if low is None or high is None else f"{plain(low)}, {plain(high)}"
+    return Number(f"{plain(value, signed=signed)} [{ends}]", value, low, high)
 
 
-def figure(found: Figure | None) -> str:
+def figure(found: Figure | None) -> Number:
     """Return a figure of a summary."""
-    return NONE if found is None else with_interval(found.value, found.low, found.high)
+    if found is None:
+        return with_interval(None, None, None)
+    return with_interval(found.value, found.low, found.high)
 
 
-def p_value(p: float | None) -> str:
+def p_value(p: float | None) -> Number:
     """Return a p-value.
 
     >>> p_value(0.00001), p_value(0.0421)
@@ -49,18 +73,29 @@ def p_value(p: float | None) -> str:
     """
     if p is None:
         return NONE
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    return Number("<0.001" if p < 0.001 else f"{p:.3f}", p)
 
 
-def seconds(time: float) -> str:
+def count(n: int) -> Number:
+    """Return a whole number.
+
+    >>> count(20550), count(20550).value
+    ('20,550', 20550)
+    """
+    return Number(f"{n:,}", n)
+
+
+def seconds(time: float) -> Number:
     """Return a time.
 
     >>> seconds(0.04), seconds(42.3), seconds(312)
     ('0.0 s', '42 s', '5:12')
     """
     if time < 10:
-        return f"{time:.1f} s"
-    return f"{time:.0f} s" if time < 90 else f"{int(time) // 60}:{int(time) % 60:02d}"
+        text = f"{time:.1f} s"
+    else:
+        text = f"{time:.0f} s" if time < 90 else f"{int(time) // 60}:{int(time) % 60:02d}"
+    return Number(text, time)
 
 
 def without_interval(named: Iterable[tuple[str, str | None]]) -> Iterator[str]:

@@ -13,6 +13,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from palate.reports.numbers import Number
+
 
 class Form(StrEnum):
     """How results are printed."""
@@ -31,7 +33,10 @@ LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{",
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; `notes` stand below. Without columns it is a line: title and notes."""
+    """Cells as text, numbers as `Number`; `notes` stand below.
+
+    Without columns it is a line: title and notes.
+    """
 
     title: str
     columns: Sequence[str]
@@ -60,6 +65,22 @@ class Table:
     def text(self) -> str:
         """Return it as plain text, as wide as it needs."""
         return render([self], Form.TABLE)
+
+    def columns_of_values(self) -> dict[str, list[object]]:
+        """Return the cells by column: numbers as such, intervals in columns `low` and `high`."""
+        values: dict[str, list[object]] = {}
+        for k, title in enumerate(self.columns):
+            cells = [row[k] for row in self.rows]
+            numbers = [cell for cell in cells if isinstance(cell, Number)]
+            if len(numbers) < len(cells) or not cells:
+                values[title] = list(cells)
+                continue
+            name = title.removesuffix(" [95 %]")
+            values[name] = [number.value for number in numbers]
+            if any(number.has_interval for number in numbers):
+                values[f"{name} low"] = [number.low for number in numbers]
+                values[f"{name} high"] = [number.high for number in numbers]
+        return values
 
     def markdown(self) -> str:
         """Return it as GitHub's Markdown."""

@@ -31,11 +31,17 @@ class Table(Protocol):
         """Return it as LaTeX."""
         ...
 
+    def columns_of_values(self) -> dict[str, list[object]]:
+        """Return its cells by column, numbers as numbers."""
+        ...
+
 
 class Tabular:
     """What prints, tabulates and exports itself; the group `palate.tables` says by kind how."""
 
     kind: ClassVar[str]
+    content_type: ClassVar[type[Record]]
+    """What its JSON document holds beside `schema` and `kind`."""
 
     def content(self) -> Record:
         """Return what its JSON document holds."""
@@ -61,6 +67,10 @@ class Tabular:
         """Return the tables as LaTeX, for `booktabs`."""
         return "\n".join(table.latex() for table in self.tables())
 
+    def to_arrow(self) -> Any:
+        """Return the first table as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
+        return _pyarrow().table(self.tables()[0].columns_of_values())
+
 
 class Result(Tabular):
     """Finished work with rows, in memory or on disk; its document is `summary.json`.
@@ -68,6 +78,8 @@ class Result(Tabular):
     A kind is a subclass, registered under its name in the entry point group `palate.results`.
     """
 
+    row_type: ClassVar[type[Record]]
+    """What a line of `rows.jsonl` holds."""
     folder: Path | None
     """Where it lies on disk; None for one that is in memory alone."""
 
@@ -97,11 +109,15 @@ class Result(Tabular):
 
     def to_arrow(self) -> Any:
         """Return the rows as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
-        try:
-            import pyarrow
-        except ImportError as error:
-            raise UsageError("to_arrow needs pip install 'palate[hub]'") from error
-        return pyarrow.Table.from_pylist([json.loads(line) for line in self.lines()])
+        return _pyarrow().Table.from_pylist([json.loads(line) for line in self.lines()])
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise UsageError("to_arrow needs pip install 'palate[hub]'") from error
+    return pyarrow
 
 
 def as_document(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:

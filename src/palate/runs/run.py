@@ -9,6 +9,7 @@ from typing import ClassVar, cast
 
 from palate.runs.manifest import ROWS
 from palate.runs.result import Result, load_all, read_content
+from palate.runs.row import VerdictRow
 from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
 
@@ -18,6 +19,7 @@ class Run(Result):
     """One scorer under one context on one benchmark."""
 
     kind: ClassVar[str] = "run"
+    content_type, row_type = Summary, VerdictRow
     summary: Summary
     verdicts: Verdicts
     folder: Path | None = None

@@ -18,7 +18,6 @@ from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Outcome
 from palate.runs.columns import Column, Names, Rows
-from palate.runs.files import write_whole
 from palate.runs.rated import RatedColumns, RatedRows
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
@@ -235,19 +234,15 @@ class Verdicts:
             and bool((ours.content == theirs.content).all())
         )
 
-    def save(self, path: Path) -> None:
-        """Write one JSON object a row, all or nothing."""
-        write_whole(path, (f"{row.line()}\n" for row in self.rows))
-
     @classmethod
     def load(cls, path: Path) -> Verdicts:
-        """Read what `save` wrote."""
+        """Read a run's rows; raises `RunError` for what are none."""
         try:
             with path.open(encoding="utf-8", newline="\n") as file:
                 return cls(VerdictRow.model_validate_json(line) for line in file)
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
-            raise RunError(f"{path}: no readable verdicts ({reason})") from error
+            raise RunError(f"{path}: no readable rows ({reason})") from error
 
     def _row(self, k: int) -> VerdictRow:
         ours = self._columns

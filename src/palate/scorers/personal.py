@@ -46,14 +46,11 @@ class Personal:
     than people in general do.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, settings: Settings, trained: Trained | None = None) -> None:
         if "draws" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
-        reference = Reference.parse(spec.need_reference(EXAMPLE))
-        if reference.place != "folder":
-            raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
-        self.trained = Trained.load(Path(reference.name).expanduser())
+        self.trained = trained if trained is not None else _loaded(spec)
         self.settings = settings
         self.features: Features = self.trained.features(settings)
         wanted = StatesWanted.of(spec)
@@ -84,6 +81,11 @@ class Personal:
         new = self._learnt(choices)
         users = new if self.users is None else self.users.joined_by(new)
         return self._with(users, self.live | set(new.keys))
+
+    @property
+    def trained_on(self) -> frozenset[str]:
+        """Keys of the users it was trained on."""
+        return self.trained.trained_on
 
     @property
     def known(self) -> Sequence[str]:
@@ -148,23 +150,13 @@ class Personal:
         self, some: Sequence[tuple[int, Slate]], size: int
     ) -> Iterator[tuple[int, Scores]]:
         read = self.vectors([slate for _, slate in some], size)
-        found = self.trained.score(
-            self._states([self._place(slate) for _, slate in some]), read.table, read.asked
-        )
-        if self.minus:
-            prior = self._states([0] * len(some))
-            found = found - self.trained.score(prior, read.table, read.asked)
-        for (k, _), values, fits in zip(some, found, read.usable, strict=True):
-            whole = fits.all()
-            yield (
-                k,
-                Scores(
-                    values=tuple(
-                        float(v) if ok else None for v, ok in zip(values, fits, strict=True)
-                    ),
-                    reasons=() if whole else tuple(None if ok else "too long" for ok in fits),
-                ),
-            )
+        found = self.scores(read, [slate.user for _, slate in some])
+        for (k, _), values, fits in zip(some, found.tolist(), read.usable.tolist(), strict=True):
+            if all(fits):
+                yield k, Scores(values=tuple(values))
+                continue
+            few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
+            yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
 
     def vectors(self, slates: Sequence[Slate], size: int) -> Vectors:
         """Return the vectors of slates of `size` candidates."""
@@ -175,12 +167,21 @@ class Personal:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
         return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
 
-    def _place(self, slate: Slate) -> int:
+    def scores(self, read: Vectors, users: Sequence[str | None]) -> NDArray[np.float64]:
+        """Return scores (slates × candidates) by a user's state each; NaN without a vector."""
+        states = self._states([self._place(user) for user in users])
+        found = self.trained.score(states, read.table, read.asked)
+        if self.minus:
+            prior = self._states([0] * len(users))
+            found = found - self.trained.score(prior, read.table, read.asked)
+        return np.where(read.usable, found, np.nan)
+
+    def _place(self, user: str | None) -> int:
         # 0 is the prior, n + 1 the n-th user.
-        if self.state == "prior" or slate.user is None:
+        if self.state == "prior" or user is None:
             return 0
         assert self.users is not None, "the scorer was not adapted"
-        return self.users.place.get(slate.user, -1) + 1
+        return self.users.place.get(user, -1) + 1
 
     def _states(self, places: Sequence[int]) -> dict[str, np.ndarray]:
         prior = self.trained.model.prior()
@@ -199,3 +200,10 @@ class Personal:
         """Build what embeds anew."""
         self.__dict__.update(state)
         self.features = self.trained.features(self.settings)
+
+
+def _loaded(spec: Spec) -> Trained:
+    reference = Reference.parse(spec.need_reference(EXAMPLE))
+    if reference.place != "folder":
+        raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
+    return Trained.load(Path(reference.name).expanduser())

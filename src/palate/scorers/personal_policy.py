@@ -206,6 +206,11 @@ class PersonalPolicyScorer:
         return self._with(users, self.live | set(new.place))
 
     @property
+    def trained_on(self) -> frozenset[str]:
+        """Keys of the users it was trained on."""
+        return self.policy.trained_on
+
+    @property
     def known(self) -> Sequence[str]:
         """Keys of the users with a state who may be third users, sorted."""
         return tuple(sorted(set(self.users.place) - self.live)) if self.users is not None else ()
@@ -242,7 +247,7 @@ class PersonalPolicyScorer:
         """Say how large a state is, and where a model is read in padded batches."""
         said = [note for model in self.models for note in model.notes()]
         if self.users is not None and self.state != "prior":
-            lost = self.users.n_too_long()
+            lost = self.users.n_too_long
             too_long = f"; {lost:,} choices were too long for the model" if lost else ""
             each = self.policy.generic.nbytes
             said.append(f"{METHOD}: {each:,} bytes of state per user{too_long}")

@@ -62,15 +62,15 @@ def mirrored_checks(trials: Sequence[Trial], rows: Rows = "mirrored") -> list[Ch
 
     checks = [
         point("blind: accuracy", accuracy("blind"), rows),
-        point("blind: shift", shift("blind"), rows),
+        point("blind: concordance", shift("blind"), rows),
     ]
     if rows == "mirrored":
         checks += [
             point("confident blind: accuracy", accuracy("confident")),
-            point("confident blind: shift, scaled by user", shift("confident")),
+            point("confident blind: concordance, scaled by user", shift("confident")),
         ]
     targets = [(f"{s}: accuracy", accuracy(s), truth(s, mirrored=True)) for s in KNOWING]
-    targets.append(("knows: shift", shift("knows"), truth("knows", mirrored=True)))
+    targets.append(("knows: concordance", shift("knows"), truth("knows", mirrored=True)))
     return checks + _targets(targets, trials, rows, mirrored=True)
 
 

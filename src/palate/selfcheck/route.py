@@ -109,12 +109,12 @@ def route_checks(seed: int) -> list[Check]:
 
 def _differing(run: Run, planted: Verdicts) -> int:
     pairs = zip(run.verdicts.rows, planted.rows, strict=True)
-    read = attrgetter("id", "user", "question", "responses", "outcome")
+    read = attrgetter("id", "user", "question_hash", "response_hashes", "outcome")
     return sum(read(ours) != read(theirs) for ours, theirs in pairs)
 
 
 def _points(name: str, run: Run) -> list[Check]:
-    found = {"accuracy": run.summary.accuracy, "shift": run.summary.concordance}
+    found = {"accuracy": run.summary.accuracy, "concordance": run.summary.concordance}
     return [
         point(f"evaluate, {name}: {what}", [figure])
         for what, figure in found.items()

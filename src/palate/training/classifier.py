@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from palate.errors import DataError
 from palate.models import choose_device, choose_dtype, resolve
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe, fit
-from palate.training.output import new_folder
+from palate.training.output import TrainedModel, new_folder
 from palate.training.rows import encode, in_batches, keep_users
 from palate.training.saving import named, save
 
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 
     from palate.records import PreferencePair
     from palate.specs import Reference
-
-
-@dataclass(frozen=True)
-class TrainedClassifier:
-    """A trained model on disk, and what it took."""
-
-    folder: Path
-    steps: int
-    seconds: float
-    """Spent on the steps, without loading and saving."""
-    n_pairs: int
-    """Pairs that training could draw from."""
-    n_seen: int
-    """Pairs that were trained on at least once: fewer, where steps times batch_pairs is less."""
-    n_too_long: int
-    """Pairs left out because a conversation has more than `max_length` tokens."""
-    losses: tuple[float, ...]
-    """Of each step's batch, before the step."""
 
 
 def train_classifier(
@@ -56,7 +38,7 @@ def train_classifier(
     device: str | None = None,
     leave_out: Collection[str] = (),
     progress: Progress | None = None,
-) -> TrainedClassifier:
+) -> TrainedModel:
     """Fit P(chosen over rejected) = sigmoid(r(question, chosen) - r(question, rejected)).
 
     All weights are trained, in float32, by AdamW without decay; `dtype` is what a forward pass is
@@ -120,5 +102,14 @@ def train_classifier(
         }
         said = {"kind": "classifier", **facts, **asdict(recipe)}
         save(start.model, start.tokenizer, folder, said)
-    seen = min(len(fitting), steps * batch_pairs)
-    return TrainedClassifier(output, steps, seconds, len(fitting), seen, too_long, losses)
+    return TrainedModel(
+        folder=output,
+        n_pairs=len(fitting),
+        n_seen=min(len(fitting), steps * batch_pairs),
+        n_too_long=too_long,
+        n_users=len({pair.user_id for pair, _ in fitting}),
+        n_users_left_out=len(set(leave_out)),
+        steps=steps,
+        seconds=seconds,
+        losses=losses,
+    )

@@ -1,16 +1,43 @@
-"""A model folder that appears whole or not at all."""
+"""A model folder that appears whole or not at all, and what making it took."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palate.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained model on disk, and what it took."""
+
+    folder: Path
+    n_pairs: int
+    """Pairs that training could draw from; of a planner, rows."""
+    n_seen: int
+    """Pairs that were trained on at least once: fewer, where steps times batch_pairs is less."""
+    n_too_long: int
+    """Pairs left out because they do not fit the model's window or `max_length`."""
+    n_users: int
+    """Users whose pairs these are."""
+    n_users_left_out: int = 0
+    n_without: int = 0
+    """Of a planner: rows left out because they have no rubric aspect or no post."""
+    steps: int = 0
+    """Of the optimiser; 0 for methods that are solved."""
+    seconds: float = 0.0
+    """Spent on the steps, without loading and saving."""
+    losses: tuple[float, ...] = ()
+    """Of each step's batch, before the step."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of a method on vectors: its options, those chosen from the data included."""
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
 from palate.records import Context, PreferencePair, User, UserPool
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe
-from palate.training.output import new_folder
+from palate.training.output import TrainedModel, new_folder
 from palate.training.overlap import refuse_overlap
 from palate.training.rows import in_batches, keep_users
 from palate.training.saving import named, save
@@ -26,26 +26,6 @@ if TYPE_CHECKING:
 
     from palate.engines import ChatTemplate
     from palate.specs import Reference
-
-
-@dataclass(frozen=True)
-class TrainedPlanner:
-    """A trained planner on disk, and what it took."""
-
-    folder: Path
-    steps: int
-    seconds: float
-    """Spent on the steps, without loading and saving."""
-    n_pairs: int
-    """Rows that training could draw from."""
-    n_seen: int
-    """Rows that were trained on at least once."""
-    n_without: int
-    """Rows left out because they have no rubric aspect or no post."""
-    n_too_long: int
-    """Rows left out because not even one post fits beside question and aspects."""
-    losses: tuple[float, ...]
-    """Of each step's batch, before the step."""
 
 
 def train_planner(
@@ -66,7 +46,7 @@ def train_planner(
     leave_out: Collection[str] = (),
     not_in: Mapping[str, Sequence[PreferencePair]] | None = None,
     progress: Progress | None = None,
-) -> TrainedPlanner:
+) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
 
     Low-rank adapters are trained on -log p(aspects as a bullet list | the prompt of the context
@@ -147,12 +127,14 @@ def train_planner(
             "lora": asdict(lora),
         }
         save(model, start.tokenizer, folder, {"kind": "planner", **facts, **asdict(recipe)})
-    return TrainedPlanner(
+    return TrainedModel(
         folder=output,
         steps=steps,
         seconds=seconds,
         n_pairs=len(fitting),
         n_seen=min(len(fitting), steps * batch_pairs),
+        n_users=len({pair.user_id for pair, _ in fitting}),
+        n_users_left_out=len(set(leave_out)),
         n_without=len(kept) - len(usable),
         n_too_long=len(usable) - len(fitting),
         losses=losses,

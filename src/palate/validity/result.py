@@ -10,7 +10,6 @@ from typing import ClassVar, Self
 from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, Reliability
 from palate.records import Record
 from palate.runs import Result, read_content
-from palate.seeding import canonical_json
 from palate.validity.figures import Contestant
 
 
@@ -92,11 +91,22 @@ class ValiditySummary(Record):
     """Scorers that ran under several contexts and did not heed them: each counts once."""
 
 
+class ValidityRow(ScorerValues):
+    """One scorer of one coefficient."""
+
+    benchmark: str
+    metric: str
+    policy: str
+    quality: str
+    k: int
+
+
 @dataclass(frozen=True)
 class Validity(Result):
     """How well benchmark metrics predict downstream quality."""
 
     kind: ClassVar[str] = "validity"
+    content_type, row_type = ValiditySummary, ValidityRow
     summary: ValiditySummary
     folder: Path | None = None
 
@@ -109,10 +119,11 @@ class Validity(Result):
         for each in self.summary.coefficients:
             of = each.downstream
             for scorer in each.scorers:
-                yield canonical_json({
-                    "benchmark": each.benchmark, "metric": each.metric, "policy": of.policy,
-                    "quality": of.quality, "k": of.k, **scorer.model_dump(),
-                })  # fmt: skip
+                row = ValidityRow(
+                    benchmark=each.benchmark, metric=each.metric, policy=of.policy,
+                    quality=of.quality, k=of.k, **scorer.model_dump(),
+                )  # fmt: skip
+                yield row.model_dump_json()
 
     @classmethod
     def read(cls, folder: Path) -> Self:

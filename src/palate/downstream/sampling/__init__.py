@@ -1,10 +1,12 @@
 """Answers of a policy: who gives them, drawn once, kept by number."""
 
-from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
+from palate.downstream.sampling.drawing import draw_samples
+from palate.downstream.sampling.gathering import DRAWN, samples_of
 from palate.downstream.sampling.policies import Policy, Sample, build_policy
 from palate.downstream.sampling.samples import Samples, check_number, load_samples
 
 __all__ = [
+    "DRAWN",
     "Policy",
     "Sample",
     "Samples",
@@ -12,5 +14,5 @@ __all__ = [
     "check_number",
     "draw_samples",
     "load_samples",
-    "shown_to_policy",
+    "samples_of",
 ]

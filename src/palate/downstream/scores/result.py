@@ -58,6 +58,7 @@ class SampleScores(Result):
     """The scores of all samples by one scorer under one context."""
 
     kind: ClassVar[str] = "scores"
+    content_type, row_type = ScoresSummary, ScoreRow
     summary: ScoresSummary
     rows: tuple[ScoreRow, ...]
     folder: Path | None = None

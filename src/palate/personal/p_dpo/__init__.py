@@ -2,7 +2,7 @@
 
 from palate.personal.p_dpo.adapting import adapt
 from palate.personal.p_dpo.folder import KIND, METHOD, STATE, USERS, PersonalPolicy, is_policy
-from palate.personal.p_dpo.training import Options, TrainedPolicy, train_p_dpo
+from palate.personal.p_dpo.training import Options, train_p_dpo
 from palate.personal.p_dpo.users import FromChoices, FromFile, Joined, Users
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Joined",
     "Options",
     "PersonalPolicy",
-    "TrainedPolicy",
     "Users",
     "adapt",
     "is_policy",

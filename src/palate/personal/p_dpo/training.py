@@ -26,7 +26,7 @@ from palate.personal.p_dpo.folder import (
 from palate.personal.states import UserStates
 from palate.records import Choice, Message, user_key
 from palate.seeding import digest
-from palate.training import Lora, new_folder
+from palate.training import Lora, TrainedModel, new_folder
 from palate.training.base import Base, load_base
 from palate.training.fitting import Progress, Recipe
 from palate.training.preferences import Pair, Tokens, tune_preferences
@@ -69,25 +69,6 @@ class Options:
                 raise UsageError(f"p-dpo: {name}={getattr(self, name)}: expected {expected}")
 
 
-@dataclass(frozen=True)
-class TrainedPolicy:
-    """A trained personal policy on disk, and what it took."""
-
-    folder: Path
-    steps: int
-    seconds: float
-    """Spent on the steps, without loading and saving."""
-    n_users: int
-    n_choices: int
-    """Choices that training could draw from."""
-    n_seen: int
-    """Choices that were trained on at least once."""
-    n_too_long: int
-    """Choices left out because a conversation is over the window or `max_length`."""
-    losses: tuple[float, ...]
-    """Of each step's batch, before the step."""
-
-
 def train_p_dpo(
     history: Mapping[str, Sequence[Choice]],
     base: Reference,
@@ -104,7 +85,7 @@ def train_p_dpo(
     dtype: str | None = None,
     device: str | None = None,
     progress: Progress | None = None,
-) -> TrainedPolicy:
+) -> TrainedModel:
     """Train a policy with soft tokens per user (user id → choices) by DPO on their choices.
 
     Individual form: e_u = e_0 + o_u, loss α·DPO(e_u) + (1 − α)·DPO(e_0), the paper's. Ours
@@ -193,12 +174,12 @@ def train_p_dpo(
         made = PersonalPolicy.load(folder)
         keys = tuple(user_key(user) for user in users)
         UserStates(keys, {STATE: offsets.numpy()}, made.fingerprint).save(folder / USERS)
-    return TrainedPolicy(
+    return TrainedModel(
         folder=output,
         steps=steps,
         seconds=seconds,
         n_users=len(users),
-        n_choices=len(pairs),
+        n_pairs=len(pairs),
         n_seen=min(len(pairs), steps * batch_pairs),
         n_too_long=fitting.n_too_long,
         losses=losses,

@@ -35,8 +35,9 @@ class Users(Protocol):
         """o_u of each (users × T × d)."""
         ...
 
+    @property
     def n_too_long(self) -> int:
-        """Return how many choices were left out."""
+        """How many choices were left out."""
         ...
 
 
@@ -46,8 +47,9 @@ class FromFile:
     def __init__(self, states: UserStates) -> None:
         self.place, self.identity, self.offsets = states.place, states.content, states.states[STATE]
 
+    @property
     def n_too_long(self) -> int:
-        """Return 0: the file does not say."""
+        """0: the file does not say."""
         return 0
 
 
@@ -65,9 +67,10 @@ class Joined:
         """o_u of all, the others' last."""
         return np.concatenate([self.users.offsets, self.others.offsets])
 
+    @property
     def n_too_long(self) -> int:
-        """Return how many choices were left out."""
-        return self.users.n_too_long() + self.others.n_too_long()
+        """How many choices were left out."""
+        return self.users.n_too_long + self.others.n_too_long
 
 
 class FromChoices:
@@ -92,6 +95,7 @@ class FromChoices:
         found = adapt(self.policy, self.history, self.settings, self.reference)
         return found.states[STATE]
 
+    @property
     def n_too_long(self) -> int:
-        """Return how many choices are longer than the window."""
+        """How many choices are longer than the window."""
         return encode_all(self.policy, self.history, self.settings, self.reference).n_too_long

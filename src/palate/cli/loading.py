@@ -1,0 +1,72 @@
+"""Options of what is read, as records of which a command takes the one that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
+from palate.cli import options as flags
+from palate.data import parse_columns
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a file are read."""
+
+    columns: flags.Map = None
+    skip_bad_rows: flags.SkipBadRows = False
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told; raises `UsageError` for a `--map` that cannot be read."""
+        columns = parse_columns(self.columns or [])
+        return LoadOptions(columns=columns, skip_bad_rows=self.skip_bad_rows)
+
+
+@dataclass(frozen=True)
+class Loading(Reading):
+    """Which rows of a benchmark are read, and from where."""
+
+    split: flags.Split = None
+    mirrors: flags.Mirrors = None
+    source: flags.Source = None
+    revision: flags.Revision = None
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told."""
+        return replace(super().options(), source=self.source, revision=self.revision)
+
+    def load(self, name: str, seed: int, limit: int | None = None) -> Dataset:
+        """Load what is asked for of one benchmark."""
+        return load_benchmark(
+            name, split=self.split, mirrored=self.mirrors, limit=limit, seed=seed,
+            options=self.options(),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LoadingWithChoices(Loading):
+    """A draw of the rows, and users' earlier choices from a file of their own."""
+
+    limit: flags.Limit = None
+    choices: flags.Choices = None
+
+    def load_all(self, names: Sequence[str], seed: int) -> list[Dataset]:
+        """Load every benchmark, with the earlier choices of its users."""
+        loaded = [self.load(name, seed, self.limit) for name in dict.fromkeys(names)]
+        if self.choices is None:
+            return loaded
+        options = replace(self.options(), source=None)
+        past = load_benchmark(self.choices, split="all", options=options).pairs
+        return [pairs.with_history(past) for pairs in loaded]
+
+
+@dataclass(frozen=True)
+class LoadingLongLines(LoadingWithChoices):
+    """Lines of a file up to a length."""
+
+    max_line: flags.MaxLine = 32
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told."""
+        return replace(super().options(), max_line=int(self.max_line * 2**20))

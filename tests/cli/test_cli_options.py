@@ -1,0 +1,186 @@
+"""Options records: few parameters for the code, flat options for who types."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from palate.cli.app import app
+from palate.cli.best_of import Answers, Measured
+from palate.cli.computing import Computing, ComputingLocally, Devices
+from palate.cli.evaluate import Reported, Shots
+from palate.cli.flattening import flatten_options
+from palate.cli.learnt_from import LeftOut, Recipe, RowsToRead, RowsToTrainOn
+from palate.cli.loading import Loading, LoadingLongLines, LoadingWithChoices, Reading
+from palate.cli.personal_policy import PolicyRecipe
+from palate.cli.training import PlannerRecipe
+from palate.errors import UsageError
+
+MOST = 10
+RECORDS = {
+    "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
+    "best-of-n": [Measured, Answers, LoadingWithChoices, Computing],
+    "show": [Loading],
+    "adapt": [RowsToRead, Devices],
+    "train classifier": [Recipe, RowsToTrainOn, Devices],
+    "train planner": [PlannerRecipe, RowsToTrainOn, Devices],
+    "train p-dpo": [PolicyRecipe, LeftOut, RowsToRead, Devices],
+    "train lore": [LeftOut, RowsToRead, Devices],
+}
+
+
+def commands(group: typer.Typer = app, of: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+    for registered in group.registered_commands:
+        assert registered.callback is not None
+        yield f"{of}{registered.name}", registered.callback
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        yield from commands(inner.typer_instance, f"{of}{inner.name} ")
+
+
+@pytest.mark.parametrize(("name", "function"), [*commands()], ids=lambda value: str(value)[:40])
+def test_no_command_has_more_than_ten_parameters(name, function):
+    assert len(inspect.signature(inspect.unwrap(function)).parameters) <= MOST, name
+
+
+def test_every_record_is_taken_by_a_command_and_by_no_other():
+    taken = {
+        name: {
+            hint for hint in get_type_hints(inspect.unwrap(function)).values() if is_dataclass(hint)
+        }
+        for name, function in commands() if name in RECORDS
+    }  # fmt: skip
+    assert taken == {name: set(records) for name, records in RECORDS.items()}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_field_of_a_record_is_an_option_of_its_command(name):
+    command = get_command(app)
+    for word in name.split():
+        command = command.commands[word]
+    named = {given.name for given in command.params}
+    for record in RECORDS[name]:
+        assert {one.name for one in fields(record)} <= named
+
+
+@dataclass(frozen=True)
+class Drink:
+    """A record with a required field, defaults, and one that is made anew."""
+
+    what: Annotated[str, typer.Option("-w", "--what", help="What there is.")]
+    sugar: Annotated[int, typer.Option(help="Lumps.")] = 1
+    beside: Annotated[list[str], typer.Option(help="What else.")] = field(
+        default_factory=lambda: ["milk"]
+    )
+
+
+def called(*words: str) -> Any:
+    calls, table = [], typer.Typer()
+
+    @table.command()
+    @flatten_options
+    def serve(guest: str, *, drink: Drink, loud: bool = False) -> None:
+        """Serve a guest."""
+        calls.append((guest, drink, loud))
+
+    done = CliRunner().invoke(table, list(words))
+    return calls[0] if calls else done
+
+
+def test_a_command_gets_the_record_of_what_was_typed():
+    assert called("ann", "-w", "tea") == ("ann", Drink("tea"), False)
+    words = ("ann", "--what", "tea", "--sugar", "3", "--beside", "a", "--beside", "b", "--loud")
+    assert called(*words) == ("ann", Drink("tea", 3, ["a", "b"]), True)
+    assert called("ann").exit_code == 2, "what has no default is required"
+    shown = called("--help").output
+    assert "Serve a guest." in shown and "Lumps." in shown and "default: 1" in shown
+
+
+def test_two_parameters_of_one_name_are_refused():
+    def serve(sugar: int, drink: Drink) -> None: ...
+
+    with pytest.raises(TypeError, match="serve: two parameters are named sugar"):
+        flatten_options(serve)
+
+
+def test_the_options_of_loading_and_computing_do_what_they_say(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    rows = [
+        {"id": k, "user_id": f"u{k}", "prompt": f"Which, {k}?", "chosen": "a", "rejected": "bb",
+         "split": "test" if k % 2 else "other"}
+        for k in range(8)
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"id": 9}]))
+
+    def run(*words: object) -> str:
+        given = ["evaluate", "-b", file, "-s", "longest", "-o", tmp_path / "runs", *words]
+        done = CliRunner().invoke(app, [str(word) for word in given])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.stdout
+
+    words = ("--map", "question=prompt", "--skip-bad-rows", "--max-line", "1")
+    document = json.loads(run(*words, "--limit", "2", "--seed", "5", "--format", "json"))
+    assert document["runs"][0]["n_pairs"] == 2
+    (manifest,) = (tmp_path / "runs").rglob("manifest.json")
+    identity = json.loads(manifest.read_text())["identity"]
+    assert (identity["seed"], identity["split"], identity["limit"]) == (5, "test", 2)
+    assert "8 pairs" not in run(*words, "--split", "other", "--batch-tokens", "9")
+    identities = [
+        json.loads(path.read_text())["identity"]
+        for path in (tmp_path / "runs").rglob("manifest.json")
+    ]
+    assert {(one["split"], one["batch_tokens"]) for one in identities} == {
+        ("test", 4096), ("other", 9),
+    }  # fmt: skip
+    for wrong, said in (
+        (("--batch-tokens", "0"), "--batch-tokens 0"),
+        (("--max-cost", "-1"), "--max-cost -1"),
+        (("--dtype", "int8"), "--dtype int8"),
+        (("--mirrors", "all"), "--mirrors all"),
+        (("--map", "x"), "--map x"),
+        (("--engine", "mars"), "mars"),
+    ):
+        with pytest.raises(UsageError if said != "mars" else Exception, match=said):
+            run(*words, *wrong)
+
+
+def test_reading_alone_maps_columns():
+    assert Reading(["question=prompt"], True).options().columns == {"question": "prompt"}
+
+
+def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):
+    file = tmp_path / "votes.jsonl"
+    rows = [
+        {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a",
+         "rejected": "bb", "split": "adapt", "profile": [{"id": "p", "text": "I wrote this."}],
+         "rubric_aspects": [{"aspect": "Short."}]}
+        for k in range(6)
+    ]  # fmt: skip
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["--data", file, "--steps", 1, "--batch-pairs", 2, "--learning-rate", 1e-4, "--seed", 4]
+    words += ["--max-length", 400, "--leave-out", "u1", "--dtype", "float32", "--device", "cpu"]
+
+    def trained(kind: str, base: str, *more: object) -> tuple[str, dict[str, Any]]:
+        given = ["train", kind, "--base", base, "-o", tmp_path / kind, *words, *more]
+        done = CliRunner().invoke(app, [str(word) for word in given])
+        assert done.exit_code == 0, done.exception
+        return done.stdout, json.loads((tmp_path / kind / "palate.json").read_text())
+
+    said, facts = trained("classifier", tiny.classifier())
+    assert "on 2 of 4 pairs (0 over 400 tokens left out); loss" in said
+    wanted = {"steps": 1, "batch_pairs": 2, "learning_rate": 1e-4, "max_length": 400, "seed": 4}
+    assert wanted.items() <= facts.items() and facts["n_users_left_out"] == 1
+    said, facts = trained("planner", tiny.model(), "--rank", 3, "--posts", 2, "--not-in", "tasting")
+    assert "on 2 of 4 rows (0 without aspects or profile and 0 over 400 tokens left out)" in said
+    assert wanted.items() <= facts.items()
+    assert (facts["lora"]["rank"], facts["reads"]) == (3, "profile:2")
+    assert list(facts["not_in"]) == ["tasting"]
