@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from palate.metrics.ranks import resolution, statistics
+from palate.metrics.ranks import rank_power, statistics
 from palate.reports import Form, Table, render
 from palate.reports.pictures import panels, save
 
@@ -44,7 +44,7 @@ def by_rho(ax: Any) -> list[list[str]]:
     """Show all ρ that six untied scorers can have, and where the reported ones lie."""
     spearman = statistics()[1]
     values = _over_all_orders(spearman)
-    critical = resolution(N).critical_rho
+    critical = rank_power(N).critical_rho
     assert critical is not None
     step = 2 / 35
     edges = np.arange(-1 - step / 2, 1 + step, step)
@@ -85,9 +85,10 @@ def by_ndcg(ax: Any) -> list[list[str]]:
 
 def by_size(ax: Any) -> list[list[str]]:
     """Show which τ scorers in this number can tell from chance, and how well they know one."""
-    found = [resolution(n) for n in SIZES]
-    critical = [one.critical_tau if one.critical_tau is not None else np.nan for one in found]
-    detected = [one.detectable_tau if one.detectable_tau is not None else np.nan for one in found]
+    found = [rank_power(n) for n in SIZES]
+    critical = [np.nan if one.critical_tau is None else one.critical_tau for one in found]
+    least = [one.minimum_detectable_tau for one in found]
+    detected = [np.nan if tau is None else tau for tau in least]
     ax.plot(SIZES, critical, "o-", ms=3, color="C0", label="smallest τ with p ≤ 0.05")
     ax.plot(SIZES, detected, "s-", ms=3, color="C3", label="true τ found 8 times of 10")
     half = [(one.intervals[1][1].high - one.intervals[1][1].low) / 2 for one in found]  # type: ignore[operator]

@@ -103,15 +103,13 @@ def draw_and_pick(work: Path, study: str) -> None:
     measures = [part for one in QUALITIES[study] for part in ("-q", one)]
     name = BENCHMARKS[study][-1]
     palate(work, "best-of-n", "-b", _rows(name), "-p", POLICY, "-n", str(N),
-           *_grid(CONTEXTS[name][:2]), *measures, "--contrast", "--dtype", "bfloat16",
-           "--format", "json", to=f"{study}-downstream.json")  # fmt: skip
+           *_grid(CONTEXTS[name][:2]), *measures, "--contrast", "--dtype", "bfloat16")  # fmt: skip
 
 
 def foretell(work: Path, study: str) -> None:
     """Say how far each figure of the benchmark ranks the scorers as their picks do."""
     runs = [f"runs/{name}" for name in BENCHMARKS[study]]
-    palate(work, "validity", *runs, "-d", f"{study}-downstream.json", "--format", "json",
-           to=f"{study}-validity.json")  # fmt: skip
+    palate(work, "validity", *runs, "--format", "json", to=f"{study}-validity.json")
 
 
 def _rows(name: str) -> str:

@@ -16,9 +16,9 @@ from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec
+from palate.validity import METRICS
 from study import BENCHMARKS, MAIN
 
-METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
 Entry = dict[str, Any]
 
 
@@ -35,19 +35,19 @@ def main() -> None:
         tables += [agreement(study, said), every_measure(study, said)]
         tables += [differences(study, said), contestants(study, said)]
     sys.stdout.write(render(tables, Form.MARKDOWN))
-    draw({study: said["validity"] for study, said in found.items()}, Path(sys.argv[2]))
+    draw({study: said["coefficients"] for study, said in found.items()}, Path(sys.argv[2]))
 
 
 def agreement(study: str, said: Entry) -> Table:
     """Return τ of each metric with what was chosen beforehand, and what noise leaves to find."""
     rows = []
-    for one in said["validity"]:
-        if one["quality"] not in MAIN[study]:
+    for one in said["coefficients"]:
+        if one["downstream"]["quality"] not in MAIN[study]:
             continue
         tau = one["agreements"][0]
-        over = tau["over_scorers"]
+        over = tau["interval"]
         rows.append([
-            one["metric"], one["benchmark"], _short(one["quality"]), str(tau["n"]),
+            one["metric"], one["benchmark"], _short(one["downstream"]["quality"]), str(tau["n"]),
             with_interval(tau["value"], over["low"], over["high"]),
             f"{p_value(tau['chance']['p'])} / {p_value(one['p_holm'][0])}",
             _reliability(one["reliability"]), _reliability(one["downstream_reliability"]),
@@ -55,8 +55,8 @@ def agreement(study: str, said: Entry) -> Table:
         ])  # fmt: skip
     columns = ["metric", "of", "quality of the picks", "scorers", "τ [95 % over scorers]",
                "p / Holm", "reliability", "of the picks", "noise ceiling"]  # fmt: skip
-    one = said["validity"][0]
-    title = f"{study}: which metric predicts the best of {one['k']} of {one['n_samples']}"
+    of = said["coefficients"][0]["downstream"]
+    title = f"{study}: which metric predicts the best of {of['k']} of {of['n_samples']}"
     return Table(title, columns, rows, [], 3)
 
 
@@ -66,11 +66,11 @@ def _reliability(of: Entry | None) -> str:
 
 def every_measure(study: str, said: Entry) -> Table:
     """Return τ of each figure with every measure of what the scorers picked, and its p."""
-    measures = list(dict.fromkeys(one["quality"] for one in said["validity"]))
+    measures = list(dict.fromkeys(one["downstream"]["quality"] for one in said["coefficients"]))
     by: dict[tuple[str, str], dict[str, Entry]] = {}
-    for one in said["validity"]:
+    for one in said["coefficients"]:
         figure = one["metric"], one["benchmark"]
-        by.setdefault(figure, {})[one["quality"]] = one["agreements"][0]
+        by.setdefault(figure, {})[one["downstream"]["quality"]] = one["agreements"][0]
     rows = [
         [*figure, str(next(iter(own.values()))["n"]),
          *(f"{plain(own[one]['value'])} ({p_value(own[one]['chance']['p'])})" for one in measures)]
@@ -87,7 +87,7 @@ def differences(study: str, said: Entry) -> Table:
     for one in said["differences"]:
         tau = one["tau"]
         rows.append([
-            _short(one["quality"]),
+            _short(one["downstream"]["quality"]),
             *(f"{metric} of {name}" for name, metric in (one["first"], one["second"])),
             str(one["n"]), plain(tau["first"]), plain(tau["second"]),
             plain(tau["value"], signed=True), f"{p_value(tau['p'])} / {p_value(one['p_holm'])}",
@@ -100,13 +100,13 @@ def differences(study: str, said: Entry) -> Table:
 def contestants(study: str, said: Entry) -> Table:
     """Return every contestant with its figures and the quality of its picks, best first."""
     by: dict[tuple[str, str], dict[str, float]] = {}
-    of = {one["metric"]: one["benchmark"] for one in said["validity"]}
-    for one in said["validity"]:
-        for own in one["contestants"]:
+    of = {one["metric"]: one["benchmark"] for one in said["coefficients"]}
+    for one in said["coefficients"]:
+        for own in one["scorers"]:
             row = by.setdefault((own["scorer"], own["context"]), {})
-            row[one["metric"]] = own["figure"]  # of the last benchmark that has it
-            row[one["quality"]] = own["downstream"]
-    measures = list(dict.fromkeys(one["quality"] for one in said["validity"]))
+            row[one["metric"]] = own["metric_value"]  # of the last benchmark that has it
+            row[one["downstream"]["quality"]] = own["downstream_value"]
+    measures = list(dict.fromkeys(one["downstream"]["quality"] for one in said["coefficients"]))
     shown = [one for one in METRICS if any(one in row for row in by.values())]
     names = _names([scorer for scorer, _ in by])
     rows = [
@@ -128,7 +128,7 @@ def draw(found: dict[str, list[Entry]], file: Path) -> None:
     figure, axes = panels(len(rows), len(shown), (3.1, 2.9))
     for row, (study, quality) in zip(axes, rows, strict=True):
         for ax, metric in zip(row, shown, strict=True):
-            own = [one for one in found[study] if one["quality"] == quality]
+            own = [one for one in found[study] if one["downstream"]["quality"] == quality]
             _scatter(ax, study, metric, [one for one in own if one["metric"] == metric])
     save(figure, file)
 
@@ -142,16 +142,17 @@ def _scatter(ax: Any, study: str, metric: str, some: Sequence[Entry]) -> None:
         return
     one = some[-1]
     for reads, color in ((False, "0.6"), (True, "C0")):
-        own = [own for own in one["contestants"] if (own["context"] != "none") == reads]
+        own = [own for own in one["scorers"] if (own["context"] != "none") == reads]
         if not own:
             continue
-        ax.scatter([a["figure"] for a in own], [a["downstream"] for a in own], s=14, color=color,
-                   label="shown the user" if reads else "shown nothing")  # fmt: skip
+        x, y = ([each[side] for each in own] for side in ("metric_value", "downstream_value"))
+        ax.scatter(x, y, s=14, color=color, label="shown the user" if reads else "shown nothing")
     tau = one["agreements"][0]
-    over = tau["over_scorers"]
+    over = tau["interval"]
     ax.set_title(f"τ {with_interval(tau['value'], over['low'], over['high'])}, n {tau['n']}",
                  fontsize=8, loc="left")  # fmt: skip
-    ax.set_ylabel(f"best of {one['k']}: {_short(one['quality'])}", fontsize=8)
+    of = one["downstream"]
+    ax.set_ylabel(f"best of {of['k']}: {_short(of['quality'])}", fontsize=8)
     ax.locator_params(axis="x", nbins=5)
     ax.legend(fontsize=6, frameon=False)
 

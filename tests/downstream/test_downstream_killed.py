@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset
+from palate.downstream import best_of_n
 from palate.downstream.quality import build_quality, rate_samples
 from palate.downstream.quality.chrf import Chrf
 from palate.downstream.sampling import policies
@@ -22,7 +23,7 @@ from palate.downstream.scores.scoring import score_samples
 from palate.evaluation import Options
 from palate.execution.plan import GROUPS_PER_BATCH
 from palate.records import Gold, PreferencePair, Settings
-from palate.runs import read_journal
+from palate.runs import load, load_all, read_journal
 from palate.scorers.likelihood import Likelihood
 
 QUESTIONS, N, TOKENS = 8, 6, 6
@@ -57,6 +58,18 @@ def scored(model, root, progress=None):
     return score_samples(
         f"likelihood:{model}", samples, rows(ROWS), root=root, options=Options(SETTINGS),
         progress=progress,
+    )  # fmt: skip
+
+
+def picked(model, root, progress=None):
+    """Best of two answers to each question, scored by likelihood and by length."""
+    os.environ["PALATE_CACHE"] = str(root / "cache")
+    texts = tuple((Sample(f"hot tea {k}"), Sample(f"cold tea {k}")) for k in range(ROWS))
+    samples = Samples("file", tuple(pair.id for pair in rows(ROWS).pairs), texts)
+    return best_of_n(
+        rows(ROWS), samples, ["longest", f"likelihood:{model}"],
+        qualities=[build_quality("overlap:chrf")], root=root, options=Options(SETTINGS),
+        start=(lambda label: progress) if progress else None,
     )  # fmt: skip
 
 
@@ -113,6 +126,23 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
     np.testing.assert_array_equal(again.values, whole.values)
     (whole_journal,) = (tmp_path / "whole").rglob("journal.jsonl")
     assert journal.read_bytes() == whole_journal.read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_in_mid_best_of_n_gives_the_same_bytes(tiny, tmp_path):
+    model = tiny.model()
+    whole = picked(model, tmp_path / "whole").folder
+    kill("picked", model, tmp_path / "killed", after=GROUPS_PER_BATCH + 1)
+    assert not list((tmp_path / "killed").rglob("best-of-n"))
+    again = picked(model, tmp_path / "killed")
+    assert again.folder.name == whole.name
+    for name in ("summary.json", "rows.jsonl"):
+        assert (again.folder / name).read_bytes() == (whole / name).read_bytes()
+    assert load(again.folder) == again
+    assert picked(model, tmp_path / "killed") == again
+    for scores in load_all(tmp_path / "killed", "scores"):
+        other = tmp_path / "whole" / scores.folder.relative_to(tmp_path / "killed")
+        assert (scores.folder / "rows.jsonl").read_bytes() == (other / "rows.jsonl").read_bytes()
 
 
 def test_killed_in_mid_rating_rates_only_what_is_missing(tmp_path, monkeypatch):

@@ -40,15 +40,15 @@ def test_one_call_draws_builds_and_picks_as_the_parts_do(tmp_path, tiny, monkeyp
         pairs, samples, ["longest", "shortest"], qualities=[build_quality("overlap:chrf")],
         root=None, options=how,
     )  # fmt: skip
-    assert found.samples == samples
-    assert found.ks == (1, 2, 4)
-    for one, other in zip(found.picked, parts.picked, strict=True):
-        assert np.array_equal(one.by_row, other.by_row, equal_nan=True)
+    assert found.summary == parts.summary
+    assert found.summary.samples.content_hash == samples.content
+    assert found.summary.ks == (1, 2, 4)
+    assert found.rows == parts.rows
     assert told[0] == f"sampling {spec}"
     (written,) = (tmp_path / "runs" / "drinks-samples").glob("*.jsonl")
     read = best_of_n(pairs, written, ["longest"], qualities=["overlap:chrf"], n=2, root=None)
     fewer = best_of_n(pairs, samples, ["longest"], qualities=["overlap:chrf"], n=2, root=None)
-    assert np.array_equal(read.picked[0].by_row, fewer.picked[0].by_row, equal_nan=True)
+    assert np.array_equal(read.expected, fewer.expected, equal_nan=True)
     with pytest.raises(UsageError, match="best of 8: there are 4 samples"):
         palate.best_of_n(file, spec, ["longest"], qualities=["overlap:chrf"], n=4, ks=[8])
     with pytest.raises(UsageError, match="best of 32: there are 16 samples"):

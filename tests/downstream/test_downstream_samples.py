@@ -133,7 +133,7 @@ def test_a_policy_that_always_writes_the_same_is_no_policy_to_sample():
 
 def test_empty_samples_are_samples_and_are_counted():
     found = Samples("p", ("a", "b"), ((Sample(""), Sample("x", True)), (Sample("y"), Sample("y"))))
-    assert found.counts == {"samples": 4, "empty": 1, "cut off": 1, "repeated": 1}
+    assert found.counts == {"samples": 4, "empty": 1, "cut_off": 1, "repeated": 1}
 
 
 def test_local_samples_depend_on_their_number_alone(tiny):

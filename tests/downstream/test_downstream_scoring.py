@@ -12,7 +12,7 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import plan_cells, score_samples
 from palate.errors import EndpointError, UsageError
-from palate.evaluation import Options
+from palate.evaluation import Options, evaluate
 from palate.personal import fit
 from palate.records import (
     Choice,
@@ -26,6 +26,7 @@ from palate.records import (
     Traits,
     user_key,
 )
+from palate.runs import load
 from palate.scorers import build_scorer
 
 
@@ -97,21 +98,21 @@ def test_repeated_texts_share_a_score_empties_are_last_and_gaps_are_told(made):
     )
     np.testing.assert_array_equal(found.values[0], [2, 2 - 2, 2, np.nan])
     assert found.values[1, 2] < 1
-    assert found.reasons == {"asks back": 1}
+    assert found.summary.unscored_reasons == {"asks back": 1}
 
 
 def test_a_judge_compares_every_two_and_what_it_cannot_read_has_no_score(made):
     found = score_samples("longer", of(("a", "bbb", "ccccc"), ("a", "bb", "x")), rows(), root=None)
     np.testing.assert_allclose(found.values[0], [-3.0, 0.0, 3.0])
     np.testing.assert_allclose(found.values[1], [-1.0, 1.0, np.nan])
-    assert found.reasons == {"unreadable": 1}
+    assert found.summary.unscored_reasons == {"unreadable": 1}
 
 
 def test_one_text_alone_ties_with_itself_and_empties_need_another_to_be_below(made):
     found = score_samples("longer", of(("a", "a", ""), ("x", "xx", "")), rows(), root=None)
     np.testing.assert_allclose(found.values[0], [0.0, 0.0, -1.0])
     assert np.isnan(found.values[1]).all()
-    assert sum(found.reasons.values()) == 3
+    assert sum(found.summary.unscored_reasons.values()) == 3
 
 
 class Unread:
@@ -160,7 +161,7 @@ def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, 
             expected = (lengths[k] * len(others) - others.sum()) / (len(others) - 1)
             assert found.values[0, k] == pytest.approx(expected)
     lost = there.count(False)
-    assert sum(found.reasons.values()) == lost + (lost == 5)
+    assert sum(found.summary.unscored_reasons.values()) == lost + (lost == 5)
     mirrored = score_samples("unread", of((*texts[::-1], "")), rows(1), root=None)
     np.testing.assert_array_equal(mirrored.values[0, :5], found.values[0, 4::-1])
 
@@ -169,7 +170,7 @@ def test_a_row_of_empty_answers_is_a_tie_for_every_scorer(made):
     for scorer in ("lengths", "longer"):
         found = score_samples(scorer, of(("", " ", ""), ("a", "bb", "")), rows(), root=None)
         np.testing.assert_array_equal(found.values[0], [0.0, 0.0, 0.0])
-        assert found.reasons == {}
+        assert found.summary.unscored_reasons == {}
 
 
 class Down(Lengths):
@@ -209,7 +210,16 @@ def test_a_second_call_computes_nothing(made, tmp_path):
     again = score_samples("lengths", samples, rows(), root=tmp_path)
     assert made[0].asked == asked
     np.testing.assert_array_equal(first.values, again.values)
-    assert first.folder == again.folder
+    assert first == again == load(first.folder)
+    rows_of = (first.folder / "rows.jsonl").read_text()
+    assert len(rows_of.splitlines()) == 2
+    assert "ffff" not in rows_of.replace(again.rows[1].sample_hashes[2], "")
+    # A run of the same row is paired with it by id and content.
+    verdict = evaluate("longest", rows(), root=None).verdicts.rows[1]
+    mine = again.rows[1]
+    assert (mine.id, mine.content_hash, mine.question_hash, mine.user) == (
+        verdict.id, verdict.content_hash, verdict.question_hash, verdict.user
+    )  # fmt: skip
 
 
 def test_third_users_compare_every_two_answers(tmp_path):
@@ -254,7 +264,7 @@ def test_answers_of_a_row_without_a_stranger_have_no_score():
     ))  # fmt: skip
     found = score_samples("longest", of(("a", "bb")), pairs, "stranger:1", root=None)
     assert np.isnan(found.values).all()
-    assert found.reasons == {"no stranger": 2}
+    assert found.summary.unscored_reasons == {"no stranger": 2}
 
 
 def test_samples_of_other_rows_are_refused(made):

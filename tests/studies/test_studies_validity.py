@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from palate.benchmarks import load_benchmark
+from palate.runs import SCHEMA
 from palate.scorers import build_scorer
+from palate.validity import Validity, ValiditySummary
 
 FOLDER = Path(__file__).resolve().parents[2] / "studies" / "validity"
 
@@ -72,26 +74,28 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
     import tables
 
     span = {"low": 0.1, "high": 0.9}
-    tau = {"statistic": "kendall", "value": 0.5, "n": 3, "over_scorers": span,
+    tau = {"statistic": "kendall", "value": 0.5, "n": 3, "interval": span,
            "chance": {"p": 0.2}, "first": 0.5, "second": 0.75, "p": 0.4}  # fmt: skip
     difference = {**tau, "value": -0.25}
     people = [("longest", "none", 0.6, 0.3), ("random", "none", 0.5, 0.2),
               ("personal:heads/minilm-author?state=prior", "profile:2", 0.4, 0.7)]  # fmt: skip
     for study, measures in tables.MAIN.items():
+        of = {"quality": measures[0], "k": 8, "n_samples": 16}
         entry = {
-            "benchmark": study, "metric": "accuracy", "quality": measures[0], "k": 8,
-            "n_samples": 16, "agreements": [tau], "p_holm": [0.6],
+            "benchmark": study, "metric": "accuracy", "downstream": of, "agreements": [tau],
+            "p_holm": [0.6],
             "reliability": {"value": 0.64, "low": 0.2, "high": 0.8}, "noise_ceiling": None,
             "downstream_reliability": None,
-            "contestants": [
-                {"scorer": s, "context": c, "figure": x, "downstream": y} for s, c, x, y in people
+            "scorers": [
+                {"scorer": s, "context": c, "metric_value": x, "downstream_value": y}
+                for s, c, x, y in people
             ],
         }  # fmt: skip
         differ = {
-            "first": [study, "accuracy"], "second": [study, "gain"], "quality": measures[0],
+            "first": [study, "accuracy"], "second": [study, "gain"], "downstream": of,
             "n": 3, "tau": difference, "p_holm": 0.9,
         }  # fmt: skip
-        said = {"validity": [entry], "differences": [differ]}
+        said = {"coefficients": [entry], "differences": [differ]}
         (tmp_path / f"{study}-validity.json").write_text(json.dumps(said))
     monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path), str(tmp_path / "p.png")])
     tables.main()
@@ -103,6 +107,22 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
     assert "| coverage | accuracy of tasting | gain of tasting | 3 |" in printed
     assert printed.index("head minilm-author") < printed.index("| longest |")
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_tables_that_are_kept_are_those_of_the_documents_that_are(
+    tmp_path, capsys, monkeypatch
+):
+    import tables
+
+    for file in FOLDER.glob("*-validity.json"):
+        document = json.loads(file.read_text(encoding="utf-8"))
+        kind, schema = document.pop("kind"), document.pop("schema")
+        summary = ValiditySummary.model_validate(document)
+        assert (kind, schema) == (Validity.kind, SCHEMA)
+        assert summary.model_dump(mode="json") == document
+    monkeypatch.setattr(sys, "argv", ["tables.py", str(FOLDER), str(tmp_path / "p.png")])
+    tables.main()
+    assert capsys.readouterr().out == (FOLDER / "tables.md").read_text(encoding="utf-8")
 
 
 def test_six_scorers_show_what_enumeration_says(tmp_path, capsys, monkeypatch):

@@ -1,32 +1,27 @@
-"""Runs and a downstream file of planted scorers."""
+"""Runs and best-of-n results of planted scorers."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 from planted_scorers import Hazy, True_, world
 
 from palate.downstream import best_of_n
 from palate.evaluation import evaluate
-from palate.reports.best_of import best_of_json
 
 
 @pytest.fixture
 def planted(tmp_path, monkeypatch):
-    """Return runs and a downstream file of so many scorers, the best first."""
+    """Return runs and a best-of-n result of so many scorers, the best first."""
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
 
-    def make(n: int, n_rows: int = 240, seed: int = 0):
+    def make(n: int, n_rows: int = 240, seed: int = 0, root=None, some=slice(None), **options):
         kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
         monkeypatch.setattr(
             "palate.downstream.scores.scoring.build_scorer", lambda text, _: kinds[text]
         )
         pairs, samples = world(n_rows, seed)
-        runs = [evaluate(one, pairs, name=name, root=None) for name, one in kinds.items()]
-        found = best_of_n(pairs, samples, list(kinds), qualities=[True_()], root=None)
-        file = tmp_path / "down.json"
-        file.write_text(json.dumps(best_of_json(found), allow_nan=False))
-        return runs, file
+        runs = [evaluate(one, pairs, name=name, root=root) for name, one in kinds.items()]
+        names = list(kinds)[some]
+        return runs, best_of_n(pairs, samples, names, qualities=[True_()], root=root, **options)
 
     return make

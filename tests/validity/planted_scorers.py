@@ -1,4 +1,4 @@
-"""Scorers of known quality on a planted world: their runs and a downstream file."""
+"""Scorers of known quality on a planted world, and quality by hand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.records import PreferencePair, Scores, Traits
 from palate.seeding import rng
+from palate.validity import Downstream, DownstreamQuality
 
 QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
 
@@ -54,3 +55,10 @@ def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:
         own.append(tuple(Sample(names[j]) for j in stream.choice(41, 8, replace=False)))
     pairs = Dataset("planted", tuple(rows))
     return pairs, Samples("p", tuple(p.id for p in rows), tuple(own))
+
+
+def quality_of(values, benchmark="b", quality="q", **more) -> Downstream:
+    of = DownstreamQuality(
+        benchmark=benchmark, policy="p", quality=quality, surrogate=False, k=4, n_samples=8
+    )
+    return Downstream(**{"of": of, "samples": "s", "values": values, "rows": {}, **more})

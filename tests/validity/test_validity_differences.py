@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted_scorers import quality_of
 
 from palate.metrics import Clusters, holm
 from palate.metrics.ranks import agreement_difference
-from palate.reports.validity import validity_json, validity_tables
+from palate.reports.validity import validity_tables
 from palate.runs import Run
-from palate.validity import COMPARED, METRICS, Downstream, read_downstream, validity
+from palate.validity import COMPARED, METRICS, Downstream, validity
 from palate.validity.differences import compared, differences_of
 from palate.validity.figures import UnitValues
 from palate.validity.matching import Match, Side, match
@@ -23,11 +23,9 @@ ROWS = Clusters.of(range(10))
 
 def downstream(seed: int = 0) -> Downstream:
     stream = np.random.default_rng(seed)
-    return Downstream(
-        benchmark="below", policy="p", samples="s", quality="q", surrogate=False, k=4, n=8,
-        values={name: stream.random(10) for name in NAMES}, rows={},
-        users=np.arange(10).astype(str), questions=np.arange(10).astype(str),
-    )  # fmt: skip
+    values = {name: stream.random(10) for name in NAMES}
+    users = np.arange(10).astype(str)
+    return quality_of(values, "below", users=users, questions=users)
 
 
 def metric_of(benchmark: str, metric: str, names: list = NAMES, seed: int = 1) -> Match:
@@ -60,9 +58,9 @@ def test_metrics_of_one_benchmark_come_first() -> None:
     assert sides([*whole, *couples]) == [
         ("whole", "accuracy", "couples", "mirrored accuracy"),
         ("whole", "accuracy", "whole", "gain"),
-        ("couples", "mirrored accuracy", "couples", "shift"),
+        ("couples", "mirrored accuracy", "couples", "concordance"),
         ("couples", "mirrored accuracy", "couples", "identity gain"),
-        ("couples", "shift", "couples", "identity gain"),
+        ("couples", "concordance", "couples", "identity gain"),
         ("couples", "gain", "couples", "identity gain"),
     ]
     assert sides(whole) == [("whole", "accuracy", "whole", "gain")]
@@ -94,22 +92,26 @@ def test_differences_are_those_of_the_common_contestants_and_holm_is_over_all_of
 
 
 def test_the_first_measure_of_quality_alone(planted):
-    runs, file = planted(8)
-    (below,) = read_downstream(file)
+    runs, best = planted(8)
     # A second benchmark where the worst scorer is the best: its rows are no couples, so it is
     # accuracy again, and accuracy is not compared with itself.
     other = [
         Run(run.summary.model_copy(update={"benchmark": "elsewhere"}), turned.verdicts)
         for run, turned in zip(runs, runs[::-1], strict=True)
     ]
-    assert validity([*runs, *other], [below], metrics=["accuracy"]).differences == ()
+    found = validity([*runs, *other, best], metrics=["accuracy"])
+    assert found.summary.differences == ()
+    selections = tuple(
+        one.model_copy(update={"quality": "another"}) for one in best.summary.selections
+    )
+    update = {"selections": selections, "unrated": {"another": {}}}
+    second = replace(best, summary=best.summary.model_copy(update=update))
     told: list[tuple[int, int]] = []
-    found = validity([*runs, *other], [below, replace(below, quality="another")],
-                     metrics=["accuracy"],
+    found = validity([*runs, *other, best, second], metrics=["accuracy"],
                      progress=lambda done, total: told.append((done, total)))  # fmt: skip
     assert told == [(k, 4) for k in range(1, 5)]
     assert len(validity_tables(found)) == 2
-    json.dumps(validity_json(found), allow_nan=False)
+    assert '"kind": "validity"' in found.to_json()
 
 
 def test_differences_stand_below_the_measure_they_are_of() -> None:

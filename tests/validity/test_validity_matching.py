@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_scorers import Hazy, world
+from planted_scorers import Hazy, quality_of, world
 
 from palate.errors import ComparisonError
 from palate.evaluation import evaluate
@@ -15,17 +15,19 @@ from palate.metrics import Clusters
 from palate.records import Scores
 from palate.reports.validity import validity_tables
 from palate.runs import Run
-from palate.validity import read_downstream, validity
-from palate.validity.downstream_file import Downstream
+from palate.validity import downstream_of, validity
 from palate.validity.figures import UnitValues
 from palate.validity.matching import Side, match
 
 
+def renamed(best, name):
+    return replace(best, summary=best.summary.model_copy(update={"benchmark": name}))
+
+
 def test_users_are_the_same_whatever_their_benchmark_is_called(planted):
-    runs, file = planted(8)
-    (below,) = read_downstream(file)
+    runs, best = planted(8)
     named, elsewhere = (
-        validity(runs, [replace(below, benchmark=name)], metrics=["accuracy"])
+        validity([*runs, renamed(best, name)], metrics=["accuracy"]).summary
         for name in ("planted", "planted, a part of it")
     )
     assert named.coefficients[0].agreements == elsewhere.coefficients[0].agreements
@@ -33,40 +35,47 @@ def test_users_are_the_same_whatever_their_benchmark_is_called(planted):
 
 def test_other_questions_under_the_same_ids_are_refused(planted):
     runs, _ = planted(4, n_rows=40)
-    _, file = planted(4, n_rows=40, seed=1)
+    _, best = planted(4, n_rows=40, seed=1)
     with pytest.raises(ComparisonError, match="of which the downstream results have 0; they are"):
-        validity(runs, read_downstream(file))
+        validity([*runs, best])
 
 
 def test_runs_of_other_rows_are_refused(planted):
-    runs, file = planted(4, n_rows=40)
+    runs, best = planted(4, n_rows=40)
     fewer, _ = planted(4, n_rows=30)
-    with pytest.raises(ComparisonError, match="hazy3 under none ran on other rows of planted"):
-        validity([*runs[:3], fewer[3]], read_downstream(file))
+    with pytest.raises(ComparisonError, match="hazy3 under none on planted is of other rows"):
+        validity([*runs[:3], fewer[3], best])
 
 
 def test_a_model_that_changed_between_the_commands_is_refused(planted):
-    runs, file = planted(4, n_rows=40)
-    (below,) = read_downstream(file)
+    runs, best = planted(4, n_rows=40)
     name = ("hazy1", "none")
-    assert below.models[name] == runs[1].summary.models == ()
+    (below,) = downstream_of(best)
+    assert below.origins[name].models == runs[1].summary.models == ()
 
     def with_model(run: Run, content: str) -> Run:
         return Run(run.summary.model_copy(update={"models": (content,)}), run.verdicts)
 
-    known = replace(below, models={name: ("first",)})
+    selections = tuple(
+        one.model_copy(update={"models": ("first",)} if one.scorer == "hazy1" else {})
+        for one in best.summary.selections
+    )
+    known = replace(best, summary=best.summary.model_copy(update={"selections": selections}))
     again = [runs[0], with_model(runs[1], "first"), *runs[2:]]
-    assert validity(again, [known]).coefficients
-    assert validity(runs, [known]).coefficients, "an older run does not say what it was"
+    assert validity([*again, known]).summary.coefficients
+    assert validity([*runs, known]).summary.coefficients, "a run may not say what it was"
     other = [runs[0], with_model(runs[1], "second"), *runs[2:]]
-    both = validity([other[1], *again], [known])
-    assert both.coefficients == validity(again, [known]).coefficients, "the one that picked counts"
-    with pytest.raises(ComparisonError, match="hazy1 was another model when it ran on planted"):
-        validity(other, [known])
+    assert validity([other[1], *again, known]) == validity([*again, known]), "the one that picked"
+    with pytest.raises(ComparisonError, match="hazy1 under none is one model"):
+        validity([*other, known])
+    # Elsewhere users' states are others, so that only the model can be the same.
+    with pytest.raises(ComparisonError, match="hazy1 under none is one model"):
+        validity([*other, renamed(known, "elsewhere")])
+    assert validity([*again, renamed(known, "elsewhere")]).summary.coefficients
 
 
 def test_all_are_held_to_the_rows_that_all_scored(planted):
-    runs, file = planted(3, n_rows=40)
+    runs, best = planted(3, n_rows=40)
 
     class Silent(Hazy):
         def score(self, slates):
@@ -75,12 +84,13 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
 
     pairs, _ = world(40)
     half = evaluate(Silent("hazy2", 0.0), pairs, name="hazy2", root=None)
-    found = validity([*runs[:2], half], read_downstream(file), metrics=["accuracy"])
-    (one,) = found.coefficients
+    found = validity([*runs[:2], half, best], metrics=["accuracy"])
+    (one,) = found.summary.coefficients
     kept = ~np.isnan(half.verdicts.values)
-    assert (one.units, one.of) == (int(kept.sum()), 40)
-    assert 0 < one.units < 40
-    assert one.figures[0] == pytest.approx(float(runs[0].verdicts.values[kept].mean()))
+    assert (one.n, one.n_largest, one.smallest) == (int(kept.sum()), 40, ("hazy2", "none"))
+    assert 0 < one.n < 40
+    expected = float(runs[0].verdicts.values[kept].mean())
+    assert one.scorers[0].metric_value == pytest.approx(expected)
     assert any("that every contestant scored (hazy2 under none the fewest)" in note
                for note in validity_tables(found)[0].notes)  # fmt: skip
 
@@ -97,9 +107,8 @@ def test_contrasts_are_over_couples() -> None:
     }
     values["reader", "none"][6:8] = values["other", "none"][6:8] = math.nan
     values["blind", "none"][6:8] = math.nan
-    below = Downstream(
-        benchmark="b", policy="p", samples="s", quality="contrast of q", surrogate=False, k=4, n=8,
-        values=values, rows={}, users=users, questions=np.repeat(np.arange(20) // 2, 2).astype(str),
+    below = quality_of(
+        values, users=users, questions=np.repeat(np.arange(20) // 2, 2).astype(str),
         mirrors=np.arange(40) ^ 1,
     )  # fmt: skip
     names = [("other", "none"), ("blind", "none")]
@@ -138,14 +147,13 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
     for one in blind:
         own = stream.random(20)
         values[one] = np.stack([own, 1 - own], axis=1).ravel()
-    below = Downstream(
-        benchmark="b", policy="p", samples="s", quality="contrast of q", surrogate=False, k=4, n=8,
-        values=values, rows={}, users=np.stack([a, b], axis=1).ravel(),
+    below = quality_of(
+        values, users=np.stack([a, b], axis=1).ravel(),
         questions=np.repeat(np.arange(20), 2).astype(str), mirrors=np.arange(40) ^ 1,
     )  # fmt: skip
     found = match(Side("above", "mirrored accuracy", above, {}), below)
     assert found.contestants == tuple(readers)
-    assert set(found.unmoved) == set(blind)
+    assert set(found.constant) == set(blind)
     assert len(found.aligned.table.clusters) == 20
     # Whose users cancel is no blind scorer: couples differ, though no user moves the mean.
     ring = replace(
@@ -156,10 +164,10 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
     )  # fmt: skip
     assert ring.still == {("blind", "none")}
     # What is noisy on one side is a measurement, and stays.
-    plain = replace(below, quality="q", mirrors=None)
+    plain = replace(below, mirrors=None)
     stays = match(Side("above", "mirrored accuracy", above, {}), plain)
     assert len(stays.contestants) == 14
-    assert stays.unmoved == ()
+    assert stays.constant == ()
     # With nobody else there is nothing to leave out.
-    only = match(Side("above", "shift", {one: above[one] for one in blind}, {}), below)
+    only = match(Side("above", "concordance", {one: above[one] for one in blind}, {}), below)
     assert len(only.contestants) == 10

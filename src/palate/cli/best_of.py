@@ -17,7 +17,7 @@ from palate.downstream import best_of_n
 from palate.engines.http import ledger_of
 from palate.errors import UsageError
 from palate.reports import Form
-from palate.reports.best_of import best_of_json, best_of_tables, plot_best_of
+from palate.reports.best_of import best_of_tables, plot_best_of
 from palate.reports.pictures import check_picture
 
 
@@ -109,6 +109,6 @@ def best_of(
         )  # fmt: skip
     if spent := ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
-    show(best_of_tables(result), form, best_of_json(result))
+    show(best_of_tables(result), form, result.document())
     if picture is not None:
         plot_best_of(result, picture)

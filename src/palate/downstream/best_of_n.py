@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import Dataset, dataset_of
+from palate.downstream.best_of_result import (
+    BestOfResult,
+    BestOfRow,
+    BestOfSummary,
+    SampleCounts,
+    Selection,
+)
 from palate.downstream.quality import (
     Quality,
     SampleQuality,
@@ -23,68 +30,13 @@ from palate.downstream.sampling import DRAWN, Samples, check_number, samples_of
 from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
 from palate.evaluation import Options, Start
-from palate.metrics.selection import (
-    BestOfCurve,
-    OverOptimisation,
-    best_of,
-    best_of_curve,
-    over_optimisation,
-    usable,
-)
-from palate.seeding import digest
+from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
+from palate.runs import Manifest, VerdictRow, versions
 
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""
-
-
-@dataclass(frozen=True)
-class Picked:
-    """One scorer under one context against one measure of quality."""
-
-    scorer: str
-    context: str
-    oracle: bool
-    models: tuple[str, ...]
-    """What the scores come from: content hashes of model folders, names of served models."""
-    quality: str
-    surrogate: bool
-    mirrors: tuple[int, ...] | None
-    """Of a contrast, the number of each row's mirrored row: its figures are over couples."""
-    curve: BestOfCurve
-    bend: OverOptimisation | None
-    """Where picking stops helping; None with too few sizes to fit."""
-    p_holm: tuple[float | None, ...]
-    """Of no gain at each k, Holm-corrected over the scorers of one measure; oracles apart."""
-    by_row: NDArray[np.float64]
-    """Expected quality of the pick (rows × ks); NaN for a row that is left out."""
-    reasons: dict[str, int]
-    """Why samples are unscored."""
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class BestOf:
-    """All of them, on one set of samples."""
-
-    benchmark: str
-    samples: Samples
-    rows: tuple[str, ...]
-    users: tuple[str, ...]
-    """Of each row."""
-    questions: tuple[str, ...]
-    """Hash of each row's question: rows of one question share what is hard about it."""
-    contents: tuple[str, ...]
-    """Hash of each row's question and responses, as in a run's verdicts."""
-    ks: tuple[int, ...]
-    picked: tuple[Picked, ...]
-    unrated: dict[str, dict[str, int]]
-    """By measure, why samples have no quality."""
-
-    @property
-    def shared_questions(self) -> bool:
-        """Whether any two users are asked the same."""
-        asked = set(zip(self.users, self.questions, strict=True))
-        return len(asked) > len(set(self.questions))
+Picks = tuple[Selection, NDArray[np.float64]]
+"""A selection, and the expected quality of its picks (rows × ks; NaN for a row left out)."""
 
 
 def sizes_up_to(n: int) -> tuple[int, ...]:
@@ -123,7 +75,7 @@ def best_of_n(
     root: Path | None = Path("runs"),
     options: Options | None = None,
     start: Start | None = None,
-) -> BestOf:
+) -> BestOfResult:
     """Score n answers a question by every scorer under every context; return the curves over k.
 
     A policy is a spec, of which 16 answers are drawn unless `n` is given, and is shown what
@@ -132,7 +84,8 @@ def best_of_n(
     (`docs/statistics.md`). All scorers of a measure are held to the samples that all of them scored
     and the measure rated. Cells without a meaning, such as similarity under `none`, are left out.
     By default k is 1, 2, 4, … N; over half of N only where no question is lost by it. With
-    `contrast` each measure comes a second time, less what it is for the mirrored user.
+    `contrast` each measure comes a second time, less what it is for the mirrored user. With a
+    `root` the result is kept at `root/<benchmark>/best-of-n/<policy>-<8 hex>`, the scores beside.
 
     Raises:
         UsageError: without a scorer or measure, for a k above N, or for a contrast without mirrors.
@@ -192,20 +145,84 @@ def best_of_n(
         )
         for scorer, context in cells
     ]  # fmt: skip
-    users = tuple(row.user_id for row in pairs.rows)
-    questions = tuple(digest("question", row.text)[:16] for row in pairs.rows)
+    result = _result(pairs, samples, scored, gold, wanted, options.settings.seed)
+    if root is not None:
+        manifest = _manifest(
+            pairs, samples, scored, measures, result.summary.ks, options, contrast=contrast
+        )
+        result = replace(result, folder=manifest.folder(root))
+        manifest.renew(manifest.folder(root))
+        result.save()
+    return result
+
+
+def _result(
+    pairs: Dataset,
+    samples: Samples,
+    scored: Sequence[SampleScores],
+    gold: Sequence[SampleQuality],
+    wanted: Sequence[int],
+    seed: int,
+) -> BestOfResult:
+    users = [row.user_id for row in pairs.rows]
+    questions = [VerdictRow.hash_of(row.text) for row in pairs.rows]
     common = [_common(scored, rated, samples) for rated in gold]
-    ks = wanted or _sizes(samples.n, common)
-    found = [
-        _picked(one, rated, shared, users, questions, ks, options.settings.seed)
-        for one in scored
+    ks = tuple(wanted) or _sizes(samples.n, common)
+    picks = _corrected([
+        _picked(scores, rated, shared, users, questions, ks, seed)
+        for scores in scored
         for rated, shared in zip(gold, common, strict=True)
-    ]
-    return BestOf(
-        benchmark=pairs.name, samples=samples, rows=samples.rows, users=users, ks=ks,
-        questions=questions,
-        contents=tuple(row.content for row in pairs.rows),
-        picked=tuple(_corrected(found)), unrated={one.quality: one.reasons for one in gold},
+    ])  # fmt: skip
+    summary = BestOfSummary(
+        benchmark=pairs.name, policy=samples.policy, ks=ks,
+        samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
+        unrated={rated.quality: rated.reasons for rated in gold},
+        selections=tuple(selection for selection, _ in picks),
+    )  # fmt: skip
+    rows = tuple(
+        BestOfRow(
+            id=row.id, content_hash=row.content, question_hash=question, user=row.user_id,
+            mirror_of=getattr(row, "mirror_of", None),
+            expected_quality=tuple(
+                None if np.isnan(values[k]).all() else tuple(values[k].tolist())
+                for _, values in picks
+            ),
+        )
+        for k, (row, question) in enumerate(zip(pairs.rows, questions, strict=True))
+    )  # fmt: skip
+    return BestOfResult(summary, rows)
+
+
+def _manifest(
+    pairs: Dataset,
+    samples: Samples,
+    scored: Sequence[SampleScores],
+    qualities: Sequence[Quality],
+    ks: Sequence[int],
+    options: Options,
+    *,
+    contrast: bool,
+) -> Manifest:
+    folders = {each.folder.name: each for each in scored if each.folder is not None}
+    return Manifest(
+        kind=BestOfResult.kind,
+        identity={
+            "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
+            "samples": samples.content, "ks": list(ks),
+            "scores": [
+                {"scorer": each.summary.scorer, "context": each.summary.context,
+                 "fingerprints": list(each.summary.fingerprints), "folder": name}
+                for name, each in folders.items()
+            ],
+            "qualities": {quality.spec: quality.fingerprint for quality in qualities},
+            "contrast": contrast, "seed": options.settings.seed,
+        },
+        inputs={
+            "samples": samples.content,
+            **{name: each.content_hash for name, each in folders.items()},
+        },
+        details=tuple(quality.details for quality in qualities),
+        versions=versions(),
     )  # fmt: skip
 
 
@@ -250,44 +267,47 @@ def _picked(
     questions: Sequence[str],
     ks: Sequence[int],
     seed: int,
-) -> Picked:
+) -> Picks:
     values = np.where(common, scored.values, np.nan)
     gold = np.where(common, rated.values, np.nan)
     curve = best_of_curve(
         values, gold, users, ks, questions=questions, mirrors=rated.mirrors, seed=seed
     )
     fits = [k for k in ks if k > 1 and 2 * k <= gold.shape[1]]
-    bend = None
+    fitted = None
     if len(fits) >= FIRST_FIT and curve.n_questions:
-        bend = over_optimisation(
+        fitted = over_optimisation(
             values, gold, users, fits, questions=questions, mirrors=rated.mirrors
         )
-    kept = usable(values, gold) >= max(ks)
+    counted = usable(values, gold) >= max(ks)
     if rated.mirrors is not None:
-        kept &= kept[list(rated.mirrors)]
-    by_row = np.full((len(values), len(ks)), np.nan)
-    by_row[kept] = best_of(values[kept], gold[kept], ks)
-    return Picked(
-        scorer=scored.scorer, context=scored.context, oracle=scored.oracle, models=scored.models,
-        quality=rated.quality, surrogate=rated.surrogate, mirrors=rated.mirrors, curve=curve,
-        bend=bend, p_holm=(), by_row=by_row, reasons=scored.reasons, notes=scored.notes,
-    )  # fmt: skip
+        counted &= counted[list(rated.mirrors)]
+    expected = np.full((len(values), len(ks)), np.nan)
+    expected[counted] = best_of(values[counted], gold[counted], ks)
+    of = scored.summary
+    return Selection(
+        scorer=of.scorer, context=of.context, oracle=of.oracle, models=of.models,
+        fingerprints=of.fingerprints, quality=rated.quality, surrogate=rated.surrogate,
+        contrast=rated.mirrors is not None, curve=curve, over_optimisation=fitted,
+        unscored_reasons=of.unscored_reasons, notes=of.notes,
+    ), expected  # fmt: skip
 
 
-def _corrected(found: Sequence[Picked]) -> list[Picked]:
+def _corrected(picks: Sequence[Picks]) -> list[Picks]:
     """Put Holm's p to each; a scorer that picks alike under several contexts is one test."""
     tests: dict[str, dict[tuple[str, bytes], list[int]]] = {}
-    for k, one in enumerate(found):
+    for k, (one, expected) in enumerate(picks):
         if not one.oracle:
             same = tests.setdefault(one.quality, {})
-            same.setdefault((one.scorer, one.by_row.tobytes()), []).append(k)
+            same.setdefault((one.scorer, expected.tobytes()), []).append(k)
+    sizes = range(len(picks[0][0].curve.points))
     corrected: dict[tuple[int, int], float | None] = {}
     for family in tests.values():
-        for at in range(len(found[0].curve.points)):
-            raw = [found[own[0]].curve.points[at].gain.p for own in family.values()]
+        for at in sizes:
+            raw = [picks[own[0]][0].curve.points[at].gain.p for own in family.values()]
             for own, p in zip(family.values(), metrics.holm(raw), strict=True):
                 corrected.update({(k, at): p for k in own})
     return [
-        replace(one, p_holm=tuple(corrected.get((k, at)) for at in range(len(one.curve.points))))
-        for k, one in enumerate(found)
+        (one.model_copy(update={"p_holm": tuple(corrected.get((k, at)) for at in sizes)}), own)
+        for k, (one, own) in enumerate(picks)
     ]

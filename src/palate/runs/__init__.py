@@ -18,8 +18,17 @@ from palate.runs.manifest import (
 )
 from palate.runs.rated import Rated, RatedColumns
 from palate.runs.ratings import RatingBaseline, RatingFigures
-from palate.runs.result import Result, Tabular, as_document, load, load_all, read_summary
-from palate.runs.row import VerdictRow
+from palate.runs.result import (
+    Result,
+    Tabular,
+    as_document,
+    load,
+    load_all,
+    read_content,
+    read_rows,
+    read_summary,
+)
+from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
 from palate.runs.summary import Figure, Gain, Side, Summary, Test
 from palate.runs.verdicts import Verdicts
@@ -50,6 +59,7 @@ __all__ = [
     "Summary",
     "Tabular",
     "Test",
+    "TextHash",
     "VerdictRow",
     "Verdicts",
     "as_document",
@@ -59,8 +69,10 @@ __all__ = [
     "load_runs",
     "located_lines",
     "passes_of",
+    "read_content",
     "read_journal",
     "read_manifest",
+    "read_rows",
     "read_summary",
     "result_folders",
     "slug",

@@ -90,6 +90,16 @@ class Manifest(Record):
         except OSError as error:
             raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
 
+    def renew(self, folder: Path) -> None:
+        """Write the manifest of a result that is made in one go; one of other inputs goes."""
+        if (folder / MANIFEST).is_file():
+            both = (self, read_manifest(folder))
+            new, old = (manifest.model_dump(mode="json") for manifest in both)
+            if new["identity"] == old["identity"] and new["inputs"] != old["inputs"]:
+                for name in (SUMMARY, MANIFEST):
+                    (folder / name).unlink(missing_ok=True)
+        self.write(folder)
+
 
 def read_manifest(folder: Path) -> Manifest:
     """Read what a folder holds.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+from pydantic import ValidationError
 
 from palate.errors import RunError, SpecError, UsageError
 from palate.records import Record
@@ -14,6 +17,7 @@ from palate.runs.manifest import ROWS, SCHEMA, SUMMARY, read_manifest, result_fo
 from palate.specs import load as load_registered
 
 KINDS, TABLES = "palate.results", "palate.tables"
+R = TypeVar("R", bound=Record)
 
 
 class Table(Protocol):
@@ -88,6 +92,11 @@ class Result(Tabular):
         """Yield every row as one line of JSON."""
         raise NotImplementedError
 
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of its `summary.json`: how a manifest names it among the inputs."""
+        return sha256(f"{self.to_json()}\n".encode()).hexdigest()
+
     def save(self) -> None:
         """Write rows and summary into the result's folder, each whole or not at all."""
         if self.folder is None:
@@ -134,6 +143,30 @@ def read_summary(folder: Path, kind: str) -> dict[str, Any]:
     return content
 
 
+def read_content(folder: Path, kind: str, record: type[R]) -> R:
+    """Return the content of a result's `summary.json` as a record; raises as `read_summary`."""
+    try:
+        return record.model_validate(read_summary(folder, kind))
+    except ValidationError as error:
+        raise RunError(f"{folder}: no readable summary.json ({_first(error)})") from error
+
+
+def read_rows(folder: Path, record: type[R]) -> tuple[R, ...]:
+    """Return a result's rows as records; raises `RunError` for what cannot be read."""
+    try:
+        with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
+            return tuple(record.model_validate_json(line) for line in file)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{folder}: no readable rows.jsonl ({_first(error)})") from error
+
+
+def _first(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    return str(error).splitlines()[0]
+
+
 def load(path: Path | str) -> Result:
     """Return the finished result that lies in a folder, as its kind.
 
@@ -149,24 +182,27 @@ def load(path: Path | str) -> Result:
     return reader.read(folder)
 
 
-def load_all(paths: Path | str | Iterable[Path | str], kind: str | None = None) -> list[Result]:
-    """Return every finished result at or under these folders, of one kind or of any.
+def load_all(
+    paths: Path | str | Iterable[Path | str], kind: str | Sequence[str] | None = None
+) -> list[Result]:
+    """Return every finished result at or under these folders, of some kinds or of any.
 
     Unfinished work is passed over. Raises `RunError` where a folder is missing or holds no such
     result, and for a result of an older or newer format.
     """
+    kinds = (kind,) if isinstance(kind, str) else kind
     results: dict[Path, Result] = {}
     for root in map(Path, [paths] if isinstance(paths, (str, Path)) else paths):
         if not root.exists():
             raise RunError(f"{root}: no such folder")
-        finished = [folder for folder in result_folders(root) if _is_of(folder, kind)]
+        finished = [folder for folder in result_folders(root) if _is_of(folder, kinds)]
         if not finished:
-            what = "result" if kind is None else kind
+            what = "result" if kinds is None else " or ".join(kinds)
             raise RunError(f"{root}: no finished {what} at or under this folder")
         results |= {folder.resolve(): load(folder) for folder in finished}
     return list(results.values())
 
 
-def _is_of(folder: Path, kind: str | None) -> bool:
+def _is_of(folder: Path, kinds: Sequence[str] | None) -> bool:
     there = read_manifest(folder).kind  # of every folder, so that an older one is refused
-    return kind in (None, there) and (folder / SUMMARY).is_file()
+    return (kinds is None or there in kinds) and (folder / SUMMARY).is_file()

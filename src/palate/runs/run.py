@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, cast
 
-from pydantic import ValidationError
-
-from palate.errors import RunError
 from palate.runs.manifest import ROWS
-from palate.runs.result import Result, load_all, read_summary
+from palate.runs.result import Result, load_all, read_content
 from palate.runs.row import VerdictRow
 from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
@@ -48,17 +45,10 @@ class Run(Result):
     @classmethod
     def read(cls, folder: Path) -> Run:
         """Read a finished run; raises `RunError` where it is unfinished or no run."""
-        try:
-            summary = Summary.model_validate(read_summary(folder, cls.kind))
-        except ValidationError as error:
-            raise RunError(f"{folder}: no readable summary.json ({_reason(error)})") from error
+        summary = read_content(folder, cls.kind, Summary)
         return cls(summary, Verdicts.load(folder / ROWS), folder)
 
 
 def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:
     """Return every finished run at or under these folders; raises as `load_all`."""
     return cast("list[Run]", load_all(paths, Run.kind))
-
-
-def _reason(error: ValidationError) -> str:
-    return str(error).splitlines()[0]

@@ -1,9 +1,17 @@
 """Does a benchmark predict what users get? Rank agreement with downstream quality."""
 
-from palate.validity.coefficients import Coefficients, Validity, validity
-from palate.validity.differences import COMPARED, Difference, Statistics
-from palate.validity.downstream_file import Downstream, joined, read_downstream
+from palate.validity.coefficients import validity
+from palate.validity.differences import COMPARED, Statistics
+from palate.validity.downstream import Downstream, downstream_of
 from palate.validity.figures import METRICS
+from palate.validity.result import (
+    Coefficients,
+    Difference,
+    DownstreamQuality,
+    ScorerValues,
+    Validity,
+    ValiditySummary,
+)
 
 __all__ = [
     "COMPARED",
@@ -11,9 +19,11 @@ __all__ = [
     "Coefficients",
     "Difference",
     "Downstream",
+    "DownstreamQuality",
+    "ScorerValues",
     "Statistics",
     "Validity",
-    "joined",
-    "read_downstream",
+    "ValiditySummary",
+    "downstream_of",
     "validity",
 ]

@@ -1,27 +1,20 @@
-"""validity(runs, downstream) → validity coefficients: how a benchmark ranks what users get."""
+"""validity(results) → validity coefficients: how a benchmark ranks what users get."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import NamedTuple
+from pathlib import Path
 
+from palate.downstream import BestOfResult
 from palate.errors import UsageError
 from palate.metrics import holm
-from palate.metrics.ranks import (
-    RankAgreement,
-    Reliability,
-    Resolution,
-    rank_agreement,
-    reliability,
-    resolution,
-)
-from palate.runs import Run
-from palate.validity.differences import Difference, Statistics, compared, differences_of
-from palate.validity.downstream_file import Downstream, joined
-from palate.validity.figures import METRICS, Contestant
+from palate.metrics.ranks import rank_agreement, rank_power, reliability
+from palate.runs import Manifest, Result, Run, load_all, versions
+from palate.validity.differences import Statistics, compared, differences_of
+from palate.validity.downstream import Downstream, downstream_of, joined
+from palate.validity.figures import METRICS
 from palate.validity.matching import (
     LEAST,
     Match,
@@ -30,97 +23,106 @@ from palate.validity.matching import (
     refuse_other_questions,
     sides_of,
 )
+from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
 
 Progress = Callable[[int, int], None]
-FEW = 10
+Given = Path | str | Result
 USUAL = Statistics()
 
 
-@dataclass(frozen=True)
-class Coefficients:
-    """Validity coefficients: rank agreement of one benchmark figure with one measure of quality."""
-
-    benchmark: str
-    metric: str
-    policy: str
-    """Whose answers were picked from."""
-    below: str
-    """The benchmark that the answers are to."""
-    quality: str
-    surrogate: bool
-    k: int
-    n_samples: int
-    contestants: tuple[Contestant, ...]
-    """Those with both."""
-    figures: tuple[float, ...]
-    downstream: tuple[float, ...]
-    unmoved: tuple[Contestant, ...]
-    """Left out: blind to the user, they are at ½ in both figures by the law of couples."""
-    units: int
-    """Rows (or couples) that the figures rest on: those that count for every contestant."""
-    of: int
-    """That count for the contestant with the most."""
-    fewest: Contestant
-    """Who has the fewest."""
-    agreements: tuple[RankAgreement, ...]
-    p_holm: tuple[float | None, ...]
-    """Of each agreement, Holm over the figures that should predict the same quality."""
-    reliability: Reliability | None
-    """Of the benchmark's figures."""
-    downstream_reliability: Reliability | None
-    noise_ceiling: float | None
-    """``√(r_x r_y)`` of the two reliabilities: the most that noise leaves to find."""
-    resolution: Resolution
-    """What so many scorers can show."""
-
-
-class Validity(NamedTuple):
-    """Everything `palate validity` prints."""
-
-    coefficients: tuple[Coefficients, ...]
-    differences: tuple[Difference, ...]
-    too_few: tuple[str, ...]
-    """Figures that fewer than three contestants have, and how many do."""
-    only_above: tuple[Contestant, ...]
-    """Contestants with a benchmark run and no downstream result."""
-    only_below: tuple[Contestant, ...]
-    """Contestants with a downstream result and no benchmark run."""
-    blind: tuple[str, ...]
-    """Scorers that ran under several contexts and did not heed them: one contestant each."""
-
-
 def validity(
-    runs: Sequence[Run],
-    downstream: Sequence[Downstream],
+    results: Given | Iterable[Given],
+    k: int | None = None,
     *,
     metrics: Sequence[str] = METRICS,
     how: Statistics = USUAL,
+    root: Path | str | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
-    A contestant is a scorer under a context; runs and downstream results are matched by both specs.
-    A scorer whose margins are the same under a context as under `none` is one contestant, with the
-    gains of 0 that it has there. Results of several files on the same answers are joined.
+    `results` are runs and best-of-n results, or folders that hold them; other kinds are passed
+    over. A contestant is a scorer under a context; both sides are matched by both specs. A scorer
+    whose margins are the same under a context as under `none` is one contestant, with the gains of
+    0 that it has there. Best-of-n results on the same answers are joined. With a `root` the result
+    is kept at `root/<benchmark of the answers>/validity/<policy>-<8 hex>`.
 
     Raises:
-        UsageError: for a metric that is not known, or where no figure has three contestants.
+        RunError: for a folder that is missing, holds neither, or is of another format.
+        UsageError: for a metric that is not known, a k that is not there, without a run or a
+            best-of-n, or where no figure has three contestants.
         ComparisonError: for runs of other rows, one contestant twice, downstream results that bear
             a benchmark's name and are of other questions, or that another model's picks gave.
     """
     unknown = [one for one in metrics if one not in METRICS]
     if unknown:
         raise UsageError(f"validity: {unknown[0]}: expected one of {', '.join(METRICS)}")
-    downstream = joined(downstream)
+    given = [results] if isinstance(results, (str, Path, Result)) else list(results)
+    both = _gathered(given)
+    runs = [result for result in both if isinstance(result, Run)]
+    picked = [result for result in both if isinstance(result, BestOfResult)]
+    for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, BestOfResult.kind, None)):
+        if not some:
+            where = ", ".join(str(each) for each in given if not isinstance(each, Result))
+            raise UsageError(
+                f"validity: no finished {kind} at or under {where or 'what is given'}; make one "
+                f"with palate {command or kind}, and name the folder that it wrote into"
+            )
+    downstream = joined([side for result in picked for side in downstream_of(result, k)])
+    summary = _compare(runs, downstream, metrics, how, progress)
+    if root is None:
+        return Validity(summary)
+    first = picked[0].summary
+    manifest = Manifest(
+        kind=Validity.kind,
+        identity={
+            "benchmark": first.benchmark, "name": first.policy, "of": [*map(_name, both)],
+            "k": k, "metrics": list(metrics), **how._asdict(),
+        },
+        inputs={_name(result): result.content_hash for result in both},
+        versions=versions(),
+    )  # fmt: skip
+    folder = manifest.folder(Path(root))
+    manifest.renew(folder)
+    result = Validity(summary, folder)
+    result.save()
+    return result
+
+
+def _gathered(given: Iterable[Given]) -> list[Result]:
+    """Return what is given, and what lies at or under the folders that are; each folder once."""
+    kinds = Run.kind, BestOfResult.kind
+    results: dict[object, Result] = {}
+    for each in given:
+        for result in [each] if isinstance(each, Result) else load_all(each, kinds):
+            results.setdefault(result.folder.resolve() if result.folder else id(result), result)
+    return list(results.values())
+
+
+def _name(result: Result) -> str:
+    """Return what a manifest calls an input: the end of its folder, or its content in memory."""
+    if result.folder is None:
+        return f"{result.kind} {result.content_hash[:8]}"
+    return "/".join(result.folder.resolve().parts[-3:])
+
+
+def _compare(
+    runs: Sequence[Run],
+    downstream: Sequence[Downstream],
+    metrics: Sequence[str],
+    how: Statistics,
+    progress: Progress,
+) -> ValiditySummary:
     runs = by_the_models_that_picked(runs, downstream)
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
-    for below in downstream:
-        refuse_other_questions(by_benchmark.get(below.benchmark, ()), below)
+    for quality in downstream:
+        refuse_other_questions(by_benchmark.get(quality.of.benchmark, ()), quality)
     sides = sides_of(by_benchmark, metrics)
     by_measure = [
-        [one for side in sides if (one := match(side, below)) is not None] for below in downstream
+        [one for side in sides if (one := match(side, quality)) is not None]
+        for quality in downstream
     ]
     few = [
         f"{one.metric} on {one.benchmark}: {len(one.contestants)} contestants"
@@ -146,14 +148,15 @@ def validity(
             + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
             + "; are scorers and contexts spelt alike?"
         )
-    above = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
-    known = {one for results in downstream for one in results.values}
+    ran = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
+    picked = {one for quality in downstream for one in quality.values}
     twins = {twin for side in sides for twin in side.same}
-    return Validity(
+    return ValiditySummary(
         coefficients=tuple(found), differences=differences,
         too_few=tuple(dict.fromkeys(few)),
-        only_above=tuple(sorted(above - known - twins)), only_below=tuple(sorted(known - above)),
-        blind=tuple(sorted({scorer for scorer, _ in twins & known})),
+        benchmark_only=tuple(sorted(ran - picked - twins)),
+        downstream_only=tuple(sorted(picked - ran)),
+        context_independent=tuple(sorted({scorer for scorer, _ in twins & picked})),
     )  # fmt: skip
 
 
@@ -168,24 +171,29 @@ def _all_coefficients(
         holm([one.agreements[at].chance.p for one in found])
         for at in range(len(found[0].agreements) if found else 0)
     ]
-    return [replace(one, p_holm=tuple(own[k] for own in corrected)) for k, one in enumerate(found)]
+    return [
+        one.model_copy(update={"p_holm": tuple(own[k] for own in corrected)})
+        for k, one in enumerate(found)
+    ]
 
 
 def _coefficients(matched: Match, how: Statistics) -> Coefficients:
-    below, (table, of, fewest) = matched.below, matched.aligned
-    quality = below.table(matched.contestants)
+    downstream, (table, largest, smallest) = matched.downstream, matched.aligned
+    quality = downstream.table(matched.contestants)
     x, y = list(table.figures.values()), list(quality.figures.values())
     known = reliability(table.values, table.clusters)
     picked = reliability(quality.values, quality.clusters)
     return Coefficients(
-        benchmark=matched.benchmark, metric=matched.metric, policy=below.policy,
-        below=below.benchmark, quality=below.quality, surrogate=below.surrogate, k=below.k,
-        n_samples=below.n, contestants=matched.contestants, figures=tuple(x), downstream=tuple(y),
-        unmoved=matched.unmoved, units=len(table.clusters), of=of, fewest=fewest,
+        benchmark=matched.benchmark, metric=matched.metric, downstream=downstream.of,
+        scorers=tuple(
+            ScorerValues(scorer=scorer, context=context, metric_value=a, downstream_value=b)
+            for (scorer, context), a, b in zip(matched.contestants, x, y, strict=True)
+        ),
+        constant=matched.constant, n=len(table.clusters), n_largest=largest, smallest=smallest,
         agreements=rank_agreement(x, y, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed),
-        p_holm=(), reliability=known, downstream_reliability=picked,
+        reliability=known, downstream_reliability=picked,
         noise_ceiling=None
         if known is None or picked is None
         else math.sqrt(known.value * picked.value),
-        resolution=resolution(len(x), seed=how.seed),
+        power=rank_power(len(x), seed=how.seed),
     )  # fmt: skip

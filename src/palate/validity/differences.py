@@ -7,20 +7,20 @@ compared was fixed before any result was seen, on the first measure of quality a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from palate.metrics import holm
-from palate.metrics.ranks import AgreementDifference, agreement_difference
+from palate.metrics.ranks import agreement_difference
 from palate.metrics.ranks.statistics import RBO_P, Gain
 from palate.validity.matching import LEAST, Match
+from palate.validity.result import Difference
 
 COMPARED = (
     ("accuracy", "mirrored accuracy"),
     ("accuracy", "gain"),
-    ("mirrored accuracy", "shift"),
+    ("mirrored accuracy", "concordance"),
     ("mirrored accuracy", "identity gain"),
-    ("shift", "identity gain"),
+    ("concordance", "identity gain"),
     ("gain", "identity gain"),
 )
 """Pairs of metrics whose agreement with quality is compared."""
@@ -34,25 +34,6 @@ class Statistics(NamedTuple):
     gain: Gain = "shifted"
     """Of NDCG."""
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Rank agreement of two metrics with the same quality, over contestants that have both."""
-
-    first: tuple[str, str]
-    """Benchmark and metric."""
-    second: tuple[str, str]
-    policy: str
-    below: str
-    """The benchmark that the answers are to."""
-    quality: str
-    k: int
-    n: int
-    tau: AgreementDifference
-    """Of Kendall's τ-b."""
-    p_holm: float | None
-    """Holm over the comparisons of `COMPARED` that are there."""
 
 
 def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
@@ -79,24 +60,25 @@ def differences_of(pairs: Sequence[tuple[Match, Match]], seed: int = 0) -> tuple
     """Compare both sides of each pair, Holm-corrected over all of them."""
     differences = [_difference(first, second, seed) for first, second in pairs]
     corrected = holm([each.tau.p for each in differences])
-    return tuple(replace(each, p_holm=p) for each, p in zip(differences, corrected, strict=True))
+    return tuple(
+        each.model_copy(update={"p_holm": p})
+        for each, p in zip(differences, corrected, strict=True)
+    )
 
 
 def _difference(first: Match, second: Match, seed: int) -> Difference:
-    common, below = _common(first, second), first.below
-    quality = below.table(common).figures
+    common, downstream = _common(first, second), first.downstream
+    quality = downstream.table(common).figures
     x1, x2 = (side.aligned.table.figures for side in (first, second))
     return Difference(
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
-        policy=below.policy, below=below.benchmark, quality=below.quality, k=below.k,
-        n=len(common),
+        downstream=downstream.of, n=len(common),
         tau=agreement_difference(
             [x1[name] for name in common],
             [x2[name] for name in common],
             [quality[name] for name in common],
             seed=seed,
         ),
-        p_holm=None,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ Contestant = tuple[str, str]
 """Scorer and context, as canonical specs."""
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""
-METRICS = ("accuracy", "mirrored accuracy", "shift", "gain", "identity gain")
+METRICS = ("accuracy", "mirrored accuracy", "concordance", "gain", "identity gain")
 
 
 class UnitValues(NamedTuple):
@@ -60,9 +60,9 @@ class AlignedMetric(NamedTuple):
 def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitValues]:
     """Return what a benchmark's runs say of each contestant, by one of `METRICS`, unit by unit.
 
-    Only contestants that have the metric: accuracy of whole sets, mirrored accuracy and shift of
-    couples, gains of contexts that show something and whose partner is there. Oracles are left out,
-    and of shift the scorers that keep users' states, whose margins were scaled by user.
+    Only contestants that have the metric: accuracy of whole sets, mirrored accuracy and concordance
+    of couples, gains of contexts that show something and whose partner is there. Oracles are left
+    out, and of concordance the scorers that keep users' states, whose margins were scaled by user.
 
     Raises:
         ComparisonError: for runs of several benchmarks, of other rows, twice of one contestant, or
@@ -71,18 +71,21 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitVa
     names = {run.summary.benchmark for run in runs}
     if len(names) > 1:
         raise ComparisonError(f"validity: runs of several benchmarks ({', '.join(sorted(names))})")
-    mine = {(r.summary.scorer, r.summary.context): r for r in runs if not r.summary.oracle}
-    if len(mine) < sum(not run.summary.oracle for run in runs):
-        raise ComparisonError(
-            "validity: one scorer and context is there twice, with other settings; name run folders"
-        )
-    for contestant, run in mine.items():
-        first = next(iter(mine))
-        if not run.verdicts.same_rows(mine[first].verdicts):
+    mine: dict[Contestant, Run] = {}
+    for run in (run for run in runs if not run.summary.oracle):
+        other = mine.setdefault((run.summary.scorer, run.summary.context), run)
+        if other is not run:
             raise ComparisonError(
-                f"validity: {_named(contestant)} ran on other rows of {run.summary.benchmark} than "
-                f"{_named(first)} ({len(run.verdicts):,} and {len(mine[first].verdicts):,} rows); "
-                "name run folders of the same rows"
+                f"validity: {_named((run.summary.scorer, run.summary.context))} is there twice, "
+                f"with other settings: {run_name(other)} and {run_name(run)}; name one of the two"
+            )
+    for run in mine.values():
+        first = next(iter(mine.values()))
+        if not run.verdicts.same_rows(first.verdicts):
+            raise ComparisonError(
+                f"validity: {run_name(run)} is of other rows of {run.summary.benchmark} than "
+                f"{run_name(first)} ({len(run.verdicts):,} and {len(first.verdicts):,} rows); "
+                "name runs of the same rows"
             )
     found = {}
     for contestant, run in mine.items():
@@ -121,6 +124,12 @@ def _named(contestant: Contestant) -> str:
     return f"{contestant[0]} under {contestant[1]}"
 
 
+def run_name(run: Run) -> str:
+    """Return where a run lies, or of what it is where it is in memory alone."""
+    named = _named((run.summary.scorer, run.summary.context))
+    return str(run.folder or f"{named} on {run.summary.benchmark}")
+
+
 def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
     """Map contestants that no shown text moved, row by row, to their scorer under `none`.
 
@@ -148,7 +157,7 @@ def _units(
     verdicts = run.verdicts
     if metric == "accuracy":
         return None if verdicts.mirrored else UnitValues(verdicts.values, verdicts.clusters)
-    if metric in ("mirrored accuracy", "shift"):
+    if metric in ("mirrored accuracy", "concordance"):
         if not verdicts.mirrored:
             return None
         a, b = verdicts.couples.T

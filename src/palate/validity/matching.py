@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from palate.errors import ComparisonError
 from palate.metrics.estimates import ROUNDING
-from palate.runs import Run
-from palate.validity.downstream_file import Downstream
+from palate.runs import SUMMARY, Run, read_manifest
+from palate.validity.downstream import Downstream, Origin
 from palate.validity.figures import (
     AlignedMetric,
     Contestant,
     UnitValues,
     benchmark_units,
     held_together,
+    run_name,
     same_as_none,
 )
 
@@ -40,9 +42,9 @@ class Match(NamedTuple):
 
     benchmark: str
     metric: str
-    below: Downstream
+    downstream: Downstream
     aligned: AlignedMetric
-    unmoved: tuple[Contestant, ...] = ()
+    constant: tuple[Contestant, ...] = ()
     """Left out: both of their figures are the same in every unit."""
 
     @property
@@ -60,7 +62,7 @@ def sides_of(runs: Mapping[str, Sequence[Run]], metrics: Sequence[str]) -> list[
     ]
 
 
-def match(side: Side, below: Downstream) -> Match | None:
+def match(side: Side, downstream: Downstream) -> Match | None:
     """Hold the contestants with downstream results to common rows; None where there are none.
 
     Every contestant counts once, under a name that both sides know. Whom no user moves in either
@@ -69,55 +71,79 @@ def match(side: Side, below: Downstream) -> Match | None:
     """
     known = dict(side.units)
     for twin, first in side.same.items():
-        if first in below.values and twin in known:
+        if first in downstream.values and twin in known:
             known.setdefault(first, known[twin])
             del known[twin]
-    both = {one: own for one, own in known.items() if one in below.values}
+    both = {one: own for one, own in known.items() if one in downstream.values}
     if not both:
         return None
-    unmoved = tuple(one for one, own in both.items() if one in below.still and _still(own))
-    if len(unmoved) == len(both):
-        unmoved = ()
-    kept = {one: own for one, own in both.items() if one not in unmoved}
-    return Match(side.benchmark, side.metric, below, held_together(kept, side.metric), unmoved)
+    constant = tuple(one for one, own in both.items() if one in downstream.still and _still(own))
+    if len(constant) == len(both):
+        constant = ()
+    moved = {one: own for one, own in both.items() if one not in constant}
+    aligned = held_together(moved, side.metric)
+    return Match(side.benchmark, side.metric, downstream, aligned, constant)
 
 
 def _still(units: UnitValues) -> bool:
     return bool(np.nanmax(units.values) - np.nanmin(units.values) <= ROUNDING)
 
 
-def refuse_other_questions(runs: Sequence[Run], below: Downstream) -> None:
+def refuse_other_questions(runs: Sequence[Run], downstream: Downstream) -> None:
     """Raise `ComparisonError` where a benchmark of this name ran on other rows than the answers."""
     for run in runs:
         keys = set(run.verdicts.keys)
-        shared = len(keys & set(below.rows.items()))
-        if shared < LEAST_SHARED * min(len(keys), len(below.rows)):
+        shared = len(keys & set(downstream.rows.items()))
+        if shared < LEAST_SHARED * min(len(keys), len(downstream.rows)):
             raise ComparisonError(
-                f"validity: {run.summary.scorer} ran on {len(keys):,} rows of "
-                f"{below.benchmark}, of which the downstream results have {shared:,}; they are of "
-                "other questions"
+                f"validity: {run_name(run)} is of {len(keys):,} rows of {downstream.of.benchmark}, "
+                f"of which the downstream results have {shared:,}; they are of other questions"
             )
 
 
 def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstream]) -> list[Run]:
     """Return the runs without those that another model made under a contestant's name.
 
-    Raises `ComparisonError` where a contestant has no other run: its folder changed between the two
-    commands. Who does not say what the model was passes.
+    Raises `ComparisonError` where a contestant has no other run, naming both folders. Who does not
+    say what the model was passes.
     """
-    picked = {one: set(models) for below in downstream for one, models in below.models.items()}
-
-    def another(run: Run) -> bool:
-        models = picked.get((run.summary.scorer, run.summary.context))
-        return bool(models and run.summary.models) and models != set(run.summary.models)
-
-    found = [run for run in runs if not another(run)]
-    there = {(r.summary.benchmark, r.summary.scorer, r.summary.context) for r in found}
-    for run in filter(another, runs):
-        told = run.summary
+    others = {k: origin for k, run in enumerate(runs) if (origin := _another(run, downstream))}
+    same = [run for k, run in enumerate(runs) if k not in others]
+    there = {(r.summary.benchmark, r.summary.scorer, r.summary.context) for r in same}
+    for k, origin in others.items():
+        told, made = runs[k].summary, run_name(runs[k])
         if (told.benchmark, told.scorer, told.context) not in there:
+            older = min(made, origin.where, key=_written)
             raise ComparisonError(
-                f"validity: {told.scorer} was another model when it ran on {told.benchmark} than "
-                "when it picked; run the older of the two again"
+                f"validity: {told.scorer} under {told.context} is one model (or setting) in "
+                f"{made} and another in {origin.where}; make again the one of the model that you "
+                f"do not mean (the older is {older})"
             )
-    return found
+    return same
+
+
+def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
+    """Return what made the picks where something else made the run.
+
+    On the answers' benchmark fingerprints tell, with all settings and users' states. Another
+    benchmark has other users, and a run in memory no fingerprints: there the models tell.
+    """
+    models, prints = set(run.summary.models), None
+    if run.folder is not None:
+        prints = tuple(read_manifest(run.folder).identity.get("fingerprints", ()))
+    for quality in downstream:
+        origin = quality.origins.get((run.summary.scorer, run.summary.context))
+        if origin is None:
+            continue
+        if prints is not None and run.summary.benchmark == quality.of.benchmark:
+            differ = prints != origin.fingerprints
+        else:
+            differ = bool(models and origin.models) and models != set(origin.models)
+        if differ:
+            return origin
+    return None
+
+
+def _written(folder: str) -> float:
+    file = Path(folder) / SUMMARY
+    return file.stat().st_mtime if file.is_file() else 0.0

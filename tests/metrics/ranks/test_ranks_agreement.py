@@ -111,7 +111,7 @@ def test_a_benchmark_that_ranks_nothing() -> None:
     for name in ("rbo", "ndcg"):
         assert found[name].value == pytest.approx(found[name].chance.mean)
         assert found[name].chance.p == 1
-        assert found[name].over_scorers.low is None
+        assert found[name].interval.low is None
 
 
 def test_everything_at_once() -> None:
@@ -120,9 +120,9 @@ def test_everything_at_once() -> None:
     for a in found:
         assert a.n == 6
         assert a.value is not None
-        assert a.over_scorers.low is not None
-        assert a.over_scorers.high is not None
-        assert a.over_scorers.low <= a.value <= a.over_scorers.high <= 1
+        assert a.interval.low is not None
+        assert a.interval.high is not None
+        assert a.interval.low <= a.value <= a.interval.high <= 1
     assert found == rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
 
 

@@ -38,7 +38,7 @@ def test_points_are_user_means_of_the_questions() -> None:
         assert point.gain.value == pytest.approx(float(moved.mean()), abs=1e-15)
         assert point.gain.p == sign_flip_test(np.where(np.abs(moved) < 1e-12, 0, moved), users)
     assert curve.random.value == pytest.approx(float(gold.mean()))
-    assert [point.solid for point in curve.points] == [True, True, False]
+    assert [point.reliable for point in curve.points] == [True, True, False]
 
 
 def test_one_sample_gains_nothing_and_has_no_headroom() -> None:
@@ -114,7 +114,7 @@ def test_questions_without_enough_samples_are_left_out_at_every_k() -> None:
     # Smaller ks keep them; 7 usable samples are solid to 3.
     wider = best_of_curve(holed, unknown, users, [3, 4])
     assert (wider.n_questions, wider.n_left_out) == (39, 1)
-    assert [point.solid for point in wider.points] == [True, False]
+    assert [point.reliable for point in wider.points] == [True, False]
 
 
 def test_oracle_and_chance_see_the_same_samples_as_the_scorer() -> None:

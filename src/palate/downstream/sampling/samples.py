@@ -20,7 +20,7 @@ class Samples:
     """N answers to each row of a benchmark."""
 
     policy: str
-    """Canonical spec, or the file they came from."""
+    """Canonical spec, or the name of the file they came from."""
     rows: tuple[str, ...]
     """Ids of the rows, in their order."""
     of_row: tuple[tuple[Sample, ...], ...]
@@ -43,7 +43,7 @@ class Samples:
         return {
             "samples": len(every),
             "empty": sum(not one.text.strip() for one in every),
-            "cut off": sum(one.cut_off for one in every),
+            "cut_off": sum(one.cut_off for one in every),
             "repeated": sum(len(own) - len({one.text for one in own}) for own in self.of_row),
         }
 
@@ -124,7 +124,7 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
             f"{most if n is None else n} are needed (-n takes the first so many)"
         )
     kept = most if n is None else n
-    found = Samples(str(path), tuple(rows), tuple(there[name][:kept] for name in rows))
+    found = Samples(path.name, tuple(rows), tuple(there[name][:kept] for name in rows))
     if found.nothing_to_rank:
         raise DataError(f"{path}: {found.nothing_to_rank}")
     return found

@@ -1,5 +1,6 @@
 """What a scorer says of every sample: wide slates, the passes of an evaluation, back to rows."""
 
-from palate.downstream.scores.scoring import SampleScores, plan_cells, score_samples
+from palate.downstream.scores.result import SampleScores
+from palate.downstream.scores.scoring import plan_cells, score_samples
 
 __all__ = ["SampleScores", "plan_cells", "score_samples"]

@@ -24,16 +24,15 @@ EMPTY = "empty, and no other answer of the row has a score"
 
 def gather(
     work: Computation, sampled: SampleRows, samples: Samples, passes: Sequence[Results]
-) -> tuple[Doubles, dict[str, int]]:
-    """Return the score of every sample (rows × N; NaN where there is none) and why some have none.
+) -> list[list[float | str]]:
+    """Return the score of every sample, or why it has none (rows × N).
 
     An empty answer is below all others of its row that have a score; where a row has empty answers
     only, they tie.
     """
     judged = isinstance(work.contestant, Judge)
     needs_shown = work.traits_of(work.components[0]).needs_shown
-    values = np.full((len(samples.rows), samples.n), np.nan)
-    reasons: dict[str, int] = {}
+    found = []
     for row, own in enumerate(samples.of_row):
         texts = sampled.texts[row]
         if sampled.rows.no_stranger[row]:
@@ -46,13 +45,10 @@ def gather(
             said = _scored(work, texts, row, passes)
         known = [value for value in said.values() if not isinstance(value, str)]
         lowest = _below(known) if texts else 0.0
-        for at, one in enumerate(own):
-            found = said.get(one.text, "no score") if one.text.strip() else lowest
-            if isinstance(found, str):
-                reasons[found] = reasons.get(found, 0) + 1
-            else:
-                values[row, at] = found
-    return values, reasons
+        found.append(
+            [said.get(one.text, "no score") if one.text.strip() else lowest for one in own]
+        )
+    return found
 
 
 def _below(known: Sequence[float]) -> float | str:

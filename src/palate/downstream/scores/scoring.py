@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.downstream.sampling.drawing import refuse_draws
 from palate.downstream.sampling.samples import Samples
-from palate.downstream.scores.gathering import Doubles, gather
+from palate.downstream.scores.gathering import gather
+from palate.downstream.scores.result import SampleScores, ScoreRow, ScoresSummary
 from palate.downstream.scores.slates import SampleRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -32,28 +32,8 @@ from palate.evaluation import (
 )
 from palate.execution import build_runner
 from palate.records import traits_of
-from palate.runs import JOURNAL, Identity, Journal
+from palate.runs import JOURNAL, Identity, Journal, VerdictRow
 from palate.scorers import build_scorer
-
-FOLDER = "samples"
-
-
-@dataclass(frozen=True)
-class SampleScores:
-    """What one scorer under one context makes of the samples."""
-
-    scorer: str
-    context: str
-    oracle: bool
-    models: tuple[str, ...]
-    """What the numbers come from: content hashes of model folders, names of served models."""
-    values: Doubles
-    """rows × N; NaN where unscored. An empty answer is below all others of its row that have a
-    score: nobody would hand it out."""
-    reasons: dict[str, int]
-    """Why samples are unscored."""
-    notes: tuple[str, ...]
-    folder: Path | None
 
 
 def plan_cells(
@@ -132,22 +112,44 @@ def score_samples(
                 seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
                 batch_tokens=settings.batch_tokens,
             )  # fmt: skip
-            manifest = work.manifest("scores", identity, name=f"{spec} {shown.spec}")
+            manifest = work.manifest(SampleScores.kind, identity, name=f"{spec} {shown.spec}")
             folder = manifest.folder(root)
             journal = stack.enter_context(Journal(folder / JOURNAL))
             manifest.write(folder)
         runner = build_runner(options.engine)
         passes = work.run(journal, root, runner, progress or (lambda done, total: None))
-    lost = int(sum(one.outages.sum() for one in passes))
-    if lost:
-        raise EndpointError(
-            f"{spec}: {lost} answers were not scored (the endpoint did not answer, or the cost cap "
-            "is reached); what came is kept, run the same command again"
+        lost = int(sum(one.outages.sum() for one in passes))
+        if lost:
+            raise EndpointError(
+                f"{spec}: {lost} answers were not scored (the endpoint did not answer, or the cost "
+                "cap is reached); what came is kept, run the same command again"
+            )
+        scored = _rows(pairs, samples, gather(work, sampled, samples, passes))
+        notes = [note for one in (contestant, shown) for note in getattr(one, "notes", tuple)()]
+        summary = ScoresSummary(
+            benchmark=pairs.name, scorer=spec, context=shown.spec, oracle=shown.oracle,
+            models=work.models, fingerprints=work.fingerprints, policy=samples.policy,
+            samples=samples.content, n_rows=len(scored), n_samples=samples.n,
+            unscored_reasons=SampleScores.count(scored), notes=(*traits.notes, *notes),
+        )  # fmt: skip
+        result = SampleScores(summary, scored, folder)
+        if folder is not None:
+            result.save()
+    return result
+
+
+def _rows(
+    pairs: Dataset, samples: Samples, scores: Sequence[Sequence[float | str]]
+) -> tuple[ScoreRow, ...]:
+    return tuple(
+        ScoreRow(
+            id=row.id,
+            content_hash=row.content,
+            question_hash=VerdictRow.hash_of(row.text),
+            user=row.user_id,
+            sample_hashes=tuple(VerdictRow.hash_of(sample.text) for sample in drawn),
+            scores=tuple(None if isinstance(each, str) else each for each in of_row),
+            reasons=tuple(each if isinstance(each, str) else None for each in of_row),
         )
-    values, reasons = gather(work, sampled, samples, passes)
-    notes = [note for one in (contestant, shown) for note in getattr(one, "notes", tuple)()]
-    return SampleScores(
-        scorer=spec, context=shown.spec, oracle=shown.oracle, models=work.models, values=values,
-        reasons=reasons,
-        notes=(*traits.notes, *notes), folder=folder,
-    )  # fmt: skip
+        for row, drawn, of_row in zip(pairs.rows, samples.of_row, scores, strict=True)
+    )

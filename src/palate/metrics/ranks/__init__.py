@@ -2,18 +2,18 @@
 
 from palate.metrics.ranks.agreement import RankAgreement, rank_agreement
 from palate.metrics.ranks.difference import AgreementDifference, agreement_difference
+from palate.metrics.ranks.power import RankPower, rank_power
 from palate.metrics.ranks.reliability import Reliability, reliability
-from palate.metrics.ranks.resolution import Resolution, resolution
 from palate.metrics.ranks.statistics import statistics
 
 __all__ = [
     "AgreementDifference",
     "RankAgreement",
+    "RankPower",
     "Reliability",
-    "Resolution",
     "agreement_difference",
     "rank_agreement",
+    "rank_power",
     "reliability",
-    "resolution",
     "statistics",
 ]

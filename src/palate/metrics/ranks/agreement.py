@@ -32,7 +32,7 @@ class RankAgreement:
     """Scorers."""
     chance: Chance
     """What random rankings get, and the p-value against them."""
-    over_scorers: Range
+    interval: Range
     """95 % interval for other scorers drawn like these, measured alike."""
 
 
@@ -73,7 +73,7 @@ def rank_agreement(
             value=None if math.isnan(value := float(statistic(x, y)[0])) else value,
             n=x.size,
             chance=chance(statistic, x, y, seed=seed, draws=draws),
-            over_scorers=range_over_scorers(statistic, x, y, seed=seed),
+            interval=range_over_scorers(statistic, x, y, seed=seed),
         )
         for statistic in statistics(rbo_p=rbo_p, gain=gain)
     )

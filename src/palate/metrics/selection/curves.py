@@ -31,7 +31,7 @@ class BestOfPoint:
     """One k of a curve."""
 
     k: int
-    solid: bool
+    reliable: bool
     """True up to half the samples of the poorest question; beyond, subsets overlap so much that
     the value rests on few independent ones (at k = N on one): draw it dashed."""
     best: Estimate
@@ -100,7 +100,7 @@ def best_of_curve(
 
     Example:
         >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
-        >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].solid
+        >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].reliable
         (0.5, [0.5, 0.667], True)
         >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
         (0.833, 0.5)
@@ -121,7 +121,7 @@ def best_of_curve(
     points = [
         BestOfPoint(
             k=k,
-            solid=2 * k <= least,
+            reliable=2 * k <= least,
             best=_level(picked, clusters, (lo, hi)),
             oracle=_level(top, clusters, (lo, hi)),
             gain=_moved_by(picked - single, clusters, hi - lo, seed),

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from palate.errors import UsageError
-from palate.metrics.ranks import resolution, statistics
-from palate.metrics.ranks.resolution import _critical_tau
+from palate.metrics.ranks import rank_power, statistics
+from palate.metrics.ranks.power import _critical_tau
 
 KENDALL, SPEARMAN = statistics()[:2]
 
@@ -34,10 +34,10 @@ def order_with(n: int, inversions: int) -> list[int]:
 
 
 def test_what_six_scorers_can_show() -> None:
-    six = resolution(6)
+    six = rank_power(6)
     assert six.critical_tau == pytest.approx(13 / 15)
     assert six.critical_rho == pytest.approx(0.886, abs=5e-4)
-    assert 0.85 < (six.detectable_tau or 0) < 0.92
+    assert 0.85 < (six.minimum_detectable_tau or 0) < 0.92
     (at_zero, zero), (_, half), (top, one) = six.intervals
     assert abs(at_zero) < 0.1
     assert (zero.low or 0) < -0.5
@@ -51,26 +51,26 @@ def test_critical_rho_by_all_orders() -> None:
     five = np.arange(5.0)
     orders = np.array(list(itertools.permutations(range(5))), dtype=float)
     rho = np.abs(SPEARMAN(orders, five))
-    critical = resolution(5).critical_rho
+    critical = rank_power(5).critical_rho
     assert np.mean(rho >= (critical or 0) - 1e-9) <= 0.05
-    assert resolution(3).critical_rho is None
-    assert resolution(4).critical_tau is None
-    assert resolution(4).detectable_tau is None
-    assert resolution(9).critical_rho is None
+    assert rank_power(3).critical_rho is None
+    assert rank_power(4).critical_tau is None
+    assert rank_power(4).minimum_detectable_tau is None
+    assert rank_power(9).critical_rho is None
 
 
 def test_more_scorers_show_more() -> None:
-    found = [resolution(n) for n in (6, 10, 20)]
+    found = [rank_power(n) for n in (6, 10, 20)]
     for a, b in itertools.pairwise(found):
         assert (a.critical_tau or 1) > (b.critical_tau or 1)
-        assert (a.detectable_tau or 1) > (b.detectable_tau or 1)
+        assert (a.minimum_detectable_tau or 1) > (b.minimum_detectable_tau or 1)
         for (_, wide), (_, narrow) in zip(a.intervals, b.intervals, strict=True):
             assert (wide.high or 0) - (wide.low or 0) > (narrow.high or 0) - (narrow.low or 0)
 
 
 def test_the_detectable_tau_is_found_as_often_as_promised() -> None:
-    eight = resolution(8)
-    r = math.sin(math.pi * (eight.detectable_tau or 0) / 2)
+    eight = rank_power(8)
+    r = math.sin(math.pi * (eight.minimum_detectable_tau or 0) / 2)
     z = np.random.default_rng(5).normal(size=(4_000, 2, 8))
     tau = KENDALL(z[:, 0], r * z[:, 0] + math.sqrt(1 - r * r) * z[:, 1])
     assert np.mean(np.abs(tau) >= (eight.critical_tau or 0) - 1e-9) == pytest.approx(0.8, abs=0.03)
@@ -79,4 +79,4 @@ def test_the_detectable_tau_is_found_as_often_as_promised() -> None:
 def test_bad_input() -> None:
     for n in (2, 201):
         with pytest.raises(UsageError, match="3 to 200"):
-            resolution(n)
+            rank_power(n)

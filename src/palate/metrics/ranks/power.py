@@ -21,7 +21,7 @@ SHOWN_AT = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
+class RankPower:
     """What a comparison of two rankings of n scorers can show, untied and two-sided."""
 
     n: int
@@ -29,13 +29,13 @@ class Resolution:
     """Smallest |τ| with p ≤ 0.05; None where even a perfect ranking has a larger p."""
     critical_rho: float | None
     """The same for Spearman's ρ; None also beyond 8 scorers, where orders are not enumerated."""
-    detectable_tau: float | None
+    minimum_detectable_tau: float | None
     """True τ that reaches the critical one 8 times of 10."""
     intervals: tuple[tuple[float, Range], ...]
     """95 % interval over scorers at the possible τ's nearest to 0, 0.5 and 1."""
 
 
-def resolution(n: int, *, seed: int = 0) -> Resolution:
+def rank_power(n: int, *, seed: int = 0) -> RankPower:
     """Say what n scorers can show: critical and detectable τ, width of intervals.
 
     A perfect τ or ρ has ``p = 2/n!``.
@@ -48,18 +48,18 @@ def resolution(n: int, *, seed: int = 0) -> Resolution:
         UsageError: for n outside of its range.
 
     Example:
-        >>> six = resolution(6)
+        >>> six = rank_power(6)
         >>> round(six.critical_tau, 3), round(six.critical_rho, 3)
         (0.867, 0.886)
     """
     if not 3 <= n <= MOST_RESOLVED:
         raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")
     critical = _critical_tau(n)
-    return Resolution(
+    return RankPower(
         n=n,
         critical_tau=critical,
         critical_rho=_critical_rho(n),
-        detectable_tau=_detectable(n, critical, seed),
+        minimum_detectable_tau=_detectable(n, critical, seed),
         intervals=tuple(_interval_at(n, tau, seed) for tau in SHOWN_AT),
     )
 

@@ -1,0 +1,140 @@
+"""Best of n as a result: one selection per scorer, context and measure, and its picks by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import FiniteFloat
+
+from palate.errors import RunError
+from palate.metrics.selection import BestOfCurve, OverOptimisation
+from palate.records import Record
+from palate.runs import Result, TextHash, read_content, read_rows
+
+
+class Selection(Record):
+    """The picks of one scorer under one context against one measure of quality."""
+
+    scorer: str
+    context: str
+    oracle: bool
+    models: tuple[str, ...]
+    """What the scores come from: content hashes of model folders, names of served models."""
+    fingerprints: tuple[str, ...]
+    """Of each computation behind the scores."""
+    quality: str
+    surrogate: bool
+    contrast: bool
+    """Whether quality is less what it is for the mirrored user: figures are over couples."""
+    curve: BestOfCurve
+    over_optimisation: OverOptimisation | None
+    """Where picking stops helping; None with too few sizes to fit."""
+    p_holm: tuple[float | None, ...] = ()
+    """Of no gain at each k, Holm-corrected over the scorers of one measure; oracles apart."""
+    unscored_reasons: dict[str, int]
+    notes: tuple[str, ...]
+
+
+class SampleCounts(Record):
+    """What was picked from."""
+
+    n: int
+    """Samples of each row."""
+    content_hash: str
+    samples: int
+    empty: int
+    cut_off: int
+    repeated: int
+
+
+class BestOfSummary(Record):
+    """All selections on one set of samples."""
+
+    benchmark: str
+    policy: str
+    samples: SampleCounts
+    ks: tuple[int, ...]
+    unrated: dict[str, dict[str, int]]
+    """By measure, why samples have no quality."""
+    selections: tuple[Selection, ...]
+
+
+class BestOfRow(Record):
+    """One row and what every selection's pick is worth there."""
+
+    id: str
+    content_hash: str
+    """Of question and responses, as in a run."""
+    question_hash: TextHash
+    """Rows of one question share what is hard about it."""
+    user: str
+    mirror_of: str | None
+    expected_quality: tuple[tuple[FiniteFloat, ...] | None, ...]
+    """By selection, of the pick at each k; null where the row is left out."""
+
+
+@dataclass(frozen=True)
+class BestOfResult(Result):
+    """Best of n of one policy."""
+
+    kind: ClassVar[str] = "best-of-n"
+    content_type, row_type = BestOfSummary, BestOfRow
+    summary: BestOfSummary
+    rows: tuple[BestOfRow, ...]
+    folder: Path | None = None
+
+    @cached_property
+    def expected(self) -> NDArray[np.float64]:
+        """Expected quality of the picks, rows × selections × ks; NaN where a row is left out."""
+        none = (np.nan,) * len(self.summary.ks)
+        return np.array([[picks or none for picks in row.expected_quality] for row in self.rows])
+
+    @property
+    def users(self) -> list[str]:
+        """Of each row."""
+        return [row.user for row in self.rows]
+
+    @property
+    def questions(self) -> list[str]:
+        """The hash of each row's question."""
+        return [row.question_hash for row in self.rows]
+
+    @cached_property
+    def mirrors(self) -> list[int] | None:
+        """The number of each row's mirrored row; None where not every row has one."""
+        number = {row.id: k for k, row in enumerate(self.rows)}
+        mirrors = [number.get(row.mirror_of or "", -1) for row in self.rows]
+        return None if -1 in mirrors else mirrors
+
+    def content(self) -> BestOfSummary:
+        """Return the summary."""
+        return self.summary
+
+    def lines(self) -> Iterator[str]:
+        """Yield every row as one line of JSON."""
+        return (row.model_dump_json() for row in self.rows)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read a finished result; raises `RunError` where there is none, or its files differ."""
+        summary = read_content(folder, cls.kind, BestOfSummary)
+        rows = read_rows(folder, BestOfRow)
+        sizes = {len(picks) for row in rows for picks in row.expected_quality if picks is not None}
+        widths = {len(row.expected_quality) for row in rows}
+        result = cls(summary, rows, folder)
+        curve = summary.selections[0].curve
+        whole = len(rows) == curve.n_questions + curve.n_left_out
+        whole &= widths == {len(summary.selections)} and sizes <= {len(summary.ks)}
+        whole &= result.mirrors is not None or not any(s.contrast for s in summary.selections)
+        if not whole:
+            raise RunError(
+                f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run "
+                "best-of-n again"
+            )
+        return result

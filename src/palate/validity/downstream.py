@@ -1,0 +1,151 @@
+"""What a benchmark should predict: each contestant's quality at one k, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.downstream import BestOfResult
+from palate.errors import ComparisonError, UsageError
+from palate.metrics.estimates import ROUNDING
+from palate.metrics.selection.units import Units
+from palate.validity.figures import Contestant, Doubles, ScorerTable
+from palate.validity.result import DownstreamQuality
+
+
+class Origin(NamedTuple):
+    """What made a contestant's scores."""
+
+    models: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Downstream:
+    """Best-of-k quality by contestant, for one measure on one set of samples."""
+
+    of: DownstreamQuality
+    samples: str
+    """Content hash of the answers that were picked from."""
+    values: Mapping[Contestant, Doubles]
+    """Quality of each row's pick; all have the same rows, the others are NaN."""
+    rows: Mapping[str, str]
+    """Id of each row, in order, and the hash of what it asks and between what."""
+    users: NDArray[np.str_]
+    """Whose row it is."""
+    questions: NDArray[np.str_]
+    """Hash of each row's question: rows of one question share answers."""
+    mirrors: NDArray[np.int64] | None = None
+    """Of a contrast, the number of each row's mirrored row: its units are couples."""
+    origins: Mapping[Contestant, Origin] = field(default_factory=dict)
+    """What made each contestant's scores, where it is known."""
+    complete: bool = True
+    """No answer was left without score or quality."""
+
+    @cached_property
+    def still(self) -> frozenset[Contestant]:
+        """Who has the same value in every row, or couple, as the blind have in a contrast."""
+        units = self._units()
+        return frozenset(
+            name for name, own in self.values.items() if np.ptp(units.values(own)) <= ROUNDING
+        )
+
+    def table(self, contestants: Sequence[Contestant]) -> ScorerTable:
+        """Return the values of some contestants over rows, or couples, with their clusters."""
+        units = self._units()
+        values = np.stack([self.values[name] for name in contestants], axis=1)
+        return ScorerTable(tuple(contestants), units.values(values), units.clusters)
+
+    def _units(self) -> Units:
+        rated = ~np.isnan(next(iter(self.values.values())))
+        return Units.of(self.users, self.questions, rated, self.mirrors)
+
+
+def downstream_of(result: BestOfResult, k: int | None = None) -> list[Downstream]:
+    """Return the measures of quality of a best-of-n at k, by default the largest up to n / 2.
+
+    Where no k from 2 up to half the samples is there, the smallest above 1. Oracles are left out.
+
+    Raises `UsageError` for a k that is not there, or where none is above 1: the best of one is the
+    same for all scorers.
+    """
+    ks, n, where = result.summary.ks, result.summary.samples.n, _where(result)
+    above = [size for size in ks if size > 1]
+    if k == 1 or not above:
+        raise UsageError(
+            f"{where}: the best of 1 is the same for every scorer; run best-of-n with a larger --ks"
+        )
+    if k is not None and k not in ks:
+        raise UsageError(f"{where}: has no best of {k} (sizes: {', '.join(map(str, ks))})")
+    at = k or max((size for size in above if 2 * size <= n), default=min(above))
+    named = dict.fromkeys(s.quality for s in result.summary.selections if not s.oracle)
+    return [_measure(result, quality, at) for quality in named]
+
+
+def joined(results: Sequence[Downstream]) -> list[Downstream]:
+    """Return what several results say of the same answers and measure as one.
+
+    A contestant that is there twice with the same picks counts once. Raises `ComparisonError` where
+    its picks differ, and where answers were left without score or quality: each result then rests
+    on other answers.
+    """
+    by: dict[tuple[DownstreamQuality, str], Downstream] = {}
+    for result in (result for result in results if result.values):
+        first = by.setdefault((result.of, result.samples), result)
+        if first is result:
+            continue
+        one, other = (next(iter(side.origins.values())).where for side in (first, result))
+        if not (first.complete and result.complete) or first.rows != result.rows:
+            raise ComparisonError(
+                f"validity: {one} and {other} rest on different answers of {result.of.policy}, "
+                "since some have no score; name one of them, or run best-of-n with all scorers"
+            )
+        for scorer, context in first.values.keys() & result.values.keys():
+            apart = first.values[scorer, context] - result.values[scorer, context]
+            if bool(np.any(np.abs(apart) > ROUNDING)):
+                raise ComparisonError(
+                    f"validity: {scorer} under {context} picks otherwise in {one} than in {other}; "
+                    "name one of them"
+                )
+        by[result.of, result.samples] = replace(
+            first,
+            values={**first.values, **result.values},
+            origins={**first.origins, **result.origins},
+        )
+    return list(by.values())
+
+
+def _measure(result: BestOfResult, quality: str, k: int) -> Downstream:
+    summary, at, where = result.summary, result.summary.ks.index(k), _where(result)
+    listed = [
+        (selection, result.expected[:, number, at])
+        for number, selection in enumerate(summary.selections)
+        if selection.quality == quality and not selection.oracle
+    ]
+    scored = {(s.scorer, s.context): (s, v) for s, v in listed if not np.isnan(v).all()}
+    first = listed[0][0]
+    return Downstream(
+        of=DownstreamQuality(
+            benchmark=summary.benchmark, policy=summary.policy, quality=quality,
+            surrogate=first.surrogate, k=k, n_samples=summary.samples.n,
+        ),
+        samples=summary.samples.content_hash,
+        values={name: values for name, (_, values) in scored.items()},
+        rows={row.id: row.content_hash for row in result.rows},
+        users=np.array(result.users), questions=np.array(result.questions),
+        mirrors=np.array(result.mirrors) if first.contrast else None,
+        origins={
+            name: Origin(s.models, s.fingerprints, where) for name, (s, _) in scored.items()
+        },
+        complete=not (summary.unrated.get(quality) or any(s.unscored_reasons for s, _ in listed)),
+    )  # fmt: skip
+
+
+def _where(result: BestOfResult) -> str:
+    return str(result.folder or f"best-of-n of {result.summary.policy}")

@@ -1,0 +1,131 @@
+"""Predictive validity as a result: coefficients, comparisons, and who is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, Reliability
+from palate.records import Record
+from palate.runs import Result, read_content
+from palate.validity.figures import Contestant
+
+
+class DownstreamQuality(Record):
+    """What a benchmark should predict: quality of the best of k answers of a policy."""
+
+    benchmark: str
+    """That the answers are to."""
+    policy: str
+    quality: str
+    surrogate: bool
+    k: int
+    n_samples: int
+    """Of each question."""
+
+
+class ScorerValues(Record):
+    """Both values of one scorer under one context."""
+
+    scorer: str
+    context: str
+    metric_value: float
+    downstream_value: float
+
+
+class Coefficients(Record):
+    """Validity coefficients: rank agreement of one metric of a benchmark with one quality."""
+
+    benchmark: str
+    metric: str
+    downstream: DownstreamQuality
+    scorers: tuple[ScorerValues, ...]
+    constant: tuple[Contestant, ...]
+    """Left out: blind to the user, they are at ½ in both values by the law of couples."""
+    n: int
+    """Rows (or couples) that the metric rests on: those that count for every scorer."""
+    n_largest: int
+    """That count for the scorer with the most."""
+    smallest: Contestant
+    """Who has the fewest."""
+    agreements: tuple[RankAgreement, ...]
+    p_holm: tuple[float | None, ...] = ()
+    """Of each agreement, Holm over the metrics that should predict the same quality."""
+    reliability: Reliability | None
+    """Of the benchmark's metric."""
+    downstream_reliability: Reliability | None
+    noise_ceiling: float | None
+    """``√(r_x r_y)`` of the two reliabilities: the most that noise leaves to find."""
+    power: RankPower
+    """What so many scorers can show."""
+
+
+class Difference(Record):
+    """Rank agreement of two metrics with the same quality, over scorers that have both."""
+
+    first: tuple[str, str]
+    """Benchmark and metric."""
+    second: tuple[str, str]
+    downstream: DownstreamQuality
+    n: int
+    tau: AgreementDifference
+    """Of Kendall's τ-b."""
+    p_holm: float | None = None
+    """Holm over the comparisons of `COMPARED` that are there."""
+
+
+class ValiditySummary(Record):
+    """Everything `palate validity` prints."""
+
+    coefficients: tuple[Coefficients, ...]
+    differences: tuple[Difference, ...]
+    too_few: tuple[str, ...]
+    """Metrics that fewer than three scorers have, and how many do."""
+    benchmark_only: tuple[Contestant, ...]
+    """Scorers and contexts with a run and no downstream result."""
+    downstream_only: tuple[Contestant, ...]
+    """Scorers and contexts with a downstream result and no run."""
+    context_independent: tuple[str, ...]
+    """Scorers that ran under several contexts and did not heed them: each counts once."""
+
+
+class ValidityRow(ScorerValues):
+    """One scorer of one coefficient."""
+
+    benchmark: str
+    metric: str
+    policy: str
+    quality: str
+    k: int
+
+
+@dataclass(frozen=True)
+class Validity(Result):
+    """How well benchmark metrics predict downstream quality."""
+
+    kind: ClassVar[str] = "validity"
+    content_type, row_type = ValiditySummary, ValidityRow
+    summary: ValiditySummary
+    folder: Path | None = None
+
+    def content(self) -> ValiditySummary:
+        """Return the summary."""
+        return self.summary
+
+    def lines(self) -> Iterator[str]:
+        """Yield, per coefficient and scorer, both values as one line of JSON."""
+        for each in self.summary.coefficients:
+            of = each.downstream
+            for scorer in each.scorers:
+                row = ValidityRow(
+                    benchmark=each.benchmark, metric=each.metric, policy=of.policy,
+                    quality=of.quality, k=of.k, **scorer.model_dump(),
+                )  # fmt: skip
+                yield row.model_dump_json()
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read a finished result; raises `RunError` where there is none."""
+        return cls(read_content(folder, cls.kind, ValiditySummary), folder)
