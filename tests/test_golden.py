@@ -35,11 +35,11 @@ OLD = ("verdicts.jsonl", "summary.json")
 def test_equal_results_are_equal_and_a_changed_digit_is_named(tmp_path: Path) -> None:
     old = results(tmp_path / "old", {"id": "1", "margin": 0.1}, OLD)
     same = results(tmp_path / "same", {"margin": 0.1, "id": "1"}, OLD)
-    assert differences(old, same) == {"b s none 3": "equal", "output 1": "equal"}
+    assert differences(old, same) == {"run b s none 3": "equal", "output 1": "equal"}
     other = results(tmp_path / "other", {"id": "1", "margin": 0.1 + 2e-18}, OLD)
-    assert differences(old, other)["b s none 3"] == "equal"  # the same float
+    assert differences(old, other)["run b s none 3"] == "equal"  # the same float
     other = results(tmp_path / "more", {"id": "1", "margin": 0.10000000000000002}, OLD)
-    found = differences(old, other)["b s none 3"]
+    found = differences(old, other)["run b s none 3"]
     assert found == "verdicts.jsonl:1.margin: 0.1 → 0.10000000000000002"
 
 
@@ -49,7 +49,7 @@ def test_a_run_that_one_side_lacks_differs(tmp_path: Path) -> None:
     new.mkdir()
     (new / "1.out").write_text((old / "1.out").read_text())
     (new / "0.out").write_text("")
-    assert differences(old, new) == {"b s none 3": "exists: yes → no", "output 1": "equal"}
+    assert differences(old, new) == {"run b s none 3": "exists: yes → no", "output 1": "equal"}
 
 
 def test_renamed_files_and_fields_are_the_same_and_new_ones_are_left_out(tmp_path: Path) -> None:
@@ -71,7 +71,20 @@ def test_renamed_files_and_fields_are_the_same_and_new_ones_are_left_out(tmp_pat
         new={"rows": ["kind"]},
     )
     found = differences(old, new, renames)
-    assert found == {"b s none 3": "equal", "output 1": "schema: 1 → 2"}
+    assert found == {"run b s none 3": "equal", "output 1": "schema: 1 → 2"}
+
+
+def test_kinds_that_only_one_side_keeps_are_left_out_and_others_compared(tmp_path: Path) -> None:
+    old = results(tmp_path / "old", {"id": "1"}, ("rows.jsonl", "summary.json"))
+    new = results(tmp_path / "new", {"id": "1"}, ("rows.jsonl", "summary.json"))
+    picks = new / "runs" / "b" / "best-of-n" / "p-12345678"
+    picks.mkdir(parents=True)
+    identity = {"benchmark": "b", "name": "p"}
+    (picks / "manifest.json").write_text(json.dumps({"kind": "best-of-n", "identity": identity}))
+    (picks / "summary.json").write_text("{}")
+    (picks / "rows.jsonl").write_text("{}\n")
+    assert "best-of-n b p" not in differences(old, new)
+    assert differences(new, new)["best-of-n b p"] == "equal"
 
 
 @pytest.mark.parametrize(
@@ -88,4 +101,4 @@ def test_what_differs_in_kind_differs(old: object, new: object, found: str) -> N
 
 def test_the_table_of_renames_is_read() -> None:
     table = Renames.read(ROOT / "tools" / "renames.json")
-    assert set(table.fields) | set(table.new) <= {"rows", "summary", "output"}
+    assert set(table.fields) | set(table.new) | set(table.gone) <= {"rows", "summary", "output"}

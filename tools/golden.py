@@ -84,11 +84,17 @@ class Renames(NamedTuple):
     """By kind, old path (dotted; `*` is any key or element) → the last part's new name."""
     new: Mapping[str, Sequence[str]]
     """By kind, the paths that the older commit does not write; left out of the comparison."""
+    gone: Mapping[str, Sequence[str]] = {}
+    """By kind, the paths that only the older commit writes; left out as well."""
 
     @classmethod
     def read(cls, file: Path) -> Renames:
         """Read the table."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
+
+
+NOTHING = Renames({}, {}, {})
+"""The table between two commits of one format."""
 
 
 class Difference(NamedTuple):
@@ -157,7 +163,7 @@ class Tree(NamedTuple):
         """Copy the working tree; what an earlier call computed goes."""
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(ROOT / "src", folder / "source" / "src",
-                        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))  # fmt: skip
+                        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.dist-info"))  # fmt: skip
         shutil.copy(ROOT / "pyproject.toml", folder / "source")
         _describe(folder / "source")
         return cls(folder)
@@ -202,8 +208,11 @@ class Tree(NamedTuple):
 
 def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Difference | None]]:
     """Yield what was compared in two folders of results, and the first difference, if any."""
-    before, after = dict(_runs(old)), dict(_runs(new))
+    before, after = dict(_results(old)), dict(_results(new))
+    kinds = {label.split()[0] for label in before}
     for label in sorted(before.keys() | after.keys()):
+        if label.split()[0] not in kinds:
+            continue  # a kind that the older commit did not keep
         if label not in before or label not in after:
             there = "yes" if label in before else "no", "yes" if label in after else "no"
             yield label, Difference("exists", *there)
@@ -213,14 +222,17 @@ def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Diff
         text = printed.read_text(encoding="utf-8"), (new / printed.name).read_text(encoding="utf-8")
         if all(part.startswith("{") for part in text):
             first, second = (json.loads(part) for part in text)
-            yield f"output {printed.stem}", _document(first, second, "output", renames, "")
+            table = NOTHING if first["schema"] == second["schema"] else renames
+            yield f"output {printed.stem}", _document(first, second, "output", table, "")
 
 
 def _of_run(old: Path, new: Path, renames: Renames) -> Iterator[Difference]:
+    same = {path.name for path in old.iterdir()} <= {path.name for path in new.iterdir()}
+    renames = NOTHING if same else renames
     for kind, name in (("rows", "verdicts.jsonl"), ("summary", "summary.json")):
-        before = _lines(old / name)
+        name = name if (old / name).exists() else "rows.jsonl"
         renamed = renames.files.get(name, name)
-        after = _lines(new / renamed)
+        before, after = _lines(old / name), _lines(new / renamed)
         if len(before) != len(after):
             yield Difference(f"{renamed}, lines", str(len(before)), str(len(after)))
         for number, (first, second) in enumerate(zip(before, after, strict=False), start=1):
@@ -239,8 +251,9 @@ def _lines(file: Path) -> list[Document]:
 def _document(
     old: Document, new: Document, kind: str, renames: Renames, where: str
 ) -> Difference | None:
-    for path in renames.new.get(kind, ()):
-        _change(new, path.split("."), None)
+    for document, paths in ((new, renames.new), (old, renames.gone)):
+        for path in paths.get(kind, ()):
+            _change(document, path.split("."), None)
     # The deepest first: an upper name is still the old one while what lies below it is renamed.
     fields = renames.fields.get(kind, {})
     for path in sorted(fields, key=lambda path: -path.count(".")):
@@ -292,15 +305,12 @@ def first_difference(old: Document, new: Document, where: str = "") -> Differenc
     return None if first == second else Difference(where, first[:60], second[:60])
 
 
-def _runs(folder: Path) -> Iterator[tuple[str, Path]]:
+def _results(folder: Path) -> Iterator[tuple[str, Path]]:
     for file in folder.glob("runs/**/summary.json"):
         manifest = json.loads((file.parent / "manifest.json").read_text(encoding="utf-8"))
-        if manifest.get("kind", "run") != "run":
-            continue
-        identity = manifest["identity"]
-        cell = " ".join(str(identity[name]) for name in ("benchmark", "scorer", "context"))
-        extent = f"{identity['mirrors'] or ''} {identity['limit'] or ''}".strip()
-        yield f"{cell} {extent}".strip(), file.parent
+        kind, identity = manifest.get("kind", "run"), manifest["identity"]
+        named = ("benchmark", "scorer", "context", "name", "mirrors", "limit")
+        yield " ".join([kind, *(str(identity[k]) for k in named if identity.get(k))]), file.parent
 
 
 def _describe(source: Path) -> None:
