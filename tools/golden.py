@@ -163,7 +163,7 @@ class Tree(NamedTuple):
         """Copy the working tree; what an earlier call computed goes."""
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(ROOT / "src", folder / "source" / "src",
-                        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.dist-info"))  # fmt: skip
+                        ignore=shutil.ignore_patterns("__pycache__", "*-info"))  # fmt: skip
         shutil.copy(ROOT / "pyproject.toml", folder / "source")
         _describe(folder / "source")
         return cls(folder)
@@ -229,8 +229,8 @@ def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Diff
 def _of_run(old: Path, new: Path, renames: Renames) -> Iterator[Difference]:
     same = {path.name for path in old.iterdir()} <= {path.name for path in new.iterdir()}
     renames = NOTHING if same else renames
-    for kind, name in (("rows", "verdicts.jsonl"), ("summary", "summary.json")):
-        name = name if (old / name).exists() else "rows.jsonl"
+    verdicts = "verdicts.jsonl" if (old / "verdicts.jsonl").exists() else "rows.jsonl"
+    for kind, name in (("rows", verdicts), ("summary", "summary.json")):
         renamed = renames.files.get(name, name)
         before, after = _lines(old / name), _lines(new / renamed)
         if len(before) != len(after):

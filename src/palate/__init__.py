@@ -7,15 +7,8 @@
 """
 
 from palate.benchmarks import Benchmark, Dataset, LoadOptions, load_benchmark, mirrors
-from palate.comparison import (
-    Comparison,
-    Grid,
-    by_group,
-    compare,
-    evaluate_grid,
-    evaluate_ratings,
-    users_who_lose,
-)
+from palate.comparison import compare, evaluate_grid
+from palate.curves import learning_curve
 from palate.downstream import best_of_n
 from palate.errors import PalateError
 from palate.evaluation import Options, evaluate
@@ -42,15 +35,14 @@ from palate.records import (
     Verdict,
 )
 from palate.runs import Result, Run, load, load_all
+from palate.validity import validity
 
 __all__ = [
     "Benchmark",
     "Choice",
-    "Comparison",
     "Context",
     "Dataset",
     "Gold",
-    "Grid",
     "Judge",
     "Judgement",
     "LoadOptions",
@@ -74,15 +66,14 @@ __all__ = [
     "Verdict",
     "adapt",
     "best_of_n",
-    "by_group",
     "compare",
     "evaluate",
     "evaluate_grid",
-    "evaluate_ratings",
+    "learning_curve",
     "load",
     "load_all",
     "load_benchmark",
     "mirrors",
     "train",
-    "users_who_lose",
+    "validity",
 ]

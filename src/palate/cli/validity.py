@@ -10,6 +10,10 @@ import typer
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.reports import Form
+from palate.reports.pictures import check_picture
+from palate.reports.validity import plot_validity, validity_tables
+from palate.validity import METRICS, Statistics
+from palate.validity import validity as measure
 
 
 def validity(
@@ -40,12 +44,6 @@ def validity(
 
     The result is kept under the first folder.
     """
-    # Takes half a second, which no other command should pay.
-    from palate.reports.pictures import check_picture
-    from palate.reports.validity import plot_validity, validity_tables
-    from palate.validity import METRICS, Statistics
-    from palate.validity import validity as measure
-
     if picture is not None:
         check_picture(picture)
     with bars() as shown:

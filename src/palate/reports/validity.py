@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import rankdata
+import numpy as np
 
-from palate.metrics.ranks import Reliability
+from palate.metrics.ranks import Reliability, ranks_of
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
@@ -129,7 +129,7 @@ def _scatter(ax: Any, one: Coefficients, *, several: bool) -> None:
 
 
 def _slopes(ax: Any, one: Coefficients) -> None:
-    left, right = map(rankdata, _values(one))
+    left, right = map(ranks_of, map(np.asarray, _values(one)))
     for name, a, b in zip(_labels(one), left, right, strict=True):
         ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
         ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),

@@ -4,7 +4,7 @@ from palate.metrics.ranks.agreement import RankAgreement, rank_agreement
 from palate.metrics.ranks.difference import AgreementDifference, agreement_difference
 from palate.metrics.ranks.power import RankPower, rank_power
 from palate.metrics.ranks.reliability import Reliability, reliability
-from palate.metrics.ranks.statistics import statistics
+from palate.metrics.ranks.statistics import ranks_of, statistics
 
 __all__ = [
     "AgreementDifference",
@@ -14,6 +14,7 @@ __all__ = [
     "agreement_difference",
     "rank_agreement",
     "rank_power",
+    "ranks_of",
     "reliability",
     "statistics",
 ]

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.agreement import figures_of
-from palate.metrics.ranks.statistics import KENDALL
+from palate.metrics.ranks.statistics import KENDALL, ranks_of
 
 SWAP_EXACT_UP_TO = 12
 LEAST_LEVEL, LEVEL_SHARE = 3, 0.25
@@ -84,7 +83,7 @@ def _exchanged(
 ) -> tuple[FloatArray, bool]:
     """Each |Δ*|, the first as observed, and whether all exchanges were tried."""
     # Ranks, since the two benchmarks may have different units.
-    a, b = rankdata(x1), rankdata(x2)
+    a, b = ranks_of(x1), ranks_of(x2)
     level = _level_in_both(a, b)
     if level.any():
         a, b = a - a[level][0], b - b[level][0]

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import rankdata
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
@@ -27,8 +26,17 @@ Rows = Callable[[FloatArray, FloatArray], FloatArray]
 Gain = Literal["shifted", "rank", "exponential"]
 GAINS = get_args(Gain)
 
+Method = Literal["average", "min", "max"]
+
 RBO_P = 0.9
 CELLS = 1 << 20
+
+
+def ranks_of(x: FloatArray, *, method: Method = "average", axis: int = -1) -> FloatArray:
+    """Return ranks from 1 upward, ties by their mean, lowest or highest."""
+    from scipy.stats import rankdata  # slow to import
+
+    return np.asarray(rankdata(x, method=method, axis=axis), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[Statist
 
 def _spearman(x: FloatArray, y: FloatArray) -> FloatArray:
     """ρ: Pearson's correlation of the average ranks."""
-    a, b = rankdata(x, axis=1), rankdata(y, axis=1)
+    a, b = ranks_of(x, axis=1), ranks_of(y, axis=1)
     a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
     return _ratio((a * b).sum(axis=1), np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1)))
 
@@ -129,7 +137,7 @@ def _ndcg(x: FloatArray, y: FloatArray, gain: Gain) -> FloatArray:
     if gain == "shifted":
         gains = y - y.min(axis=1, keepdims=True)
     else:
-        gains = rankdata(y, axis=1) - 1
+        gains = ranks_of(y, axis=1) - 1
         # Halved n - 1 times, so that hundreds of ranks do not overflow; the ratio is the same.
         gains = gains if gain == "rank" else np.exp2(gains - (n - 1)) - np.exp2(-(n - 1.0))
     discount = 1 / np.log2(np.arange(2.0, n + 2))
@@ -161,8 +169,8 @@ def _kendall(x: FloatArray, y: FloatArray, weights: FloatArray | None = None) ->
 
 def _places(x: FloatArray) -> tuple[np.typing.NDArray[np.int64], np.typing.NDArray[np.int64]]:
     # How many stand strictly above each scorer, and that plus those who tie with it.
-    above = rankdata(-x, method="min", axis=1).astype(np.int64) - 1
-    return above, rankdata(-x, method="max", axis=1).astype(np.int64)
+    above = ranks_of(-x, method="min", axis=1).astype(np.int64) - 1
+    return above, ranks_of(-x, method="max", axis=1).astype(np.int64)
 
 
 def _in_first(x: FloatArray) -> FloatArray:
