@@ -105,6 +105,11 @@ def test_nobody_with_as_many_choices_is_said(pairs, trained):
         in_memory({"heads": trained}, pairs, fixed=99)
 
 
+def test_fewer_than_no_choices_are_refused(pairs, trained):
+    with pytest.raises(UsageError, match="-3 choices; expected 0 or more"):
+        in_memory({"heads": trained}, pairs, shots=[5, -3])
+
+
 def test_models_gain_over_bradley_terry_of_the_same_vectors(pairs, trained):
     history = {}
     for pair in pairs.history:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from palate.comparison import compare
 from palate.errors import RunError, UsageError
 from palate.evaluation import evaluate
 from palate.runs import (
@@ -65,7 +67,10 @@ def test_all_kinds_under_a_root_or_one(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"schema": 1}, "an older version of palate (schema 1, this one reads 2); run the command"),
+        (
+            {"schema": 1},
+            "an older version of palate (schema 1, this one reads 2); remove it and run",
+        ),
         ({"schema": 3}, "a newer version of palate (schema 3, this one reads 2); update palate"),
         ({"kind": "scores"}, "holds 'scores'; expected 'run'"),
     ],
@@ -134,3 +139,27 @@ def test_folders_are_named_by_all_that_numbers_depend_on(tmp_path: Path) -> None
     assert other.folder(tmp_path) != manifest.folder(tmp_path)
     with pytest.raises(RunError, match="holds another result"):
         other.write(made[0].folder)
+
+
+def test_a_copy_counts_once_and_another_programs_manifest_is_passed_over(
+    run: Run, tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    shutil.copytree(run.folder, root / "copies" / "mine")
+    (root / "web").mkdir()
+    (root / "web" / MANIFEST).write_text('{"name": "an application"}')
+    assert [one.summary for one in load_all(root)] == [run.summary]
+    assert len(compare([root, evaluate("random", "tasting", root=None)]).runs) == 2
+
+
+def test_rows_that_are_cut_off_are_no_finished_run(run: Run) -> None:
+    lines = (run.folder / ROWS).read_text().splitlines(keepends=True)
+    (run.folder / ROWS).write_text("".join(lines[:5]))
+    with pytest.raises(RunError, match="5 rows of 96; run the command again"):
+        load(run.folder)
+
+
+def test_a_summary_of_another_schema_is_refused(run: Run) -> None:
+    changed(run.folder, SUMMARY, schema=7)
+    with pytest.raises(RunError, match=r"no readable summary\.json \(schema 7"):
+        load(run.folder)

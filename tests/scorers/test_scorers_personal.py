@@ -257,6 +257,16 @@ def test_who_joins_again_has_the_state_of_the_last_choices(folder, pairs):
         assert twice.users.states[name].tobytes() == array.tobytes()
 
 
+def test_who_joins_before_the_benchmarks_users_are_learnt_changes_none_of_them(folder, pairs):
+    scorer = build_scorer(f"personal:{folder}", Settings())
+    joined = scorer.join({"zoe": CHOSE_LOUD})
+    plain, later = (evaluate(one, pairs, root=None, name="p") for one in (scorer, joined))
+    assert list(later.verdicts.rows) == list(plain.verdicts.rows)
+    both = joined.adapted(history_of(pairs))
+    assert user_key("zoe") in both.users.place
+    assert user_key("zoe") not in both.known
+
+
 @pytest.mark.parametrize("state", ["prior", "stranger"])
 def test_who_joins_is_nobodys_third_user(folder, pairs, state):
     scorer = build_scorer(f"personal:{folder}?state={state}", Settings())

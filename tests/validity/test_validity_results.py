@@ -121,6 +121,8 @@ def test_another_model_is_told_with_both_folders(planted, tmp_path):
     other.mkdir()
     for file in runs[1].folder.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
+    assert validity(tmp_path) == whole, "a copy counts once"
+    edit(other / "manifest.json", identity={**made["identity"], "batch_tokens": 1})
     one_line(validity, tmp_path, error=ComparisonError, match="hazy1 under none is there twice, "
              f"with other settings: {other} and {runs[1].folder}; name one of the two")  # fmt: skip
     edit(other / "manifest.json", identity={**made["identity"], "fingerprints": ["another"]})

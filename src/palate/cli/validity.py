@@ -42,7 +42,7 @@ def validity(
 ) -> None:
     """Rank agreement of benchmark metrics with downstream quality, over three scorers or more.
 
-    The result is kept under the first folder.
+    The result is kept beside the best-of-n.
     """
     if picture is not None:
         check_picture(picture)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +16,10 @@ from palate import metrics
 from palate.comparison.documents import Tests
 from palate.comparison.paired import paired
 from palate.errors import ComparisonError
-from palate.runs import Run, Side, Tabular, Test, Verdicts
+from palate.runs import Run, Side, Tabular, Test, Verdicts, load_runs
 
 LEAST_COMMON = 0.9
+Given = Run | Path | str
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,20 @@ class Comparison(Tabular):
         return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)
 
 
-def compare(runs: Sequence[Run]) -> Comparison:
+def compare(runs: Given | Iterable[Given]) -> Comparison:
     """Test every two runs of the same benchmark on their common pairs.
 
+    Runs are given as such, or by folders at or under which they lie.
     Rows are paired by id and content. Raises `ComparisonError` where two runs share under 90 % of
     the larger one's rows, or where there are fewer than two contestants. Holm-corrected over all
     tests.
     """
+    given = [runs] if isinstance(runs, (str, Path, Run)) else runs
+    every = [
+        run for each in given for run in ([each] if isinstance(each, Run) else load_runs(each))
+    ]
     found: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
+    for run in every:
         if not run.summary.oracle:
             found[group_of(run)].append(run)
     for group in found.values():
@@ -84,7 +91,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
         own = tuple(next(left).model_copy(update={"p_holm": next(corrected)}) for _ in sides[name])
         common = len(_common([run.verdicts for run in group]))
         groups.append(Group(name, tuple(_ranking(_sorted(group), own)), own, common))
-    return Comparison(tuple(runs), tuple(groups))
+    return Comparison(tuple(every), tuple(groups))
 
 
 def group_of(run: Run) -> str:

@@ -44,7 +44,7 @@ FIXED = 20
 """Users with at least this many choices are on every curve; larger numbers have fewer users."""
 MAJORITY = "majority of the others"
 NOTHING = np.zeros(0)
-Baselines = Sequence[str] | Mapping[str, ArrayLike]
+Baselines = str | Sequence[str] | Mapping[str, ArrayLike]
 
 
 def learning_curve(
@@ -76,6 +76,9 @@ def learning_curve(
     """
     if repeats < 1:
         raise UsageError(f"learning curve: {repeats} repeats; expected 1 or more")
+    if any(k < 0 for k in shots):
+        raise UsageError(f"learning curve: {min(shots)} choices; expected 0 or more")
+    baselines = [baselines] if isinstance(baselines, str) else baselines
     settings = settings or Settings()
     scorers = build_models(models, settings)
     seed = settings.seed

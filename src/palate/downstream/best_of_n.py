@@ -64,15 +64,15 @@ def check_sizes(ks: Sequence[int], n: int) -> None:
 def best_of_n(
     benchmark: str | Path | Dataset,
     policy: str | Path | Samples,
-    scorers: Sequence[str],
-    contexts: Sequence[str] = ("none",),
-    qualities: Sequence[str | Quality] = (),
+    scorers: str | Sequence[str],
+    contexts: str | Sequence[str] = "none",
+    qualities: str | Sequence[str | Quality] = (),
     *,
     n: int | None = None,
     policy_context: str = "none",
     ks: Sequence[int] | None = None,
     contrast: bool = False,
-    root: Path | None = Path("runs"),
+    root: Path | str | None = "runs",
     options: Options | None = None,
     start: Start | None = None,
 ) -> BestOfResult:
@@ -98,6 +98,10 @@ def best_of_n(
         Traceback (most recent call last):
         palate.errors.UsageError: -n 0: expected 1 or more answers to a question
     """
+    scorers = [scorers] if isinstance(scorers, str) else scorers
+    contexts = [contexts] if isinstance(contexts, str) else contexts
+    qualities = [qualities] if isinstance(qualities, str) else qualities
+    root = None if root is None else Path(root)
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
     options = options or Options()

@@ -19,9 +19,14 @@ def dots(vectors: NDArray[np.floating], heads: Doubles) -> Doubles:
     [[[6.0, 1.0], [6.0, 1.0]]]
     """
     subscripts = "...d,d->..." if heads.ndim == 1 else "...d,kd->...k"
-    return np.asarray(np.einsum(subscripts, vectors.astype(np.float64), heads))
+    return np.asarray(np.einsum(subscripts, _laid_out(vectors), _laid_out(heads)))
 
 
 def slate_dots(vectors: NDArray[np.floating], heads: Doubles) -> Doubles:
     """Return the product of a slate's vectors (s × c × d) with the slate's head (s × d), s × c."""
-    return np.asarray(np.einsum("scd,sd->sc", vectors.astype(np.float64), heads))
+    return np.asarray(np.einsum("scd,sd->sc", _laid_out(vectors), _laid_out(heads)))
+
+
+def _laid_out(array: NDArray[np.floating]) -> Doubles:
+    # Sums run in the order of memory, and what was saved and loaded may lie otherwise.
+    return np.ascontiguousarray(array, np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,11 +45,15 @@ class UserStates:
             >>> ann.joined_by(bob).states["w"].tolist()
             [[0.0, 0.0], [1.0, 1.0]]
         """
-        kept = [k for k, key in enumerate(self.keys) if key not in others.place]
-        states = {name: array[kept] for name, array in self.states.items()}
         n_too_long = self.n_too_long + others.n_too_long
-        left = UserStates(tuple(self.keys[k] for k in kept), states, self.model)
+        left = self.of(set(self.keys) - others.place.keys())
         return replace(concatenated((left, others)), n_too_long=n_too_long)
+
+    def of(self, keys: Collection[str]) -> UserStates:
+        """Return those of these users that are there."""
+        here = [k for k, key in enumerate(self.keys) if key in keys]
+        states = {name: array[here] for name, array in self.states.items()}
+        return replace(self, keys=tuple(self.keys[k] for k in here), states=states, n_too_long=0)
 
     @property
     def bytes_each(self) -> float:

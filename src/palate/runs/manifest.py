@@ -106,12 +106,8 @@ def read_manifest(folder: Path) -> Manifest:
 
     Raises `RunError` where that is no result of palate's, or one of an older or newer format.
     """
-    try:
-        document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise RunError(f"{folder}: no result of palate's (manifest.json: {reason})") from error
-    if not isinstance(document, dict) or "identity" not in document:
+    document = _document(folder)
+    if is_foreign(folder):
         raise RunError(f"{folder}: no result of palate's (manifest.json names no identity)")
     format_of = document.get("schema", 1)
     if format_of != SCHEMA:
@@ -119,13 +115,27 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunError(
             f"{folder}: written by {'an older' if older else 'a newer'} version of palate (schema "
             f"{format_of}, this one reads {SCHEMA}); "
-            + ("run the command that made it again" if older else "update palate")
+            + ("remove it and run the command that made it again" if older else "update palate")
         )
     try:
         return Manifest.model_validate(document)
     except ValueError as error:
         reason = str(error).splitlines()[0]
         raise RunError(f"{folder}: no readable manifest.json ({reason})") from error
+
+
+def is_foreign(folder: Path) -> bool:
+    """Tell whether the manifest there is another program's; raises `RunError` for a broken one."""
+    document = _document(folder)
+    return not isinstance(document, dict) or "identity" not in document
+
+
+def _document(folder: Path) -> Any:
+    try:
+        return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"{folder}: no result of palate's (manifest.json: {reason})") from error
 
 
 def passes_of(folder: Path) -> tuple[str, ...]:

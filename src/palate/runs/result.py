@@ -13,7 +13,14 @@ from pydantic import ValidationError
 from palate.errors import RunError, SpecError, UsageError
 from palate.records import Record
 from palate.runs.files import write_json, write_whole
-from palate.runs.manifest import ROWS, SCHEMA, SUMMARY, read_manifest, result_folders
+from palate.runs.manifest import (
+    ROWS,
+    SCHEMA,
+    SUMMARY,
+    is_foreign,
+    read_manifest,
+    result_folders,
+)
 from palate.specs import load as load_registered
 
 KINDS, TABLES = "palate.results", "palate.tables"
@@ -137,7 +144,9 @@ def read_summary(folder: Path, kind: str) -> dict[str, Any]:
         raise RunError(f"{folder}: not finished; run the command that began it again")
     try:
         content: dict[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        del content["schema"], content["kind"]
+        written = content.pop("schema"), content.pop("kind")
+        if written != (SCHEMA, kind):
+            raise ValueError(f"schema {written[0]}, kind {written[1]}")
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunError(f"{folder}: no readable summary.json ({error})") from error
     return content
@@ -187,11 +196,11 @@ def load_all(
 ) -> list[Result]:
     """Return every finished result at or under these folders, of some kinds or of any.
 
-    Unfinished work is passed over. Raises `RunError` where a folder is missing or holds no such
-    result, and for a result of an older or newer format.
+    Unfinished work and manifests of other programs are passed over; a copy counts once. Raises
+    `RunError` where a folder is missing or holds no such result, and for one of another format.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
-    results: dict[Path, Result] = {}
+    results: dict[object, Result] = {}
     for root in map(Path, [paths] if isinstance(paths, (str, Path)) else paths):
         if not root.exists():
             raise RunError(f"{root}: no such folder")
@@ -199,10 +208,14 @@ def load_all(
         if not finished:
             what = "result" if kinds is None else " or ".join(kinds)
             raise RunError(f"{root}: no finished {what} at or under this folder")
-        results |= {folder.resolve(): load(folder) for folder in finished}
+        for folder in finished:
+            result = load(folder)
+            results.setdefault((read_manifest(folder).folder(Path()), result.content_hash), result)
     return list(results.values())
 
 
 def _is_of(folder: Path, kinds: Sequence[str] | None) -> bool:
+    if is_foreign(folder):
+        return False
     there = read_manifest(folder).kind  # of every folder, so that an older one is refused
     return (kinds is None or there in kinds) and (folder / SUMMARY).is_file()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, cast
 
+from palate.errors import RunError
 from palate.runs.manifest import ROWS
 from palate.runs.result import Result, load_all, read_content
 from palate.runs.row import VerdictRow
@@ -46,7 +47,12 @@ class Run(Result):
     def read(cls, folder: Path) -> Run:
         """Read a finished run; raises `RunError` where it is unfinished or no run."""
         summary = read_content(folder, cls.kind, Summary)
-        return cls(summary, Verdicts.load(folder / ROWS), folder)
+        verdicts = Verdicts.load(folder / ROWS)
+        if len(verdicts) != summary.n_pairs:
+            raise RunError(
+                f"{folder}: {len(verdicts):,} rows of {summary.n_pairs:,}; run the command again"
+            )
+        return cls(summary, verdicts, folder)
 
 
 def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:

@@ -65,12 +65,17 @@ class Personal:
 
     @property
     def wants_choices(self) -> bool:
-        """True until it knows any user's state."""
-        return self.users is None and self.state != "prior"
+        """True until it knows any user's state but those of users who joined."""
+        return not self.known and self.state != "prior"
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
-        """Return this scorer with a state for each user (id → their earlier choices)."""
-        return self._with(self._learnt(history), frozenset())
+        """Return this scorer with a state for each user (id → their earlier choices).
+
+        Users who joined stay.
+        """
+        learnt = self._learnt(history)
+        joined = self.users.of(self.live) if self.users is not None and self.live else None
+        return self._with(learnt if joined is None else learnt.joined_by(joined), self.live)
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> Personal:
         """Return this scorer with these users added (id → what they chose).

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palate.engines import Encoded
-from palate.errors import DataError
+from palate.errors import DataError, UsageError
 from palate.models import import_torch
 from palate.personal import UserStates
 from palate.personal.p_dpo import (
@@ -192,12 +192,20 @@ class PersonalPolicyScorer:
 
     @property
     def wants_choices(self) -> bool:
-        """True until it knows any user's choices or state."""
-        return self.users is None and self.state != "prior"
+        """True until it knows any user's choices or state but those of users who joined."""
+        return not self.known and self.state != "prior"
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
-        """Return this scorer with a state for each user (id → their earlier choices)."""
-        return self._with(self._learnt(history), frozenset())
+        """Return this scorer with a state for each user (id → their earlier choices).
+
+        Users who joined stay. Raises `UsageError` where users joined a scorer that was adapted.
+        """
+        learnt = self._learnt(history)
+        if not self.live or self.users is None:
+            return self._with(learnt, frozenset())
+        if self.known:
+            raise UsageError("p-dpo: adapt it first and join users then, or build it anew")
+        return self._with(Joined(learnt, self.users), self.live)
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
         """Return this scorer with these users added, as `Personal.join` does."""

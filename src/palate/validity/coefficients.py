@@ -45,7 +45,8 @@ def validity(
     over. A contestant is a scorer under a context; both sides are matched by both specs. A scorer
     whose margins are the same under a context as under `none` is one contestant, with the gains of
     0 that it has there. Best-of-n results on the same answers are joined. With a `root` the result
-    is kept at `root/<benchmark of the answers>/validity/<policy>-<8 hex>`.
+    is kept beside the best-of-n, as `<benchmark of the answers>/validity/<policy>-<8 hex>`; under
+    `root` where that is in memory.
 
     Raises:
         RunError: for a folder that is missing, holds neither, or is of another format.
@@ -82,7 +83,8 @@ def validity(
         inputs={_name(result): result.content_hash for result in both},
         versions=versions(),
     )  # fmt: skip
-    folder = manifest.folder(Path(root))
+    place = picked[0].folder
+    folder = manifest.folder(Path(root) if place is None else place.parents[2])
     manifest.renew(folder)
     result = Validity(summary, folder)
     result.save()

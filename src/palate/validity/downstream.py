@@ -79,10 +79,14 @@ def downstream_of(result: BestOfResult, k: int | None = None) -> list[Downstream
     above = [size for size in ks if size > 1]
     if k == 1 or not above:
         raise UsageError(
-            f"{where}: the best of 1 is the same for every scorer; run best-of-n with a larger --ks"
+            f"{where}: the best of 1 is the same for every scorer; name the folders of other "
+            "results, or run best-of-n with a larger --ks"
         )
     if k is not None and k not in ks:
-        raise UsageError(f"{where}: has no best of {k} (sizes: {', '.join(map(str, ks))})")
+        raise UsageError(
+            f"{where}: has no best of {k} (sizes: {', '.join(map(str, ks))}); "
+            "name the folders that have it"
+        )
     at = k or max((size for size in above if 2 * size <= n), default=min(above))
     named = dict.fromkeys(s.quality for s in result.summary.selections if not s.oracle)
     return [_measure(result, quality, at) for quality in named]

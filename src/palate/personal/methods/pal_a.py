@@ -137,7 +137,7 @@ class PALA:
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return h·φ + 2 a_u·Fφ − γ |Fφ|²."""
         del prompts
-        ideal = dots(states["weights"], np.ascontiguousarray(self.prototypes.T))
+        ideal = dots(states["weights"], self.prototypes.T)
         mapped = dots(candidates, self.mapping)
         near = dots(candidates, self.head) + 2 * slate_dots(mapped, ideal)
         return np.asarray(near - self.curvature * (mapped**2).sum(axis=2))
