@@ -7,17 +7,7 @@ from contextlib import closing
 from functools import cached_property
 from typing import Protocol
 
-from palate.engines import (
-    Ask,
-    ChatEndpoint,
-    ChatSettings,
-    Reader,
-    Reply,
-    generate,
-    load_local,
-)
-from palate.engines.http import ledger_of
-from palate.engines.http.options import SHARED, http_options
+from palate.engines import Ask, ChatEndpoint, Reader, Reply, generate, load_local
 from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import fitting_parts
 from palate.records import Message, Part, Settings
@@ -26,7 +16,6 @@ from palate.specs import Reference, Spec
 
 Messages = tuple[Message, ...]
 Parts = tuple[Part, ...]
-LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 MAX_TOKENS = 128
 """Tokens of a text, unless `?max_tokens=` says otherwise."""
 
@@ -57,13 +46,7 @@ def build_writer(spec: Spec, settings: Settings, example: str, options: set[str]
     if reference.place != "api":
         spec.only(options)
         return LocalWriter(reference, settings, max_tokens)
-    spec.only(options | SHARED | {"base_url", "limit_field"})
-    chat = ChatSettings(
-        model=reference.name,
-        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-        **http_options(spec, settings, "https://…/v1"),
-    )
-    return EndpointWriter(ChatEndpoint(chat, ledger=ledger_of(settings)), max_tokens)
+    return EndpointWriter(ChatEndpoint.of(spec, reference.name, settings, options), max_tokens)
 
 
 class LocalWriter:

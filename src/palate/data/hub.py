@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from palate.errors import HubError, UsageError
+from palate.errors import HubError, UsageError, first_line
 
 
 class Download(NamedTuple):
@@ -35,8 +35,6 @@ def download(repository: str, files: Sequence[str], revision: str = "main") -> D
     # Its bases are OSError and the base error of the HTTP library that the hub's client uses;
     # ValueError: what answered speaks no JSON, or the name or revision is malformed.
     except (*HfHubHTTPError.__bases__, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise HubError(
-            f"data set {repository}@{revision}: {reason}; without a network use --source DIR"
-        ) from error
+        problem = f"data set {repository}@{revision}: {first_line(error)}"
+        raise HubError(f"{problem}; without a network use --source DIR") from error
     return Download(paths, commit)

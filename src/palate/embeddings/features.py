@@ -62,8 +62,7 @@ class Features:
             if source.stored:
                 _fill(source, asked, None)
             parts.append(_rows(source, asked))
-        found = np.concatenate(parts, axis=1) if unique else np.empty((0, self.width), np.float32)
-        return np.asarray(found[positions])
+        return np.asarray(np.concatenate(parts, axis=1)[positions])
 
     def blocks(self, items: Sequence[Item], size: int = 65_536) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the items, `size` at a time, in memory that does not grow."""
@@ -80,8 +79,7 @@ class Features:
         return done
 
     def _rows(self, items: Sequence[Item]) -> NDArray[np.float32]:
-        parts = [_rows(source, items) for source in self.sources]
-        return np.concatenate(parts, axis=1) if items else np.empty((0, self.width), np.float32)
+        return np.concatenate([_rows(source, items) for source in self.sources], axis=1)
 
 
 def build_features(specs: Sequence[str], settings: Settings) -> Features:
@@ -147,17 +145,12 @@ def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> i
 
 
 def _rows(source: Source, items: Sequence[Item]) -> NDArray[np.float32]:
-    if not items:
-        return np.empty((0, source.width), np.float32)
-    if not source.stored:
-        found = dict(source.vectors(items))
-        return np.stack([_or_nan(found[k], source.width) for k in range(len(items))])
-    store = _store(source)
-    rows = store.find(_keys(source, items))
     table = np.full((len(items), source.width), np.nan, np.float32)
-    table[rows >= 0] = store.read(rows[rows >= 0])
+    if items and source.stored:
+        store = _store(source)
+        rows = store.find(_keys(source, items))
+        table[rows >= 0] = store.read(rows[rows >= 0])
+    elif items:
+        for k, vector in source.vectors(items):
+            table[k] = np.nan if vector is None else vector
     return table
-
-
-def _or_nan(vector: NDArray[np.float32] | None, width: int) -> NDArray[np.float32]:
-    return np.full(width, np.nan, np.float32) if vector is None else vector

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import NamedTuple
 
-from palate.errors import HubError, ModelError, UsageError
+from palate.errors import HubError, ModelError, UsageError, first_line
 from palate.models.gguf import convert_gguf
 from palate.specs import Reference
 
@@ -103,6 +103,6 @@ def _from_hub(reference: Reference) -> ModelFolder:
         commit = HfApi().model_info(reference.name, revision=reference.revision or "main").sha
         path = snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
     except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise HubError(f"model {reference}: {reason}; a local copy is given as ./folder") from error
+        problem = f"model {reference}: {first_line(error)}"
+        raise HubError(f"{problem}; a local copy is given as ./folder") from error
     return ModelFolder(_folder(path), f"commit {commit}", commit)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from palate.engines.text.reader import Reader
-from palate.errors import HubError, ModelError, UsageError
-from palate.models import import_transformers, resolve
+from palate.errors import HubError, ModelError, UsageError, first_line
+from palate.models import resolve
 from palate.specs import Reference
 
 FILES = (
@@ -20,6 +20,8 @@ FILES = (
 
 class RemoteReader(Reader):
     """A tokenizer, its template, and the window if a configuration lies beside it."""
+
+    noun = "tokenizer "
 
     @cached_property
     def folder(self) -> Path:
@@ -37,15 +39,7 @@ class RemoteReader(Reader):
     def _load(self, kind: str) -> Any:
         if kind == "AutoConfig" and not (self.folder / "config.json").is_file():
             return _NoConfig()
-        try:
-            return getattr(import_transformers(), kind).from_pretrained(
-                self.folder, trust_remote_code=self.settings.trust_remote_code
-            )
-        except UsageError:
-            raise
-        except Exception as error:  # what a broken folder raises is anybody's guess
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"tokenizer {self.reference}: cannot be loaded ({said})") from error
+        return super()._load(kind)
 
 
 class _NoConfig:
@@ -80,7 +74,5 @@ def tokenizer_folder(reference: Reference) -> Path:
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise HubError(
-            f"tokenizer {reference}: {said}; a local copy is given as ./folder"
-        ) from error
+        problem = f"tokenizer {reference}: {first_line(error)}"
+        raise HubError(f"{problem}; a local copy is given as ./folder") from error
