@@ -59,8 +59,7 @@ class Features:
         parts = []
         for source in self.sources:
             asked = [source.prompt(item) for item in unique]
-            if source.stored:
-                _fill(source, asked, None)
+            _fill(source, asked, None)
             parts.append(_rows(source, asked))
         return np.asarray(np.concatenate(parts, axis=1)[positions])
 
@@ -72,11 +71,7 @@ class Features:
 
     def fill(self, items: Sequence[Item], progress: Progress | None = None) -> int:
         """Compute and store what is not stored yet; returns how many vectors that were."""
-        done = 0
-        for source in self.sources:
-            if source.stored:
-                done += _fill(source, items, progress)
-        return done
+        return sum(_fill(source, items, progress) for source in self.sources)
 
     def _rows(self, items: Sequence[Item]) -> NDArray[np.float32]:
         return np.concatenate([_rows(source, items) for source in self.sources], axis=1)
@@ -128,6 +123,8 @@ def _keys(source: Source, items: Sequence[Item]) -> Keys:
 
 
 def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> int:
+    if not source.stored:
+        return 0
     store, keys = _store(source), _keys(source, items)
     first_of = {bytes(keys[k]): k for k in np.flatnonzero(store.find(keys) < 0)[::-1]}
     missing = sorted(first_of.values())

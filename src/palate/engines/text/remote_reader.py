@@ -7,8 +7,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from palate.data import hub
 from palate.engines.text.reader import Reader
-from palate.errors import HubError, ModelError, UsageError, first_line
+from palate.errors import ModelError
 from palate.models import resolve
 from palate.specs import Reference
 
@@ -61,18 +62,10 @@ def tokenizer_folder(reference: Reference) -> Path:
         if not (folder / "tokenizer_config.json").is_file():
             raise ModelError(f"tokenizer {reference}: no tokenizer_config.json in that folder")
         return folder
-    try:
-        from httpx2 import HTTPError
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError as error:
-        raise UsageError("tokenizers on the hub need pip install 'palate[local]'") from error
-    try:
+    missing = "tokenizers on the hub need pip install 'palate[local]'"
+    with hub(f"tokenizer {reference}", "a local copy is given as ./folder", missing) as client:
         return Path(
-            snapshot_download(
+            client.snapshot_download(
                 reference.name, revision=reference.revision, allow_patterns=list(FILES)
             )
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
-        problem = f"tokenizer {reference}: {first_line(error)}"
-        raise HubError(f"{problem}; a local copy is given as ./folder") from error
