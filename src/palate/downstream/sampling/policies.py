@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from palate.engines import Reader, load_local, sample
@@ -70,7 +70,13 @@ def build_policy(text: str, settings: Settings) -> Policy:
     """
     spec = Spec.parse(f"policy:{text}")
     reference = Reference.parse(spec.need_reference(EXAMPLE))
-    how = _how(spec, text)
+    how = How(
+        max_tokens=spec.number("max_tokens", MAX_TOKENS, least=1),
+        temperature=spec.positive("temperature", TEMPERATURE),
+        top_p=spec.positive("top_p", TOP_P),
+    )
+    if how.top_p > 1:
+        raise UsageError(f"{text}: top_p={how.top_p:g}: expected above 0, at most 1")
     if reference.place != "api":
         spec.only(OPTIONS)
         return LocalPolicy(text, reference, settings, how)
@@ -86,15 +92,6 @@ class How(NamedTuple):
     top_p: float
 
 
-def _how(spec: Spec, text: str) -> How:
-    max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
-    temperature = spec.positive("temperature", TEMPERATURE)
-    top_p = spec.positive("top_p", TOP_P)
-    if top_p > 1:
-        raise UsageError(f"{text}: top_p={top_p:g}: expected above 0, at most 1")
-    return How(max_tokens, temperature, top_p)
-
-
 class LocalPolicy:
     """A causal model in this process; a prompt is read once for all of its samples.
 
@@ -103,15 +100,12 @@ class LocalPolicy:
 
     def __init__(self, spec: str, reference: Reference, settings: Settings, how: How) -> None:
         self.spec, self.reference, self.settings, self.how = spec, reference, settings, how
+        self._reader = Reader(reference, settings)
         device = choose_device(settings.device)
         dtype = str(choose_dtype(settings.dtype, device))
         kind = device.split(":", maxsplit=1)[0]
         content = resolve(reference).content
         self.fingerprint = digest("policy", content, dtype, kind, tuple(how), settings.seed)
-
-    @cached_property
-    def _reader(self) -> Reader:
-        return Reader(self.reference, self.settings)
 
     def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
         """Yield samples prompt by prompt; none is drawn where a prompt leaves no room for one."""
