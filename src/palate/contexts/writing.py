@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
 from typing import Protocol
 
 from palate.engines import Ask, ChatEndpoint, Reader, Reply, generate, load_local
@@ -54,14 +53,11 @@ class LocalWriter:
 
     def __init__(self, reference: Reference, settings: Settings, max_tokens: int) -> None:
         self.reference, self.settings, self.max_tokens = reference, settings, max_tokens
+        self._reader = Reader(reference, settings)
         device = choose_device(settings.device)
         dtype = str(choose_dtype(settings.dtype, device))
         kind = device.split(":", maxsplit=1)[0]
         self.fingerprint = digest("local", resolve(reference).content, dtype, kind, max_tokens)
-
-    @cached_property
-    def _reader(self) -> Reader:
-        return Reader(self.reference, self.settings)
 
     def fit(self, parts: Parts, prompt: Callable[[Parts], Messages]) -> Parts:
         """Drop whole parts, the lowest-ranked first."""
