@@ -90,3 +90,8 @@ class HubError(OutsideError):
 
 class ResourceError(OutsideError):
     """Disk or memory ran out."""
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

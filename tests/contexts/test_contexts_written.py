@@ -13,7 +13,7 @@ from endpoints import Loopback
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of
-from palate.contexts import persona, plan
+from palate.contexts import persona, plan, written
 from palate.engines import Reply
 from palate.errors import BenchmarkError, EndpointError, ModelError, SpecError
 from palate.evaluation import evaluate, make_rows
@@ -58,8 +58,7 @@ def cache(tmp_path: Any, monkeypatch: Any) -> Any:
 @pytest.fixture
 def build(monkeypatch: Any) -> Any:
     def made(spec: str, writer: Any = None) -> Any:
-        for module in (persona, plan):
-            monkeypatch.setattr(module, "build_writer", lambda *args: writer or Scripted())
+        monkeypatch.setattr(written, "build_writer", lambda *args: writer or Scripted())
         kind = {"persona": persona.Persona, "plan": plan.Plan}[spec.split(":", maxsplit=1)[0]]
         return kind(Spec.parse(spec), Settings())
 
@@ -143,7 +142,7 @@ def test_nothing_is_written_twice(build: Any, spec: str) -> None:
 
 def test_another_template_is_another_text(build: Any, monkeypatch: Any) -> None:
     rows(pairs(), build("plan:m/m"))
-    monkeypatch.setattr(plan, "prompt_hash", lambda *names: "changed")
+    monkeypatch.setattr(written, "prompt_hash", lambda *names: "changed")
     writer = Scripted()
     rows(pairs(), build("plan:m/m", writer))
     assert len(writer.asked) == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -165,14 +165,10 @@ class _Measurement:
 
     def _bare(self) -> float:
         """Return the best rate, in sequences per second, of plain forwards at the mean length."""
-        return max(self._rate(tokens) for tokens in self._bare_batches())
-
-    def _bare_batches(self) -> Iterator[Any]:
-        longest = max(len(ids) for ids, _ in self.work.rows)
-        ids = next(list(ids) for ids, _ in self.work.rows if len(ids) == longest)
-        ids = (ids * 2)[: self.length]
-        for n in BARE_BATCHES:
-            yield self.local.torch.tensor([ids] * n, device=self.local.device)
+        longest = max((list(ids) for ids, _ in self.work.rows), key=len)
+        ids, local = (longest * 2)[: self.length], self.local
+        batches = (local.torch.tensor([ids] * n, device=local.device) for n in BARE_BATCHES)
+        return max(map(self._rate, batches))
 
     def _rate(self, tokens: Any) -> float:
         started = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
@@ -35,11 +34,4 @@ def file_benchmark(path: str) -> Benchmark:
         return Dataset(name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns)
 
     name = stem(Path(path).name)
-    return replace(_TEMPLATE, name=name, description=f"rows of {Path(path).name}", loader=load)
-
-
-def _unloaded(options: LoadOptions) -> Dataset:
-    raise BenchmarkError("no file given")
-
-
-_TEMPLATE = Benchmark(name="", description="", loader=_unloaded, licence="as the file's")
+    return Benchmark(name, f"rows of {Path(path).name}", load, licence="as the file's")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from palate.contexts.leaks import forbidden_responses, holds, normal
 from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_count, read_draws
 from palate.errors import SpecError
 from palate.prompts import example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
-from palate.retrieval import Ordering, dense_by, latest_first, nearest_first
+from palate.retrieval import Ordering, Sorting, dense_by, latest_first, nearest_first, sorted_by
 from palate.seeding import digest, unit
 from palate.specs import Spec
 
@@ -76,36 +76,25 @@ class Examples:
 
 
 def _build_order(named: str, settings: Settings) -> tuple[Order, str | None]:
-    kind, colon, reference = named.partition(":")
-    if kind == "nearest" and reference:
-        ordering, fingerprint = dense_by(reference, settings)
-        return _by_question(ordering), fingerprint
+    kind, _, reference = named.partition(":")
+    by: dict[str, Ordering] = {"recent": latest_first, "nearest": nearest_first}
+    model = None
     if named == "random":
-        return _at_random(settings.seed), None
-    if named in ("recent", "nearest") and not colon:
-        by = {"recent": latest_first, "nearest": nearest_first}
-        return _by_question(by[named]), None
-    raise SpecError(f"order={named!r} is not one of recent, random, nearest, nearest:REFERENCE")
+        return partial(_at_random, settings.seed), None
+    if kind == "nearest" and reference:
+        by[named], model = dense_by(reference, settings)
+    elif named not in by:
+        raise SpecError(f"order={named!r} is not one of recent, random, nearest, nearest:REFERENCE")
+    order: Sorting[Choice] = sorted_by(by[named], lambda choice: choice.question)
+    return lambda question, user, choices: order(question, choices), model
 
 
-def _by_question(ordering: Ordering) -> Order:
-    def order(question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
-        del user
-        return [choices[k] for k in ordering(question, [choice.question for choice in choices])]
-
-    return order
-
-
-def _at_random(seed: int) -> Order:
+def _at_random(seed: int, question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
     # A number of its own for each choice: leaving one out does not move the others.
-    def order(question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
-        del question
-        return sorted(
-            choices,
-            key=lambda c: unit("example", seed, user.id, c.question, c.chosen, c.rejected),
-        )
-
-    return order
+    del question
+    return sorted(
+        choices, key=lambda c: unit("example", seed, user.id, c.question, c.chosen, c.rejected)
+    )
 
 
 @lru_cache(maxsize=2**16)  # rows of one user need not follow one another

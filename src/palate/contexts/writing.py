@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
 from typing import Protocol
 
-from palate.engines import (
-    Ask,
-    ChatEndpoint,
-    ChatSettings,
-    Reader,
-    Reply,
-    generate,
-    load_local,
-)
-from palate.engines.http import ledger_of
-from palate.engines.http.options import SHARED, http_options
+from palate.engines import Ask, ChatEndpoint, Reader, Reply, generate, load_local
 from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import fitting_parts
 from palate.records import Message, Part, Settings
@@ -26,7 +15,6 @@ from palate.specs import Reference, Spec
 
 Messages = tuple[Message, ...]
 Parts = tuple[Part, ...]
-LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 MAX_TOKENS = 128
 """Tokens of a text, unless `?max_tokens=` says otherwise."""
 
@@ -57,13 +45,7 @@ def build_writer(spec: Spec, settings: Settings, example: str, options: set[str]
     if reference.place != "api":
         spec.only(options)
         return LocalWriter(reference, settings, max_tokens)
-    spec.only(options | SHARED | {"base_url", "limit_field"})
-    chat = ChatSettings(
-        model=reference.name,
-        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-        **http_options(spec, settings, "https://…/v1"),
-    )
-    return EndpointWriter(ChatEndpoint(chat, ledger=ledger_of(settings)), max_tokens)
+    return EndpointWriter(ChatEndpoint.of(spec, reference.name, settings, options), max_tokens)
 
 
 class LocalWriter:
@@ -71,14 +53,11 @@ class LocalWriter:
 
     def __init__(self, reference: Reference, settings: Settings, max_tokens: int) -> None:
         self.reference, self.settings, self.max_tokens = reference, settings, max_tokens
+        self._reader = Reader(reference, settings)
         device = choose_device(settings.device)
         dtype = str(choose_dtype(settings.dtype, device))
         kind = device.split(":", maxsplit=1)[0]
         self.fingerprint = digest("local", resolve(reference).content, dtype, kind, max_tokens)
-
-    @cached_property
-    def _reader(self) -> Reader:
-        return Reader(self.reference, self.settings)
 
     def fit(self, parts: Parts, prompt: Callable[[Parts], Messages]) -> Parts:
         """Drop whole parts, the lowest-ranked first."""

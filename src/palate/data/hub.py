@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from palate.errors import HubError, UsageError
+from palate.errors import HubError, UsageError, first_line
 
 
 class Download(NamedTuple):
@@ -21,22 +22,31 @@ def download(repository: str, files: Sequence[str], revision: str = "main") -> D
 
     Raises `HubError` where the hub cannot be reached or lacks the files.
     """
-    try:
-        from huggingface_hub import HfApi, hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError
-    except ImportError as error:
-        raise UsageError(f"{repository}: the hub needs pip install 'palate[hub]'") from error
-    try:
-        commit = HfApi().dataset_info(repository, revision=revision).sha or revision
-        paths = tuple(
-            Path(hf_hub_download(repository, name, repo_type="dataset", revision=commit))
+    what = f"data set {repository}@{revision}"
+    missing = f"{repository}: the hub needs pip install 'palate[hub]'"
+    with hub(what, "without a network use --source DIR", missing) as client:
+        commit = client.HfApi().dataset_info(repository, revision=revision).sha or revision
+        fetched = (
+            client.hf_hub_download(repository, name, repo_type="dataset", revision=commit)
             for name in files
         )
+        return Download(tuple(map(Path, fetched)), commit)
+
+
+@contextmanager
+def hub(what: str, advice: str, missing: str) -> Iterator[Any]:
+    """Give the module `huggingface_hub`; what it raises becomes a `HubError` with this advice.
+
+    Raises `UsageError`, saying what is missing, where it is not installed.
+    """
+    try:
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        raise UsageError(missing) from error
+    try:
+        yield huggingface_hub
     # Its bases are OSError and the base error of the HTTP library that the hub's client uses;
     # ValueError: what answered speaks no JSON, or the name or revision is malformed.
     except (*HfHubHTTPError.__bases__, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise HubError(
-            f"data set {repository}@{revision}: {reason}; without a network use --source DIR"
-        ) from error
-    return Download(paths, commit)
+        raise HubError(f"{what}: {first_line(error)}; {advice}") from error

@@ -45,10 +45,7 @@ def sizes_up_to(n: int) -> tuple[int, ...]:
     >>> sizes_up_to(12)
     (1, 2, 4, 8, 12)
     """
-    found = [1]
-    while 2 * found[-1] < n:
-        found.append(2 * found[-1])
-    return tuple(dict.fromkeys([*found, n]))
+    return tuple(sorted({n, *(1 << power for power in range(n.bit_length()))}))
 
 
 def check_sizes(ks: Sequence[int], n: int) -> None:

@@ -59,11 +59,9 @@ class Features:
         parts = []
         for source in self.sources:
             asked = [source.prompt(item) for item in unique]
-            if source.stored:
-                _fill(source, asked, None)
+            _fill(source, asked, None)
             parts.append(_rows(source, asked))
-        found = np.concatenate(parts, axis=1) if unique else np.empty((0, self.width), np.float32)
-        return np.asarray(found[positions])
+        return np.asarray(np.concatenate(parts, axis=1)[positions])
 
     def blocks(self, items: Sequence[Item], size: int = 65_536) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of the items, `size` at a time, in memory that does not grow."""
@@ -73,15 +71,10 @@ class Features:
 
     def fill(self, items: Sequence[Item], progress: Progress | None = None) -> int:
         """Compute and store what is not stored yet; returns how many vectors that were."""
-        done = 0
-        for source in self.sources:
-            if source.stored:
-                done += _fill(source, items, progress)
-        return done
+        return sum(_fill(source, items, progress) for source in self.sources)
 
     def _rows(self, items: Sequence[Item]) -> NDArray[np.float32]:
-        parts = [_rows(source, items) for source in self.sources]
-        return np.concatenate(parts, axis=1) if items else np.empty((0, self.width), np.float32)
+        return np.concatenate([_rows(source, items) for source in self.sources], axis=1)
 
 
 def build_features(specs: Sequence[str], settings: Settings) -> Features:
@@ -130,6 +123,8 @@ def _keys(source: Source, items: Sequence[Item]) -> Keys:
 
 
 def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> int:
+    if not source.stored:
+        return 0
     store, keys = _store(source), _keys(source, items)
     first_of = {bytes(keys[k]): k for k in np.flatnonzero(store.find(keys) < 0)[::-1]}
     missing = sorted(first_of.values())
@@ -147,17 +142,12 @@ def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> i
 
 
 def _rows(source: Source, items: Sequence[Item]) -> NDArray[np.float32]:
-    if not items:
-        return np.empty((0, source.width), np.float32)
-    if not source.stored:
-        found = dict(source.vectors(items))
-        return np.stack([_or_nan(found[k], source.width) for k in range(len(items))])
-    store = _store(source)
-    rows = store.find(_keys(source, items))
     table = np.full((len(items), source.width), np.nan, np.float32)
-    table[rows >= 0] = store.read(rows[rows >= 0])
+    if items and source.stored:
+        store = _store(source)
+        rows = store.find(_keys(source, items))
+        table[rows >= 0] = store.read(rows[rows >= 0])
+    elif items:
+        for k, vector in source.vectors(items):
+            table[k] = np.nan if vector is None else vector
     return table
-
-
-def _or_nan(vector: NDArray[np.float32] | None, width: int) -> NDArray[np.float32]:
-    return np.full(width, np.nan, np.float32) if vector is None else vector

@@ -51,7 +51,19 @@ class Source(Protocol):
         ...
 
 
-class Sentences:
+class OfResponse:
+    """Reads the response alone, so that a question stands for itself as if it were one."""
+
+    def read(self, item: Item) -> tuple[object, ...]:
+        """Read the response and nothing else."""
+        return (item.response,)
+
+    def prompt(self, item: Item) -> Item:
+        """Embed the question as if it were a response."""
+        return Item((), as_text(item.question))
+
+
+class Sentences(OfResponse):
     """A sentence embedder on the response alone; long texts are averaged over windows."""
 
     stored = exact = True
@@ -65,14 +77,6 @@ class Sentences:
     def width(self) -> int:
         """Numbers of a vector."""
         return len(self.embedder.embed("width").vector)
-
-    def read(self, item: Item) -> tuple[object, ...]:
-        """Read the response and nothing else."""
-        return (item.response,)
-
-    def prompt(self, item: Item) -> Item:
-        """Embed the question as if it were a response."""
-        return Item((), as_text(item.question))
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield vectors of length 1."""
@@ -123,7 +127,7 @@ class HiddenStates:
             yield fits[n], found[0][0].numpy()
 
 
-class Endpoint:
+class Endpoint(OfResponse):
     """An OpenAI-compatible embedding endpoint, on the response alone."""
 
     stored = exact = True
@@ -137,14 +141,6 @@ class Endpoint:
     def width(self) -> int:
         """Numbers of a vector, asked of the endpoint."""
         return len(next(iter(self.endpoint.embed(["width"])))[1])
-
-    def read(self, item: Item) -> tuple[object, ...]:
-        """Read the response and nothing else."""
-        return (item.response,)
-
-    def prompt(self, item: Item) -> Item:
-        """Embed the question as if it were a response."""
-        return Item((), as_text(item.question))
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield what the endpoint gives."""

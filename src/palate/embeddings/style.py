@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from palate.embeddings.items import Item
-from palate.embeddings.sources import Vector
-from palate.prompts import as_text
+from palate.embeddings.sources import OfResponse, Vector
 from palate.seeding import digest
 
 
-class Style:
+class Style(OfResponse):
     """Sixteen counts of how a response is written: cheap, and of no model.
 
     Logarithms of lengths, shares of kinds of characters, and marks per sentence or word.
@@ -23,14 +22,6 @@ class Style:
     stored, exact = False, True
     fingerprint = meaning = digest("style", 1)
     width = 16
-
-    def read(self, item: Item) -> tuple[object, ...]:
-        """Read the response and nothing else."""
-        return (item.response,)
-
-    def prompt(self, item: Item) -> Item:
-        """Count the question's text."""
-        return Item((), as_text(item.question))
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield the counts."""

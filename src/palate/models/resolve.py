@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import NamedTuple
 
-from palate.errors import HubError, ModelError, UsageError
+from palate.data import hub
+from palate.errors import ModelError
 from palate.models.gguf import convert_gguf
 from palate.specs import Reference
 
@@ -92,17 +93,10 @@ def _from_wheel(package: str) -> Path:
 @cache
 def _from_hub(reference: Reference) -> ModelFolder:
     # Once in a process, so that a branch that moves meanwhile does not split a run.
-    try:
-        from httpx2 import HTTPError
-        from huggingface_hub import HfApi, snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError as error:
-        raise UsageError("models on the hub need pip install 'palate[local]'") from error
     wanted = [f"*{ending}" for ending in (*CONTENT, ".py") if ending != ".gguf"]
-    try:
-        commit = HfApi().model_info(reference.name, revision=reference.revision or "main").sha
-        path = snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
-    except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise HubError(f"model {reference}: {reason}; a local copy is given as ./folder") from error
+    missing = "models on the hub need pip install 'palate[local]'"
+    with hub(f"model {reference}", "a local copy is given as ./folder", missing) as client:
+        revision = reference.revision or "main"
+        commit = client.HfApi().model_info(reference.name, revision=revision).sha
+        path = client.snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
     return ModelFolder(_folder(path), f"commit {commit}", commit)

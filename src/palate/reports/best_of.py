@@ -62,8 +62,7 @@ def best_of_tables(found: BestOfResult) -> list[Table]:
              getattr(one.curve.points[at], which).note)
             for one in picked for which in ("best", "gain", "headroom")
         )  # fmt: skip
-        notes += [*_peaks(picked, names), *_counts(found, picked, names)]
-        notes += [*([stands] if (stands := legend(names)) else [])]
+        notes += [*_peaks(picked, names), *_counts(found, picked, names), *legend(names, end="")]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))
     return tables
 

@@ -23,8 +23,7 @@ def comparison_tables(found: Comparison) -> list[Table]:
             ]
             for one in ranked
         ]
-        notes = ["rank: what the corrected tests leave open at the 5 % level."]
-        notes += [f"{legend(short)}."] if legend(short) else []
+        notes = ["rank: what the corrected tests leave open at the 5 % level.", *legend(short)]
         columns = ["scorer", "context", "accuracy [95 %]", "rank"]
         title = f"{benchmark}: {len(ranked)} runs, {group.n_common:,} common rows"
         tables.append(Table(title, columns, rows, notes, 2))

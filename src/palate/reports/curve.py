@@ -10,7 +10,7 @@ from palate.curves import LearningCurve, Point, Shots
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, p_value, with_interval, without_interval
 from palate.reports.pictures import panels, save
-from palate.reports.table import Table
+from palate.reports.table import Table, breaks_between
 
 MIRRORED, RESIDUAL, GAIN = "mirrored_accuracy", "residual_accuracy", "gain_over_reference"
 NOTE = (
@@ -101,7 +101,7 @@ def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Tab
     by_row: dict[tuple[str, str], dict[Shots | None, Point]] = {}
     for one in curve.points:
         by_row.setdefault((one.model, one.group), {})[one.shots] = one
-    rows, models = [], []
+    rows = []
     for (model, group), points in by_row.items():
         cells = [_cell(points[k], name) if k in points else NONE for k in counts]
         if None in points:
@@ -110,10 +110,15 @@ def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Tab
             continue
         most = max(points.values(), key=lambda one: one.n_users)
         rows.append([model, group, f"{most.n_users:,}", *cells])
-        models.append(model)
-    ends = {k for k in range(len(rows) - 1) if models[k] != models[k + 1]}
     heads = [f"{k} choices" if k == counts[0] else str(k) for k in counts]
-    return Table(title, ["model", "users", "n", *heads], rows, notes, 2, frozenset(ends))
+    return Table(
+        title,
+        ["model", "users", "n", *heads],
+        rows,
+        notes,
+        2,
+        breaks_between(row[0] for row in rows),
+    )
 
 
 def _left_out(curve: LearningCurve) -> list[str]:

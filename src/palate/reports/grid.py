@@ -14,11 +14,10 @@ from palate.reports.numbers import (
     p_value,
     plain,
     seconds,
-    with_interval,
     without_interval,
 )
 from palate.reports.ratings import rating_tables
-from palate.reports.table import Table
+from palate.reports.table import Table, breaks_between
 from palate.runs import Gain, Run, Summary
 
 NAMED = {"gain": "gain", "identity": "identity gain"}
@@ -50,27 +49,17 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
     gains = bool(grid.gains)
     columns += ["gain [95 %]", "identity gain [95 %]", "p (Holm)"] if gains else []
     columns += ["ties", "unscored"] + (["time"] if times else [])
-    rows, breaks = [], set()
     cells = _cells(benchmark, runs, grid)
     names = short_names(scorer for scorer, _, _ in cells)
-    for k, (scorer, context, run) in enumerate(cells):
-        width = len(columns)
-        row = _row(scorer, context, run, grid, width, mirrored=mirrored, times=times)
-        rows.append([names[scorer], *row])
-        if k + 1 < len(cells) and cells[k + 1][0] != scorer:
-            breaks.add(k)
-    return Table(
-        title=_title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run",
-        columns=columns,
-        rows=rows,
-        notes=list(
-            dict.fromkeys(
-                (*_notes([run.summary for run in runs], grid.gains, names), *_legend(names))
-            )
-        ),
-        left=2,
-        breaks=frozenset(breaks),
-    )
+    width = len(columns)
+    rows = [
+        [names[cell[0]], *_row(*cell, grid, width, mirrored=mirrored, times=times)]
+        for cell in cells
+    ]
+    title = _title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run"
+    notes = [*_notes([run.summary for run in runs], grid.gains, names), *legend(names)]
+    breaks = breaks_between(scorer for scorer, _, _ in cells)
+    return Table(title, columns, rows, list(dict.fromkeys(notes)), 2, breaks)
 
 
 def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
@@ -109,7 +98,7 @@ def _row(
         mine = [g for g in grid.gains if _cell(g) == (summary.benchmark, scorer, context)]
         gain = next((g for g in mine if g.kind == "gain"), None)
         identity = next((g for g in mine if g.kind == "identity"), None)
-        cells += [_gain(gain), _gain(identity), _p(gain, identity)]
+        cells += [*(figure(g, signed=True) for g in (gain, identity)), _p(gain, identity)]
     cells += [count(summary.ties), count(summary.unscored)]
     return cells + ([seconds(run.seconds)] if times else [])
 
@@ -120,12 +109,6 @@ def _value(found: object) -> str:
 
 def _cell(gain: Gain) -> tuple[str, str, str]:
     return gain.benchmark, gain.scorer, gain.context
-
-
-def _gain(gain: Gain | None) -> str:
-    if gain is None:
-        return with_interval(None, None, None)
-    return with_interval(gain.value, gain.low, gain.high, signed=True)
 
 
 def _p(gain: Gain | None, identity: Gain | None) -> str:
@@ -142,11 +125,6 @@ def _title(benchmark: str, summary: Summary) -> str:
         f"({summary.n_pairs:,} pairs) of {summary.n_users:,} users"
         + (f", {couples:,} scored" if couples != summary.n_pairs // 2 else "")
     )
-
-
-def _legend(names: Mapping[str, str]) -> list[str]:
-    text = legend(names)
-    return [f"{text}."] if text else []
 
 
 def _notes(

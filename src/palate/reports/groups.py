@@ -81,9 +81,7 @@ def _by_run(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
         cells = [short[view.scorer], context_name(view.context, oracle=view.oracle), *_gap(view)]
         cells.append(f"{plain(worst.get('raw'))} / {plain(worst.get('shrunken'))}")
         rows.append(cells + (_losing(view) if losing else []))
-    notes = [*_notes(views, losing)]
-    if legend(short):
-        notes.append(f"{legend(short)}.")
+    notes = [*_notes(views, losing), *legend(short)]
     return Table(f"{benchmark}: gaps by {by}, and users", columns, rows, notes, 3)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 from palate.specs import Spec
 
@@ -18,16 +19,17 @@ def short_names(specs: Iterable[str]) -> dict[str, str]:
     ['personal', 'personal state=prior']
     """
     specs = list(dict.fromkeys(specs))
-    for attempt in (_kind, _kind_and_model, _kind_and_options, _all_three):
-        named = {spec: attempt(spec) for spec in specs}
+    for options, model in product((False, True), repeat=2):
+        named = {spec: _named(spec, model=model, options=options) for spec in specs}
         if len(set(named.values())) == len(specs):
             return named
     return {spec: spec for spec in specs}
 
 
-def legend(names: Mapping[str, str]) -> str:
-    """Return what the short names stand for; empty where all are the specs themselves."""
-    return "; ".join(f"{name} = {spec}" for spec, name in names.items() if name != spec)
+def legend(names: Mapping[str, str], end: str = ".") -> list[str]:
+    """Return a note on what the short names stand for; none where all are the specs themselves."""
+    short = "; ".join(f"{name} = {spec}" for spec, name in names.items() if name != spec)
+    return [f"{short}{end}"] if short else []
 
 
 def context_name(spec: str, *, oracle: bool = False) -> str:
@@ -43,26 +45,15 @@ def context_name(spec: str, *, oracle: bool = False) -> str:
     return f"{spec} †oracle" if oracle else spec
 
 
-def _kind(spec: str) -> str:
-    return Spec.parse(spec).kind if "?" in spec or ":" in spec else spec
-
-
-def _kind_and_model(spec: str) -> str:
+def _named(spec: str, *, model: bool, options: bool) -> str:
     if "?" not in spec and ":" not in spec:
         return spec
     parsed = Spec.parse(spec)
-    model = (parsed.reference or "").rstrip("/").replace(":", "/").rsplit("/", 1)[-1]
-    return f"{parsed.kind} {model}"
-
-
-def _kind_and_options(spec: str) -> str:
-    return f"{_kind(spec)} {_options(spec)}".rstrip()
-
-
-def _all_three(spec: str) -> str:
-    return f"{_kind_and_model(spec)} {_options(spec)}".rstrip()
-
-
-def _options(spec: str) -> str:
-    options = Spec.parse(spec).options if "?" in spec else {}
-    return " ".join(f"{name}={options[name]}" for name in sorted(options))
+    parts = [parsed.kind]
+    if model:
+        parts.append((parsed.reference or "").rstrip("/").replace(":", "/").rsplit("/", 1)[-1])
+    if not options:
+        return " ".join(parts)
+    return " ".join(
+        [*parts, *(f"{k}={value}" for k, value in sorted(parsed.options.items()))]
+    ).rstrip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palate.runs import Figure
+from palate.runs import Figure, Gain
 
 
 class Number(str):
@@ -58,11 +58,11 @@ def with_interval(
     return Number(f"{plain(value, signed=signed)} [{ends}]", value, low, high)
 
 
-def figure(found: Figure | None) -> Number:
+def figure(found: Figure | Gain | None, *, signed: bool = False) -> Number:
     """Return a figure of a summary."""
     if found is None:
         return with_interval(None, None, None)
-    return with_interval(found.value, found.low, found.high)
+    return with_interval(found.value, found.low, found.high, signed=signed)
 
 
 def p_value(p: float | None) -> Number:

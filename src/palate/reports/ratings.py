@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
-from palate.reports.table import Table
+from palate.reports.table import Table, breaks_between
 from palate.runs import RatingFigures
 
 
@@ -24,8 +24,8 @@ def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
     columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]"]
     columns += ["rating error [95 %]"]
     columns += [f"reduction over {name} [95 %]" for name in baselines] + ["p (Holm)"]
-    rows, breaks = [], set()
-    for k, one in enumerate(found):
+    rows = []
+    for one in found:
         reductions = [b.error_reduction for b in one.baselines]
         rows.append(
             [
@@ -36,13 +36,11 @@ def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
                 " / ".join(p_value(b.p_holm) for b in one.baselines),
             ]
         )
-        if k + 1 < len(found) and found[k + 1].scorer != one.scorer:
-            breaks.add(k)
     most = max(found, key=lambda one: one.n_ratings)
     title = f"{benchmark}: {most.n_ratings:,} ratings of {most.n_users:,} users"
     notes = [*_notes(most, short), *without_interval(_reasons(found, short))]
     notes += _left_out(found, short)
-    return Table(title, columns, rows, notes, 2, frozenset(breaks))
+    return Table(title, columns, rows, notes, 2, breaks_between(one.scorer for one in found))
 
 
 def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
@@ -62,8 +60,7 @@ def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
         yield f"Rows without rating_scale: {low:g} to {high:g}, the range of what was given."
     if most.n_unrated:
         yield f"{most.n_unrated:,} pairs without a rating left out."
-    if legend(short):
-        yield f"{legend(short)}."
+    yield from legend(short)
 
 
 def _reasons(

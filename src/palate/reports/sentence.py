@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from palate.comparison import Grid
 from palate.reports.names import context_name, short_names
-from palate.reports.numbers import plain, with_interval
+from palate.reports.numbers import figure, plain
 from palate.runs import Gain
 
 LEVEL = 0.05
@@ -76,8 +76,7 @@ def _value(gain: Gain) -> float:
 
 
 def _figure(gain: Gain, names: Mapping[str, str]) -> str:
-    figure = with_interval(gain.value, gain.low, gain.high, signed=True)
-    return f"{names[gain.scorer]} ({context_name(gain.context)}) {figure}"
+    return f"{names[gain.scorer]} ({context_name(gain.context)}) {figure(gain, signed=True)}"
 
 
 def _and(names: Iterable[str]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Literal
 
 from rich import box
@@ -88,7 +89,8 @@ class Table:
             return f"{self._line()}\n"
         align = ["---" if k < self.left else "---:" for k in range(len(self.columns))]
         lines = [self.columns, align, *self.rows]
-        body = "\n".join(f"| {' | '.join(map(_pipe, line))} |" for line in lines)
+        cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+        body = "\n".join(f"| {' | '.join(line)} |" for line in cells)
         notes = "".join(f"\n\n{note}" for note in self.notes)
         return f"**{self.title}**\n\n{body}{notes}\n"
 
@@ -124,6 +126,15 @@ class Table:
         return " ".join([f"{self.title}:", *self.notes])
 
 
+def breaks_between(names: Iterable[str]) -> frozenset[int]:
+    """Return the rows after which another name begins: the `breaks` of a table.
+
+    >>> breaks_between(["judge", "judge", "random"])
+    frozenset({1})
+    """
+    return frozenset(k for k, (name, after) in enumerate(pairwise(names)) if name != after)
+
+
 def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> str:
     """Return tables as text in one form; for `table`, `width` None is as wide as it needs."""
     if form is Form.MARKDOWN:
@@ -141,10 +152,6 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
 def _whole(cell: str) -> str:
     # On a narrow terminal a cell breaks before its interval, never inside.
     return re.sub(r"\[[^\]]*\]| [su]$", lambda match: match.group().replace(" ", "\u00a0"), cell)
-
-
-def _pipe(text: str) -> str:
-    return text.replace("|", r"\|")
 
 
 def _latex(text: str) -> str:

@@ -1,13 +1,22 @@
 """Which of a user's posts, or past choices, matter for a question."""
 
-from palate.retrieval.ordering import Ordering, dense_by, latest_first, nearest_first
+from palate.retrieval.ordering import (
+    Ordering,
+    Sorting,
+    dense_by,
+    latest_first,
+    nearest_first,
+    sorted_by,
+)
 from palate.retrieval.ranking import Ranking, build_ranking
 
 __all__ = [
     "Ordering",
     "Ranking",
+    "Sorting",
     "build_ranking",
     "dense_by",
     "latest_first",
     "nearest_first",
+    "sorted_by",
 ]

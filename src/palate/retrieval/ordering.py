@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from palate.specs import Reference
 
 Ordering = Callable[[str, Sequence[str]], list[int]]
 """(question, texts oldest first) → positions, the most relevant first; ties go to the later."""
+T = TypeVar("T")
+Sorting = Callable[[str, Sequence[T]], list[T]]
+"""The same of things that have a text: (question, things) → things."""
 
 
 def latest_first(question: str, texts: Sequence[str]) -> list[int]:
@@ -55,6 +59,13 @@ def dense_by(reference: str, settings: Settings) -> tuple[Ordering, str]:
     """Return the ordering by this embedder, and the embedder's fingerprint."""
     embedder = load_embedder(Reference.parse(reference), settings)
     return dense(embedder), embedder.fingerprint
+
+
+def sorted_by(ordering: Ordering, text: Callable[[T], str]) -> Sorting[T]:
+    """Order things by their texts."""
+    return lambda question, things: [
+        things[k] for k in ordering(question, [text(thing) for thing in things])
+    ]
 
 
 def _best_first(scores: Sequence[float] | np.ndarray) -> list[int]:

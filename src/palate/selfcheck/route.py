@@ -18,7 +18,6 @@ from palate.selfcheck.trials import planted_rows, planted_texts, planted_verdict
 from palate.selfcheck.worlds import FEATURES, Floats, World, mirrored_world, unmirrored_world
 
 COUPLES, ROWS = 40, 80
-SCORERS = ("blind", "confident", "knows")
 
 
 class Planted:
@@ -76,7 +75,7 @@ def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, P
         "confident": {key: k * first for key, k in zip(keys, confidence(world), strict=True)},
         "knows": dict(zip(keys, world.tastes, strict=True)),
     }
-    return {name: Planted(features, weights[name]) for name in SCORERS}
+    return {name: Planted(features, of_name) for name, of_name in weights.items()}
 
 
 def route_checks(seed: int) -> list[Check]:

@@ -49,12 +49,13 @@ def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) 
             continue  # its verdicts are those of `blind`; its shift on mirrors is checked once
         scaled = scales(world) if scorer == "confident" else None
         verdicts = planted_verdicts(rows, of_chosen)
-        runs[scorer] = Run(_summary(tools, scorer, verdicts, scaled), verdicts)
+        summary = tools.summarise(
+            verdicts, benchmark="planted", scorer=scorer, context="none", scales=scaled
+        )
+        runs[scorer] = Run(summary, verdicts)
     gains = {}
     for ours, theirs in GAINS:
-        base = Gain(
-            benchmark="planted", scorer=ours, context="none", kind="gain", against=theirs
-        )  # fmt: skip
+        base = Gain(benchmark="planted", scorer=ours, context="none", kind="gain", against=theirs)
         gains[ours, theirs] = tools.gain(runs[ours], runs[theirs], base)
     return Trial({name: run.summary for name, run in runs.items()}, gains)
 
@@ -108,9 +109,3 @@ def _judged(row: VerdictRow, margin: float) -> VerdictRow:
     verdict = Judgement(margin=margin).verdict(0)
     # A copy skips the validation of what has been validated; it takes half of the time.
     return row.model_copy(update={"outcome": verdict.outcome, "margin": verdict.margin})
-
-
-def _summary(tools: Tools, scorer: str, verdicts: Verdicts, scaled: Floats | None) -> Summary:
-    return tools.summarise(
-        verdicts, benchmark="planted", scorer=scorer, context="none", scales=scaled
-    )

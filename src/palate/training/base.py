@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from palate.engines import ChatTemplate
-from palate.errors import ModelError
+from palate.errors import ModelError, first_line
 from palate.models import ModelFolder, import_torch, import_transformers
 from palate.records import Message
 
@@ -42,8 +42,7 @@ def load_base(folder: ModelFolder, name: str, seed: int, kind: Kind = "classifie
             folder.path, dtype=torch.float32, **options
         )
     except (ValueError, OSError, KeyError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelError(f"{name}: cannot be trained as {what} ({reason})") from error
+        raise ModelError(f"{name}: cannot be trained as {what} ({first_line(error)})") from error
     if not tokenizer.chat_template:
         raise ModelError(f"{name}: the tokenizer has no chat template; use an instruct model")
     _set_pad(model, tokenizer)

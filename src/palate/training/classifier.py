@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from palate.models import choose_device, choose_dtype, resolve
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe, fit
 from palate.training.output import TrainedModel, new_folder
-from palate.training.rows import encode, in_batches, keep_users
+from palate.training.rows import encode, keep_users
 from palate.training.saving import named, save
 
 if TYPE_CHECKING:
@@ -85,13 +84,10 @@ def train_classifier(
         fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
         if not fitting:
             raise DataError(f"no pair to train on: each of {len(kept)} is over {limit} tokens")
-        began = time.monotonic()
-        losses: tuple[float, ...] = ()
-        if steps:
-            batches = list(in_batches([row for _, row in fitting], batch_pairs, steps, seed))
-            scratch = folder.parent / "trainer"
-            losses = fit(start, batches, recipe, device=where, scratch=scratch, progress=progress)
-        seconds = time.monotonic() - began
+        rows, scratch = [row for _, row in fitting], folder.parent / "trainer"
+        model, losses, seconds = fit(
+            "Reward", start, rows, recipe, device=where, scratch=scratch, progress=progress
+        )
         too_long = len(kept) - len(fitting)
         facts = {
             "base": {"reference": named(base), "content": source.content},
@@ -101,7 +97,7 @@ def train_classifier(
             "n_users_left_out": len(set(leave_out)),
         }
         said = {"kind": "classifier", **facts, **asdict(recipe)}
-        save(start.model, start.tokenizer, folder, said)
+        save(model, start.tokenizer, folder, said)
     return TrainedModel(
         folder=output,
         n_pairs=len(fitting),

@@ -1,14 +1,16 @@
-"""TRL's RewardTrainer on batches of token ids, and what its trainers share here."""
+"""TRL's trainers on batches of token ids, and what they share here."""
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from palate.errors import ResourceError, UsageError
 from palate.models import import_torch, import_transformers
+from palate.training.rows import in_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from palate.training.base import Base
     from palate.training.rows import Row
+    from palate.training.tuning import Lora, Written
 
 Progress = Callable[[int, int, float], None]
 MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
@@ -48,42 +51,56 @@ class Recipe:
 
 
 def fit(
+    kind: Literal["Reward", "SFT"],
     base: Base,
-    batches: Sequence[Sequence[Row]],
+    rows: Sequence[Row | Written],
     recipe: Recipe,
     *,
     device: str,
     scratch: Path,
+    lora: Lora | None = None,
     progress: Progress | None = None,
-) -> tuple[float, ...]:
-    """Train the base in place, one step a batch, and return the losses.
+) -> tuple[Any, tuple[float, ...], float]:
+    """Train by one of TRL's trainers; return the model, on the CPU, the losses, and the seconds.
 
-    The loss of a step is the mean of -log sigmoid(r_chosen - r_rejected) over its batch, before
-    the step is taken.
+    The loss of a step is that of its batch before the step is taken: the mean of
+    -log sigmoid(r_chosen - r_rejected), or of -log p over the replies' tokens. With `lora` adapters
+    are trained, and merged at the end. Without steps the base comes back.
 
     Raises:
-        UsageError: where TRL is not installed or several accelerators are visible.
+        UsageError: where TRL or PEFT is not installed or several accelerators are visible.
         ResourceError: where memory runs out.
     """
-    try:
-        import datasets
-        from trl import RewardConfig, RewardTrainer
-    except ImportError as error:
-        raise UsageError("training needs pip install 'palate[train]'") from error
+    if not recipe.steps:
+        return base.model, (), 0.0
+    datasets, peft, trl = import_training()
     one_device(device)
-    rows = [row for batch in batches for row in batch]
-    columns = {"chosen_ids": [r.chosen for r in rows], "rejected_ids": [r.rejected for r in rows]}
+    began = time.monotonic()
     losses: list[float] = []
-    trainer = RewardTrainer(
+    batches = in_batches(rows, recipe.batch_pairs, recipe.steps, recipe.seed)
+    columns = [row.columns for batch in batches for row in batch]
+    trainer = getattr(trl, f"{kind}Trainer")(
         model=base.model,
-        args=config(RewardConfig, recipe, device, scratch),
-        train_dataset=datasets.Dataset.from_dict(columns),
+        args=config(getattr(trl, f"{kind}Config"), recipe, device, scratch),
+        train_dataset=datasets.Dataset.from_list(columns),
         processing_class=base.tokenizer,
         callbacks=[watch(losses, recipe.steps, progress)],
+        peft_config=None if lora is None else lora.config(peft),
     )
     run(trainer, recipe)
-    base.model.to("cpu")
-    return tuple(losses)
+    model = base.model if lora is None else trainer.model.merge_and_unload()
+    return model.to("cpu"), tuple(losses), time.monotonic() - began
+
+
+def import_training() -> tuple[Any, Any, Any]:
+    """Import datasets, PEFT and TRL; raises `UsageError` with what to install."""
+    try:
+        import datasets
+        import peft
+        import trl
+    except ImportError as error:
+        raise UsageError("training needs pip install 'palate[train]'") from error
+    return datasets, peft, trl
 
 
 def one_device(device: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,12 +13,12 @@ from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
 from palate.records import Context, PreferencePair, User, UserPool
 from palate.training.base import load_base
-from palate.training.fitting import Progress, Recipe
+from palate.training.fitting import Progress, Recipe, fit
 from palate.training.output import TrainedModel, new_folder
 from palate.training.overlap import refuse_overlap
-from palate.training.rows import in_batches, keep_users
+from palate.training.rows import keep_users
 from palate.training.saving import named, save
-from palate.training.tuning import Lora, Written, tune
+from palate.training.tuning import Lora, Written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -101,21 +100,21 @@ def train_planner(
     with new_folder(output) as folder:
         source = resolve(base)
         start = load_base(source, str(base), seed, "causal")
-        model = start.model
-        limit = min(max_length, getattr(model.config, "max_position_embeddings", max_length))
+        limit = min(max_length, getattr(start.model.config, "max_position_embeddings", max_length))
         lessons = [Lesson(pair, encode(pair, profile, start.template, limit)) for pair in usable]
         fitting = [(pair, row) for pair, row in lessons if row is not None]
         if not fitting:
             raise DataError(f"no row to train on: each of {len(usable)} is over {limit} tokens")
-        began = time.monotonic()
-        losses: tuple[float, ...] = ()
-        if steps:
-            batches = list(in_batches([row for _, row in fitting], batch_pairs, steps, seed))
-            scratch = folder.parent / "trainer"
-            model, losses = tune(
-                start, batches, recipe, lora, device=where, scratch=scratch, progress=progress
-            )
-        seconds = time.monotonic() - began
+        model, losses, seconds = fit(
+            "SFT",
+            start,
+            [row for _, row in fitting],
+            recipe,
+            device=where,
+            scratch=folder.parent / "trainer",
+            lora=lora,
+            progress=progress,
+        )
         facts = {
             "base": {"reference": named(base), "content": source.content},
             "data": content_hash(pair for pair, _ in fitting),

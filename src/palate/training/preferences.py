@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from palate.errors import UsageError
 from palate.models import import_torch
-from palate.training.fitting import Progress, Recipe, config, one_device, run, watch
+from palate.training.fitting import (
+    Progress,
+    Recipe,
+    config,
+    import_training,
+    one_device,
+    run,
+    watch,
+)
 from palate.training.user_tokens import block, install, response_log_probs, uninstall, with_tokens
 
 if TYPE_CHECKING:
@@ -87,12 +94,7 @@ def tune_preferences(
         UsageError: where TRL or PEFT is not installed or several accelerators are visible.
         ResourceError: where memory runs out.
     """
-    try:
-        import datasets
-        from peft import LoraConfig
-        from trl import DPOConfig
-    except ImportError as error:
-        raise UsageError("training needs pip install 'palate[train]'") from error
+    datasets, peft, trl = import_training()
     one_device(device)
     torch, model = import_torch(), base.model.to(device)
     module = install(
@@ -109,7 +111,7 @@ def tune_preferences(
         for name, value in zip(COLUMNS, _columns(pair, tokens.opening, ids, both), strict=True):
             columns[name].append(value)
     losses: list[float] = []
-    arguments = config(DPOConfig, recipe, device, scratch)
+    arguments = config(trl.DPOConfig, recipe, device, scratch)
     arguments.beta, arguments.precompute_ref_log_probs = tokens.beta, True
     trainer = _trainer()(
         model=model,
@@ -117,13 +119,7 @@ def tune_preferences(
         train_dataset=datasets.Dataset.from_dict(columns),
         processing_class=base.tokenizer,
         callbacks=[watch(losses, recipe.steps, progress)],
-        peft_config=LoraConfig(
-            r=lora.rank,
-            lora_alpha=lora.alpha,
-            lora_dropout=lora.dropout,
-            target_modules="all-linear",
-            task_type="CAUSAL_LM",
-        ),
+        peft_config=lora.config(peft),
     )
     trainer.tokens, trainer.module = tokens, module
     shares = [1 / max(1, n) for n in tokens.choices]

@@ -28,6 +28,11 @@ class Row(NamedTuple):
         """Tokens of the longer conversation."""
         return max(len(self.chosen), len(self.rejected))
 
+    @property
+    def columns(self) -> dict[str, Sequence[int]]:
+        """What TRL's trainer reads of it."""
+        return {"chosen_ids": self.chosen, "rejected_ids": self.rejected}
+
 
 class Wide(Protocol):
     """What has a length in tokens."""

@@ -169,14 +169,10 @@ def _all_coefficients(
     for one in matches:
         found.append(_coefficients(one, how))
         step()
-    corrected = [
-        holm([one.agreements[at].chance.p for one in found])
-        for at in range(len(found[0].agreements) if found else 0)
-    ]
-    return [
-        one.model_copy(update={"p_holm": tuple(own[k] for own in corrected)})
-        for k, one in enumerate(found)
-    ]
+    families = zip(*(one.agreements for one in found), strict=True)
+    corrected = [holm([agreement.chance.p for agreement in family]) for family in families]
+    of_each = zip(found, zip(*corrected, strict=True), strict=True)
+    return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
 
 
 def _coefficients(matched: Match, how: Statistics) -> Coefficients:

@@ -100,9 +100,10 @@ def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> Aligne
 
     Raises `ComparisonError` where there is none.
     """
-    counts = {name: ~np.isnan(own.values) for name, own in units.items()}
-    fewest = min(counts, key=lambda name: int(counts[name].sum()))
-    shared = np.logical_and.reduce(list(counts.values()))
+    known = {name: ~np.isnan(own.values) for name, own in units.items()}
+    counts = {name: int(own.sum()) for name, own in known.items()}
+    fewest = min(counts, key=counts.__getitem__)
+    shared = np.logical_and.reduce(list(known.values()))
     if not shared.any():
         raise ComparisonError(
             f"validity: no row has {metric} of every contestant; leave out who is unscored where "
@@ -113,11 +114,7 @@ def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> Aligne
         values=np.stack([own.values[shared] for own in units.values()], axis=1),
         clusters=next(iter(units.values())).clusters.take(shared),
     )
-    return AlignedMetric(
-        table=table,
-        of=max(int(own.sum()) for own in counts.values()),
-        fewest=fewest,
-    )
+    return AlignedMetric(table, max(counts.values()), fewest)
 
 
 def _named(contestant: Contestant) -> str:

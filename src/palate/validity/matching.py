@@ -77,16 +77,16 @@ def match(side: Side, downstream: Downstream) -> Match | None:
     both = {one: own for one, own in known.items() if one in downstream.values}
     if not both:
         return None
-    constant = tuple(one for one, own in both.items() if one in downstream.still and _still(own))
+    constant = tuple(
+        one
+        for one, own in both.items()
+        if one in downstream.still and np.nanmax(own.values) - np.nanmin(own.values) <= ROUNDING
+    )
     if len(constant) == len(both):
         constant = ()
     moved = {one: own for one, own in both.items() if one not in constant}
     aligned = held_together(moved, side.metric)
     return Match(side.benchmark, side.metric, downstream, aligned, constant)
-
-
-def _still(units: UnitValues) -> bool:
-    return bool(np.nanmax(units.values) - np.nanmin(units.values) <= ROUNDING)
 
 
 def refuse_other_questions(runs: Sequence[Run], downstream: Downstream) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
-from palate.data import collect
 from palate.errors import BenchmarkError
 
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
@@ -44,9 +43,7 @@ def rows(subset: str) -> Iterator[dict[str, Any]]:
 def _load(options: LoadOptions) -> Dataset:
     if options.source is not None or options.revision is not None or options.columns:
         raise BenchmarkError("tasting is bundled: it takes no --source, --revision or --map")
-    listed = [row for subset in SUBSETS for row in rows(subset)]
-    loaded = collect(enumerate(listed, 1), "tasting", "tasting", {}, skip_bad_rows=False)
-    return Dataset(name=BENCHMARK.name, rows=loaded.rows)
+    return Dataset.from_rows(BENCHMARK.name, (row for subset in SUBSETS for row in rows(subset)))
 
 
 BENCHMARK = Benchmark(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from palate.downstream.quality.protocol import Answered, Need, Rated
-from palate.downstream.quality.rows import rate_once, require, rows_of, spare_empty
+from palate.downstream.quality.protocol import Answered, Rated
+from palate.downstream.quality.rows import Measure, require
 from palate.errors import UsageError
 from palate.models import import_torch
 from palate.records import Question
@@ -35,14 +35,13 @@ def library_of_text_metrics() -> str:
     return f"torchmetrics {version('torchmetrics')}"
 
 
-class AgainstReference(ABC):
+class AgainstReference(Measure):
     """A number in [0, 1] for a response beside the row's `reference`.
 
     Subclasses give `value`, and `unusable` where some references cannot be read.
     """
 
-    needs: tuple[Need, ...] = ("reference",)
-    surrogate = False
+    needs = ("reference",)
 
     def __init__(self, spec: Spec, details: dict[str, Any]) -> None:
         self.spec = str(spec)
@@ -70,10 +69,8 @@ class AgainstReference(ABC):
             advice = "take another measure, or leave these rows out"
             require(rows, lambda row: not self.reads(row.gold.reference or ""), refused, advice)
 
-    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        """Yield ratings, all responses to one reference after another."""
-        self.check(rows_of(items))
-        return spare_empty(items, lambda said: rate_once(said, _read, self._rated), aspects=False)
+    def _read(self, item: Answered) -> tuple[object, ...]:
+        return (item.question.gold.reference, item.response)
 
     def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         # By reference, so that what is computed of one is kept only while it is read.
@@ -84,7 +81,3 @@ class AgainstReference(ABC):
             for k in own:
                 found = self.value(items[k].response, reference)
                 yield k, Rated(value=min(1.0, max(0.0, found)))
-
-
-def _read(item: Answered) -> tuple[object, ...]:
-    return (item.question.gold.reference, item.response)

@@ -14,7 +14,8 @@ from palate.downstream.quality.against_reference import (
     library_of_text_metrics,
 )
 from palate.engines import Reader
-from palate.errors import ModelError, SpecError
+from palate.engines.text.reader import window_of
+from palate.errors import ModelError, SpecError, first_line
 from palate.models import choose_device, import_torch, import_transformers, resolve
 from palate.records import Settings
 from palate.specs import Reference, Spec
@@ -89,8 +90,7 @@ class BertScore(AgainstReference):
                 trust_remote_code=self.settings.trust_remote_code,
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"{self.reference}: cannot be loaded ({said})") from error
+            raise ModelError(f"{self.reference}: cannot be loaded ({first_line(error)})") from error
         return model.to(self.device).eval()
 
     @cached_property
@@ -108,15 +108,9 @@ class BertScore(AgainstReference):
     @cached_property
     def _room(self) -> int | None:
         """Tokens of a text that fit into the window."""
-        window = self._reader.window
-        if window is None:
-            return None
         embeddings = getattr(self._model, "embeddings", None)
-        padding = getattr(embeddings, "padding_idx", None)
-        positions = getattr(self._reader.config, "max_position_embeddings", None)
-        if padding is not None and positions is not None:
-            window = min(window, positions - padding - 1)  # RoBERTa counts positions from there
-        return max(1, window - AROUND)
+        window = window_of(self._reader.config, self._reader.tokenizer, embeddings)
+        return None if window is None else max(1, window - AROUND)
 
     def _inner(self, text: str) -> Ids:
         ids = self._reader.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]

@@ -53,10 +53,11 @@ def contrast_samples(
     mirrors = tuple(number[str(pair.mirror_of)] for pair in pairs.pairs)
     mirrored = replace(pairs, rows=tuple(pairs.pairs[k] for k in mirrors))
     theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
-    reasons = dict(own.reasons)
-    for reason, n in theirs.reasons.items():
-        reasons[f"{reason} (for the mirrored user)"] = n
+    mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in theirs.reasons.items()}
     return SampleQuality(
-        f"contrast of {own.quality}", own.surrogate, (1 + own.values - theirs.values) / 2, reasons,
-        mirrors,
-    )  # fmt: skip
+        quality=f"contrast of {own.quality}",
+        surrogate=own.surrogate,
+        values=(1 + own.values - theirs.values) / 2,
+        reasons=own.reasons | mirrored_reasons,
+        mirrors=mirrors,
+    )

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream.quality.protocol import Answered, Need, Rated
-from palate.downstream.quality.rows import rate_once, require_aspects, rows_of, spare_empty
+from palate.downstream.quality.protocol import Answered, Rated
+from palate.downstream.quality.rows import Measure
 from palate.downstream.quality.sentences import sentences
 from palate.engines import load_embedder
-from palate.records import Question, RubricAspect, Settings
+from palate.records import RubricAspect, Settings
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -30,7 +30,7 @@ def aspect_text(aspect: RubricAspect) -> str:
     return "\n".join(piece for piece in pieces if piece)
 
 
-class Coverage:
+class Coverage(Measure):
     """Of how many rubric aspects a response speaks, by sentence embeddings; a surrogate.
 
     `coverage:EMBEDDER` is (1/n) Σ_i (1 + max_j a_i · s_j) / 2.
@@ -39,7 +39,6 @@ class Coverage:
     of what a response speaks and not what it says.
     """
 
-    needs: tuple[Need, ...] = ("aspects",)
     surrogate = True
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
@@ -54,18 +53,12 @@ class Coverage:
             "format": FORMAT,
         }
 
-    def check(self, rows: Sequence[Question]) -> None:
-        """Raise `BenchmarkError` where rows have no rubric."""
-        require_aspects(rows)
-
-    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        """Yield ratings; each text of the call is embedded once."""
-        self.check(rows_of(items))
-        return spare_empty(items, lambda said: rate_once(said, _read, self._rated), aspects=True)
+    def _read(self, item: Answered) -> tuple[object, ...]:
+        return (_aspects(item), item.response)
 
     def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         texts = [(_aspects(item), sentences(item.response)) for item in items]
-        # In the order of their first use; a vector is kept until its last.
+        # Each text is embedded once, in the order of first use; a vector is kept until its last.
         last = {text: k for k, own in enumerate(texts) for some in own for text in some}
         embedded = zip(last, self.embedder.embed_all(last), strict=True)
         known: dict[str, NDArray[np.float64]] = {}
@@ -81,10 +74,6 @@ class Coverage:
 
 def _aspects(item: Answered) -> tuple[str, ...]:
     return tuple(aspect_text(aspect) for aspect in item.question.gold.aspects)
-
-
-def _read(item: Answered) -> tuple[object, ...]:
-    return (_aspects(item), item.response)
 
 
 def _covered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,17 +79,10 @@ def rate_samples(
             f"{quality.spec}: {lost} of {len(answered)} answers were not rated "
             f"({'; '.join(sorted(outages))}); what came is kept, run the same command again"
         )
-    values = np.full((len(samples.rows), samples.n), np.nan)
-    reasons: dict[str, int] = {}
-    for row, own in enumerate(keys):
-        for at, key in enumerate(own):
-            rated = found[key]
-            if rated.value is not None:
-                values[row, at] = rated.value
-            else:
-                reason = rated.reason or "no value"
-                reasons[reason] = reasons.get(reason, 0) + 1
-    return SampleQuality(quality.spec, quality.surrogate, values, reasons)
+    ratings = [[found[key] for key in own] for own in keys]
+    values = np.array([[one.value for one in own] for own in ratings], dtype=np.float64)
+    reasons = Counter(str(one.reason) for own in ratings for one in own if one.value is None)
+    return SampleQuality(quality.spec, quality.surrogate, values, dict(reasons))
 
 
 def _asked(

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from palate.contexts.options import one_spelling
 from palate.contexts.writing import Writer, build_writer
-from palate.downstream.quality.protocol import Answered, Need, Rated
-from palate.downstream.quality.rows import rate_once, require_aspects, rows_of
+from palate.downstream.quality.protocol import Answered, Rated
+from palate.downstream.quality.rows import Measure, rows_of
 from palate.engines import Reply
 from palate.prompts import Unreadable, parse_numbers, prompt_hash, titles_prompt
-from palate.records import Message, Question, Settings
+from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -20,16 +20,13 @@ MAX_TOKENS = 32
 BY_RULE = "0 by the paper's rule"
 
 
-class ReleasedJudge:
+class ReleasedJudge(Measure):
     """`rubric-judge:LM?protocol=paper`: one call per response, on the titles of all its aspects.
 
     The value is half the mean of every number in the reply, at most 1, and 0 where there is none:
     neither how many numbers nor their scale is checked. Nothing is asked twice, empty responses
     are asked about, and only an outage leaves a response unscored.
     """
-
-    needs: tuple[Need, ...] = ("aspects",)
-    surrogate = False
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
@@ -50,33 +47,27 @@ class ReleasedJudge:
             **read,
         }
 
-    def check(self, rows: Sequence[Question]) -> None:
-        """Raise `BenchmarkError` where rows have no rubric."""
-        require_aspects(rows)
-
     def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        """Yield ratings as they come; responses that read alike are asked about once."""
+        """Yield ratings as they come, empty responses no exception."""
         self.check(rows_of(items))
-        return rate_once(items, _read, self._asked)
+        return self._once(items)
 
-    def _asked(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        for k, reply in self.writer.write([_prompt(item) for item in items]):
-            yield k, _rated(reply)
+    def _read(self, item: Answered) -> tuple[object, ...]:
+        return (item.question.text, _titles(item), item.response)
+
+    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+        prompts = [
+            titles_prompt(item.question.text, item.response, _titles(item)) for item in items
+        ]
+        for k, reply in self.writer.write(prompts):
+            yield k, _by_rule(reply)
 
 
 def _titles(item: Answered) -> tuple[str, ...]:
     return tuple(aspect.aspect for aspect in item.question.gold.aspects)
 
 
-def _read(item: Answered) -> tuple[object, ...]:
-    return (item.question.text, _titles(item), item.response)
-
-
-def _prompt(item: Answered) -> tuple[Message, ...]:
-    return titles_prompt(item.question.text, item.response, _titles(item))
-
-
-def _rated(reply: Reply) -> Rated:
+def _by_rule(reply: Reply) -> Rated:
     if reply.outage:
         return Rated(value=None, reason=reply.failure or "no answer", outage=True)
     raw = (reply.text,) if reply.text else ()

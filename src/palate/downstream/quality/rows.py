@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from palate.downstream.quality.protocol import Answered, Rated
+from palate.downstream.quality.protocol import Answered, Need, Rated
 from palate.errors import BenchmarkError
 from palate.records import Question
 
@@ -85,3 +86,32 @@ def rate_once(
     own = list(places.values())
     for n, rated in rate([items[first] for first, *_ in own]):
         yield from ((k, rated) for k in own[n])
+
+
+class Measure(ABC):
+    """What palate's own measures share; most read a rubric.
+
+    Subclasses give `_read`, what of an item a rating depends on, and `_rated`, the ratings of items
+    that all read differently.
+    """
+
+    needs: tuple[Need, ...] = ("aspects",)
+    surrogate = False
+
+    def check(self, rows: Sequence[Question]) -> None:
+        """Raise `BenchmarkError` where rows have no rubric."""
+        require_aspects(rows)
+
+    def rate(self, items: Sequence[Answered]) -> Ratings:
+        """Yield ratings as they come, empty responses first; what reads alike is rated once."""
+        self.check(rows_of(items))
+        return spare_empty(items, self._once, aspects="aspects" in self.needs)
+
+    def _once(self, items: Sequence[Answered]) -> Ratings:
+        return rate_once(items, self._read, self._rated)
+
+    @abstractmethod
+    def _read(self, item: Answered) -> tuple[object, ...]: ...
+
+    @abstractmethod
+    def _rated(self, items: Sequence[Answered]) -> Ratings: ...

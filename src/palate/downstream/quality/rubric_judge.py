@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.contexts.options import one_spelling
-from palate.downstream.quality.protocol import Answered, Need, Rated
+from palate.downstream.quality.protocol import Answered, Rated
 from palate.downstream.quality.released_judge import ReleasedJudge
-from palate.downstream.quality.rows import rate_once, require_aspects, rows_of, spare_empty
+from palate.downstream.quality.rows import Measure
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, aspect_prompt, prompt_hash
-from palate.records import Question, Settings
+from palate.records import Settings
 from palate.scorers.asking import MAX_TOKENS, Answer, Answerer, Prompt, answerer, rendered
 from palate.scorers.rating import read_rating
 from palate.specs import Spec
@@ -38,16 +38,13 @@ def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
     return ReleasedJudge(spec, settings)
 
 
-class RubricJudge:
+class RubricJudge(Measure):
     """`rubric-judge:LM`: mean over the aspects of rating / 2, each aspect rated 0, 1 or 2.
 
     An aspect is a question of its own (LaMP-QA, arXiv 2506.00137). `?verdict=text` (the default)
     reads a written rating, `?verdict=logits` takes the mean under the next-token probabilities of
     the three digits. A response with an aspect unread is unscored.
     """
-
-    needs: tuple[Need, ...] = ("aspects",)
-    surrogate = False
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         verdict = spec.choice("verdict", ("text", "logits"), "text")
@@ -68,15 +65,6 @@ class RubricJudge:
             self.details["max_tokens"] = max_tokens
         self.spec = one_spelling(spec, {**read, "max_tokens": max_tokens}, DEFAULT)
 
-    def check(self, rows: Sequence[Question]) -> None:
-        """Raise `BenchmarkError` where rows have no rubric."""
-        require_aspects(rows)
-
-    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        """Yield ratings as they come; responses that read alike are asked about once."""
-        self.check(rows_of(items))
-        return spare_empty(items, lambda said: rate_once(said, _read, self._asked), aspects=True)
-
     def prompts(self, item: Answered) -> list[str]:
         """Return what the model reads, one text per aspect."""
         return [self.answers.text(prompt.messages) for prompt in self._prompts(item)]
@@ -89,17 +77,16 @@ class RubricJudge:
             for aspect in gold.aspects
         ]
 
-    def _asked(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+    def _read(self, item: Answered) -> tuple[object, ...]:
+        gold = item.question.gold
+        return (item.question.text, gold.narrative, gold.aspects, item.response)
+
+    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         for k, answers in self.answers.answer(rendered(self.answers, items, self._prompts)):
-            yield k, _rated(answers)
+            yield k, _mean(answers)
 
 
-def _read(item: Answered) -> tuple[object, ...]:
-    gold = item.question.gold
-    return (item.question.text, gold.narrative, gold.aspects, item.response)
-
-
-def _rated(answers: Sequence[Answer]) -> Rated:
+def _mean(answers: Sequence[Answer]) -> Rated:
     values: list[float] = []
     aspects: list[float | None] = []
     unread: list[str] = []

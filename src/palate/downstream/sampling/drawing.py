@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Failed, Policy, Sample, Wanted
@@ -72,7 +72,8 @@ def draw_samples(
         render((Message(role="user", content=row.text),), shown(row) if shown else ())
         for row in pairs.rows
     ]
-    keys = [digest("sampled", policy.fingerprint, _plain(prompt)) for prompt in asked]
+    plain = [[(message.role, message.content) for message in prompt] for prompt in asked]
+    keys = [digest("sampled", policy.fingerprint, prompt) for prompt in plain]
     prompts = dict(zip(keys, asked, strict=True))
     known: dict[tuple[str, int], Sample] = {}
     wanted: list[Wanted] = []
@@ -101,21 +102,14 @@ def draw_samples(
             progress(len(known), total)
     _refuse(policy, failed, total)
     ids = tuple(row.id for row in pairs.rows)
-    found = Samples(named or policy.spec, ids, tuple(_of(known, key, n) for key in keys))
+    of_row = tuple(tuple(known[key, number] for number in range(n)) for key in keys)
+    found = Samples(named or policy.spec, ids, of_row)
     if found.nothing_to_rank:
         raise ModelError(
             f"{policy.spec}: {found.nothing_to_rank}; does the policy sample (is its temperature "
             "ignored?), and does it write?"
         )
     return found
-
-
-def _of(known: Mapping[tuple[str, int], Sample], key: str, n: int) -> tuple[Sample, ...]:
-    return tuple(known[key, number] for number in range(n))
-
-
-def _plain(prompt: Sequence[Message]) -> list[tuple[str, str]]:
-    return [(message.role, message.content) for message in prompt]
 
 
 def _refuse(policy: Policy, failed: Sequence[Failed], total: int) -> None:

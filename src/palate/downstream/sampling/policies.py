@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple, Protocol
 
-from palate.engines import ChatSettings, LocalModel, Reader, load_local, sample
+from palate.engines import Reader, load_local, sample
 from palate.engines.endpoints.sampling import Draw, SamplingEndpoint
-from palate.engines.http import ledger_of
-from palate.engines.http.options import SHARED, http_options
-from palate.engines.local.generation import Sample as Continuation
 from palate.engines.local.threads import spread
 from palate.errors import UsageError
 from palate.models import choose_device, choose_dtype, resolve
@@ -19,7 +16,6 @@ from palate.seeding import digest
 from palate.specs import Reference, Spec
 
 Messages = tuple[Message, ...]
-LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 MAX_TOKENS, TEMPERATURE, TOP_P = 256, 1.0, 1.0
 TOO_LONG = "too long"
 OPTIONS = {"max_tokens", "temperature", "top_p"}
@@ -74,17 +70,18 @@ def build_policy(text: str, settings: Settings) -> Policy:
     """
     spec = Spec.parse(f"policy:{text}")
     reference = Reference.parse(spec.need_reference(EXAMPLE))
-    how = _how(spec, text)
+    how = How(
+        max_tokens=spec.number("max_tokens", MAX_TOKENS, least=1),
+        temperature=spec.positive("temperature", TEMPERATURE),
+        top_p=spec.positive("top_p", TOP_P),
+    )
+    if how.top_p > 1:
+        raise UsageError(f"{text}: top_p={how.top_p:g}: expected above 0, at most 1")
     if reference.place != "api":
         spec.only(OPTIONS)
         return LocalPolicy(text, reference, settings, how)
-    spec.only(OPTIONS | SHARED | {"base_url", "limit_field"})
-    chat = ChatSettings(
-        model=reference.name,
-        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-        **http_options(spec, settings, "https://…/v1"),
-    )
-    return EndpointPolicy(text, SamplingEndpoint(chat, ledger=ledger_of(settings)), settings, how)
+    endpoint = SamplingEndpoint.of(spec, reference.name, settings, OPTIONS)
+    return EndpointPolicy(text, endpoint, settings, how)
 
 
 class How(NamedTuple):
@@ -95,15 +92,6 @@ class How(NamedTuple):
     top_p: float
 
 
-def _how(spec: Spec, text: str) -> How:
-    max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
-    temperature = spec.positive("temperature", TEMPERATURE)
-    top_p = spec.positive("top_p", TOP_P)
-    if top_p > 1:
-        raise UsageError(f"{text}: top_p={top_p:g}: expected above 0, at most 1")
-    return How(max_tokens, temperature, top_p)
-
-
 class LocalPolicy:
     """A causal model in this process; a prompt is read once for all of its samples.
 
@@ -112,15 +100,12 @@ class LocalPolicy:
 
     def __init__(self, spec: str, reference: Reference, settings: Settings, how: How) -> None:
         self.spec, self.reference, self.settings, self.how = spec, reference, settings, how
+        self._reader = Reader(reference, settings)
         device = choose_device(settings.device)
         dtype = str(choose_dtype(settings.dtype, device))
         kind = device.split(":", maxsplit=1)[0]
         content = resolve(reference).content
         self.fingerprint = digest("policy", content, dtype, kind, tuple(how), settings.seed)
-
-    @cached_property
-    def _reader(self) -> Reader:
-        return Reader(self.reference, self.settings)
 
     def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
         """Yield samples prompt by prompt; none is drawn where a prompt leaves no room for one."""
@@ -133,21 +118,14 @@ class LocalPolicy:
                 yield from ((k, number, Failed(TOO_LONG, False)) for number in wanted[k].numbers)
         if any(len(ids) > room for ids in encoded):
             return
+        how, seed = self.how._asdict(), self.settings.seed
         jobs = (
-            (k, partial(self._sample, model, ids, wanted[k].numbers))
-            for k, ids in enumerate(encoded)
+            (k, partial(sample, model, ids, len(numbers), numbers=numbers, seed=seed, **how))
+            for k, (ids, (_, numbers)) in enumerate(zip(encoded, wanted, strict=True))
         )
         for k, found in spread(model.torch, model.device, jobs):
             for number, came in zip(wanted[k].numbers, found, strict=True):
                 yield k, number, Sample(came.text, came.cut_off)
-
-    def _sample(
-        self, model: LocalModel, ids: Sequence[int], numbers: tuple[int, ...]
-    ) -> list[Continuation]:
-        return sample(
-            model, ids, len(numbers), self.how.max_tokens, temperature=self.how.temperature,
-            top_p=self.how.top_p, seed=self.settings.seed, numbers=numbers,
-        )  # fmt: skip
 
 
 class EndpointPolicy:

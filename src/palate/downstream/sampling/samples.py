@@ -117,14 +117,13 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
             f"{missing[0]!r} for one"
         )
     fewest = min(rows, key=lambda name: len(there[name]))
-    most = max(len(own) for own in there.values())
-    if len(there[fewest]) < (most if n is None else n):
+    needed = n or max(len(own) for own in there.values())
+    if len(there[fewest]) < needed:
         raise DataError(
-            f"{path}: row {fewest!r} has {len(there[fewest])} samples; "
-            f"{most if n is None else n} are needed (-n takes the first so many)"
+            f"{path}: row {fewest!r} has {len(there[fewest])} samples; {needed} are needed (-n "
+            "takes the first so many)"
         )
-    kept = most if n is None else n
-    found = Samples(path.name, tuple(rows), tuple(there[name][:kept] for name in rows))
+    found = Samples(path.name, tuple(rows), tuple(there[name][:needed] for name in rows))
     if found.nothing_to_rank:
         raise DataError(f"{path}: {found.nothing_to_rank}")
     return found

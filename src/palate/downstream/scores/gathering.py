@@ -96,12 +96,9 @@ def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int],
     found: Said = {}
     for k, text in enumerate(texts):
         if left[k] and left.sum() > 1:
-            found[text] = _mean(margins[k, left & (np.arange(len(texts)) != k)])
+            others = margins[k, left & (np.arange(len(texts)) != k)]
+            found[text] = float(np.float32(np.mean(others)))
         else:
             own = (reason for couple, reason in why.items() if k in couple)
             found[text] = next(own, NO_OPPONENT)
     return found
-
-
-def _mean(values: Sequence[float] | Doubles) -> float:
-    return float(np.float32(np.mean(values)))

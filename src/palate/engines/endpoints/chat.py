@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from palate.engines.http import (
     Clock,
@@ -15,8 +15,13 @@ from palate.engines.http import (
     Unusable,
     Wire,
     body_of,
+    ledger_of,
 )
-from palate.records import Message
+from palate.engines.http.options import SHARED, http_options
+from palate.records import Message, Settings
+from palate.specs import Spec
+
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 class ChatSettings(HttpSettings):
@@ -62,6 +67,17 @@ class ChatEndpoint:
         self.client = HttpClient(
             settings, noun="chat completion", ledger=ledger, wire=wire, clock=clock
         )
+
+    @classmethod
+    def of(cls, spec: Spec, model: str, settings: Settings, options: set[str]) -> Self:
+        """Return the endpoint of a spec; raises `SpecError` for what is not among the options."""
+        spec.only(options | SHARED | {"base_url", "limit_field"})
+        chat = ChatSettings(
+            model=model,
+            limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
+            **http_options(spec, settings, "https://…/v1"),
+        )
+        return cls(chat, ledger=ledger_of(settings))
 
     def ask(self, asks: Iterable[Ask]) -> Generator[tuple[int, Reply]]:
         """Yield (position, reply) as they come; a request that fails for good has its reason.

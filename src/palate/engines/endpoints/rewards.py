@@ -44,11 +44,12 @@ class Format(Protocol):
         ...
 
     def used(self, said: Any) -> tuple[int, int] | None:
-        """Return the tokens read and written, where the reply says so."""
-        ...
+        """Return the tokens read and written; None, as here, where the reply does not say."""
+        del said
+        return None
 
 
-class VllmClassify:
+class VllmClassify(Format):
     """`POST /classify` of vLLM: token ids in batches, or one conversation as messages."""
 
     path, takes_messages, raw = "classify", True, True
@@ -86,7 +87,7 @@ class VllmPooling(VllmClassify):
         return [_numbered(row["data"]) for row in _by_index(said["data"])]
 
 
-class Sglang:
+class Sglang(Format):
     """`POST /classify` of SGLang: token ids; the head's numbers come back as `embedding`."""
 
     path, takes_messages, raw = "classify", False, True
@@ -108,7 +109,7 @@ class Sglang:
             return None
 
 
-class Tei:
+class Tei(Format):
     """`POST /predict` of text-embeddings-inference: texts; labels sorted by score come back."""
 
     path, takes_messages, raw = "predict", False, True
@@ -122,13 +123,8 @@ class Tei:
         """Return the numbers of each text by label."""
         return [{str(one["label"]): float(one["score"]) for one in row} for row in _list(said)]
 
-    def used(self, said: Any) -> tuple[int, int] | None:
-        """Return None: the reply does not say."""
-        del said
-        return None
 
-
-class OpenRlhf:
+class OpenRlhf(Format):
     """`POST /get_reward`, the reward server of OpenRLHF: whole texts; one number each comes back.
 
     The server may have been told to normalise, so its numbers are not known to be raw.
@@ -148,11 +144,6 @@ class OpenRlhf:
     def outputs(self, said: Any) -> list[Outputs]:
         """Return the number of each text."""
         return [{"0": float(value)} for value in _list(said["rewards"])]
-
-    def used(self, said: Any) -> tuple[int, int] | None:
-        """Return None: the reply does not say."""
-        del said
-        return None
 
 
 FORMATS: Mapping[str, Format] = {

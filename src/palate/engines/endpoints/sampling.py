@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.chat import ChatEndpoint
+from palate.engines.endpoints.chat import ChatEndpoint, Reply
 from palate.engines.http import Outcome, Post, body_of
 from palate.records import Message
 from palate.seeding import digest
@@ -27,15 +27,6 @@ class Draw(NamedTuple):
     seed: int
 
 
-class Drawn(NamedTuple):
-    """One reply, or why there is none."""
-
-    text: str = ""
-    cut_off: bool = False
-    failure: str | None = None
-    outage: bool = False
-
-
 class SamplingEndpoint(ChatEndpoint):
     """Asks until every reply that is wanted is there.
 
@@ -44,7 +35,7 @@ class SamplingEndpoint(ChatEndpoint):
     neither a server nor a cache gives the same reply again because it was asked the same.
     """
 
-    def draw(self, draws: Sequence[Draw]) -> Iterator[tuple[int, int, Drawn]]:
+    def draw(self, draws: Sequence[Draw]) -> Iterator[tuple[int, int, Reply]]:
         """Yield (position, number of the reply, reply) as they come, each once.
 
         Raises `EndpointError` where going on is pointless: the key or the model is refused.
@@ -65,7 +56,7 @@ class SamplingEndpoint(ChatEndpoint):
                 if not came:
                     said = outcome.failure or "no reply in the answer"
                     for number in wanted:
-                        yield k, number, Drawn(failure=said, outage=outcome.outage)
+                        yield k, number, Reply(failure=said, outage=outcome.outage)
                         missing[k].remove(number)
                     continue
                 for number, reply in zip(wanted, came, strict=False):
@@ -76,11 +67,11 @@ class SamplingEndpoint(ChatEndpoint):
 
     def _outcomes(
         self, asks: Sequence[tuple[Draw, list[int]]]
-    ) -> Generator[tuple[int, Outcome[tuple[Drawn, ...]]]]:
+    ) -> Generator[tuple[int, Outcome[tuple[Reply, ...]]]]:
         with closing(self.client.ask(self._sampling_post(*one) for one in asks)) as outcomes:
             yield from outcomes
 
-    def _sampling_post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Drawn, ...]]:
+    def _sampling_post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Reply, ...]]:
         messages = [{"role": m.role, "content": m.content} for m in draw.messages]
         body: dict[str, Any] = {
             "model": self.settings.model,
@@ -96,22 +87,19 @@ class SamplingEndpoint(ChatEndpoint):
         return Post("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
 
 
-def read_choices(said: Any, most: int) -> tuple[Drawn, ...] | None:
+def read_choices(said: Any, most: int) -> tuple[Reply, ...] | None:
     """Read a completion's choices, at most so many; None where it is no completion."""
-    found: list[Drawn] = []
-    for choice in said["choices"][:most]:
-        found.append(_read(choice))
-    return tuple(found) or None
+    return tuple(map(_read, said["choices"][:most])) or None
 
 
-def _read(choice: Mapping[str, Any]) -> Drawn:
+def _read(choice: Mapping[str, Any]) -> Reply:
     text = choice["message"].get("content") or ""
     if not isinstance(text, str):
         raise TypeError("content is no text")
     reason = choice.get("finish_reason")
     if reason == "content_filter":
-        return Drawn(failure="refused by the endpoint's content filter")
-    return Drawn(text, reason == "length")
+        return Reply(failure="refused by the endpoint's content filter")
+    return Reply(text, reason == "length")
 
 
 def _cut(numbers: list[int]) -> Iterator[list[int]]:

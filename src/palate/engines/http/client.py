@@ -152,7 +152,8 @@ class HttpClient:
                 cost = most  # what nothing is known of was charged in full
                 try:
                     async with asyncio.timeout(self.settings.timeout_s):
-                        answer = await self._send(post)
+                        assert self._wire is not None
+                        answer = await self._wire.post(post.path, post.body)
                 except TimeoutError:
                     self._gate.too_much(ticket)
                     return Again(f"no answer within {self.settings.timeout_s:g} s")
@@ -179,10 +180,6 @@ class HttpClient:
         if self._cache is not None and read.failure is None:
             await asyncio.to_thread(self._cache.put, key, answer.body)
         return read
-
-    async def _send(self, post: Post[T]) -> Answer:
-        assert self._wire is not None
-        return await self._wire.post(post.path, post.body)
 
     async def _afford(self, most: int) -> bool:
         # What is under way may turn out cheaper than its bound, so it is waited for.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.engines.local.threads import spread
-from palate.errors import ModelError, UsageError
+from palate.errors import ModelError, UsageError, first_line
 from palate.models import choose_device, import_torch, import_transformers, resolve
 from palate.records import Settings
 from palate.seeding import digest
@@ -67,8 +67,7 @@ class Embedder:
                 model_kwargs={"use_safetensors": True, "dtype": "float32"},
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"{self.reference}: cannot be loaded ({reason})") from error
+            raise ModelError(f"{self.reference}: cannot be loaded ({first_line(error)})") from error
 
     def embed(self, text: str) -> Embedding:
         """Return the embedding of one text."""
@@ -83,17 +82,13 @@ class Embedder:
         while some := list(islice(rest, AT_ONCE)):
             new = [text for text in dict.fromkeys(some) if text not in self._known]
             found = {text: self._known[text] for text in some if text in self._known}
-            found |= dict(zip(new, self._computed(new), strict=True))
+            # On one thread a single text too: on more its sums would round otherwise.
+            jobs = ((text, self._job(text)) for text in new)
+            found |= dict(spread(import_torch(), self.device, jobs))
             self._known |= {text: found[text] for text in new}
             while len(self._known) > REMEMBERED:
                 del self._known[next(iter(self._known))]
             yield from (found[text] for text in some)
-
-    def _computed(self, texts: Sequence[str]) -> Iterator[Embedding]:
-        # A single text too: on more threads its sums would round otherwise.
-        jobs = ((None, self._job(text)) for text in texts)
-        for _, embedding in spread(import_torch(), self.device, jobs):
-            yield embedding
 
     def _job(self, text: str) -> Callable[[], Embedding]:
         # Tokenised here, by the caller's thread: tokenizers are not safe between threads.

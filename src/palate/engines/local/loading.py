@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from palate.errors import ModelError
+from palate.engines.text.reader import window_of
+from palate.errors import ModelError, first_line
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers, resolve
 from palate.records import Settings
 from palate.specs import Reference
@@ -69,15 +70,8 @@ class Loaded:
     @property
     def window(self) -> int | None:
         """Tokens the model can read, or None if it declares no limit."""
-        config = self.model.config.get_text_config()
-        positions = getattr(config, "max_position_embeddings", None)
         embeddings = getattr(self.model.base_model, "embeddings", None)
-        padding = getattr(embeddings, "padding_idx", None)
-        if positions is not None and padding is not None:
-            positions -= padding + 1  # RoBERTa counts positions from there
-        limits = [positions, self.tokenizer.model_max_length]
-        real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
-        return min(real) if real else None
+        return window_of(self.model.config.get_text_config(), self.tokenizer, embeddings)
 
     def memory(self, longest: int, side_by_side: int = 1) -> int:
         """Return the bytes beyond the model that reading may take, however much is read.
@@ -108,8 +102,3 @@ class Loaded:
             "batch_tokens": self.settings.batch_tokens,
             "route": str(self.route),
         }
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, or its type where it says nothing."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -34,7 +34,9 @@ def read(
     numbered = iter(enumerate(groups))
     side_by_side = workers(local.torch, local.device)
     while some := list(islice(numbered, AT_ONCE)):
-        loads = cut(some, _target(local, side_by_side), side_by_side)
+        most = share_of(local, side_by_side)
+        target = min(most, CPU_TOKENS) if local.device == "cpu" else most
+        loads = cut(some, target, side_by_side)
         if _uneven(loads, side_by_side):  # one after another, on all threads
             for load in loads:
                 found = read_load(local, load, reduce, logits, 1)
@@ -54,11 +56,6 @@ def _uneven(loads: Sequence[Load], side_by_side: int) -> bool:
     for size in sizes:  # largest first
         lanes[lanes.index(min(lanes))] += size
     return max(lanes) * side_by_side > TOGETHER * sum(sizes)
-
-
-def _target(local: Loaded, side_by_side: int) -> int:
-    most = share_of(local, side_by_side)
-    return min(most, CPU_TOKENS) if local.device == "cpu" else most
 
 
 def cut(groups: Load, target: int, multiple: int) -> list[Load]:

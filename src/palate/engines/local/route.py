@@ -62,18 +62,14 @@ def _probe(local: Loaded, sequences: Sequence[Sequence[int]], plain: Sequence[An
         return Route(False, f"{layout.layer} of {layers} layers attend")
     if layout.reach is not None and layout.reach < SHARED + OWN:
         return Route(False, f"a layer sees {layout.reach} tokens")
-    order = pack.segments[0].sequences
-    theirs = torch.cat([plain[order[0]][:SHARED], *(plain[k][SHARED:] for k in _leaves(pack))])
+    first, *leaves = (segment.sequences[0] for segment in pack.segments)
+    theirs = torch.cat([plain[first][:SHARED], *(plain[k][SHARED:] for k in leaves)])
     close = CLOSE[str(local.dtype).removeprefix("torch.")]
     apart = float((ours - theirs).norm() / theirs.norm())
     if not apart <= close:
         return Route(False, f"a tree changes its outputs by {apart:.1g}")
     local.layers = layout.layer
     return Route(True, reach=layout.reach)
-
-
-def _leaves(pack: Any) -> Sequence[int]:
-    return [segment.sequences[0] for segment in pack.segments[1:]]
 
 
 def _alone(local: Loaded, ids: Sequence[int]) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from palate.engines.text.chat_template import ChatTemplate
-from palate.errors import ModelError
+from palate.errors import ModelError, first_line
 from palate.models import import_transformers, resolve
 from palate.records import Message, Settings
 from palate.specs import Reference
@@ -15,8 +16,16 @@ from palate.specs import Reference
 class Reader:
     """A tokenizer and a configuration; loading them takes a tenth of a second, the weights more."""
 
+    noun = ""
+    """What stands before the reference in an error."""
+
     def __init__(self, reference: Reference, settings: Settings) -> None:
         self.reference, self.settings = reference, settings
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return resolve(self.reference).path
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -41,18 +50,26 @@ class Reader:
     @cached_property
     def window(self) -> int | None:
         """Tokens the model can read, or None if it declares no limit."""
-        positions = getattr(self.config, "max_position_embeddings", None)
-        limits = [positions, self.tokenizer.model_max_length]
-        real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
-        return min(real) if real else None
+        return window_of(self.config, self.tokenizer)
 
     def _load(self, kind: str) -> Any:
-        folder = resolve(self.reference)
-        loader = getattr(import_transformers(), kind)
+        folder, loader = self.folder, getattr(import_transformers(), kind)
         try:
-            return loader.from_pretrained(
-                folder.path, trust_remote_code=self.settings.trust_remote_code
-            )
+            return loader.from_pretrained(folder, trust_remote_code=self.settings.trust_remote_code)
         except Exception as error:  # what a broken folder raises is anybody's guess
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"{self.reference}: cannot be loaded ({said})") from error
+            named = f"{self.noun}{self.reference}"
+            raise ModelError(f"{named}: cannot be loaded ({first_line(error)})") from error
+
+
+def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None:
+    """Return how many tokens a model can read, or None if it declares no limit.
+
+    `embeddings` is the model's table of positions, where the model is loaded.
+    """
+    positions = getattr(config, "max_position_embeddings", None)
+    padding = getattr(embeddings, "padding_idx", None)
+    if positions is not None and padding is not None:
+        positions -= padding + 1  # RoBERTa counts positions from there
+    limits = [positions, tokenizer.model_max_length]
+    real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
+    return min(real) if real else None

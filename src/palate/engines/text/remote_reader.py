@@ -7,9 +7,10 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from palate.data import hub
 from palate.engines.text.reader import Reader
-from palate.errors import HubError, ModelError, UsageError
-from palate.models import import_transformers, resolve
+from palate.errors import ModelError
+from palate.models import resolve
 from palate.specs import Reference
 
 FILES = (
@@ -20,6 +21,8 @@ FILES = (
 
 class RemoteReader(Reader):
     """A tokenizer, its template, and the window if a configuration lies beside it."""
+
+    noun = "tokenizer "
 
     @cached_property
     def folder(self) -> Path:
@@ -37,15 +40,7 @@ class RemoteReader(Reader):
     def _load(self, kind: str) -> Any:
         if kind == "AutoConfig" and not (self.folder / "config.json").is_file():
             return _NoConfig()
-        try:
-            return getattr(import_transformers(), kind).from_pretrained(
-                self.folder, trust_remote_code=self.settings.trust_remote_code
-            )
-        except UsageError:
-            raise
-        except Exception as error:  # what a broken folder raises is anybody's guess
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"tokenizer {self.reference}: cannot be loaded ({said})") from error
+        return super()._load(kind)
 
 
 class _NoConfig:
@@ -67,20 +62,10 @@ def tokenizer_folder(reference: Reference) -> Path:
         if not (folder / "tokenizer_config.json").is_file():
             raise ModelError(f"tokenizer {reference}: no tokenizer_config.json in that folder")
         return folder
-    try:
-        from httpx2 import HTTPError
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError as error:
-        raise UsageError("tokenizers on the hub need pip install 'palate[local]'") from error
-    try:
+    missing = "tokenizers on the hub need pip install 'palate[local]'"
+    with hub(f"tokenizer {reference}", "a local copy is given as ./folder", missing) as client:
         return Path(
-            snapshot_download(
+            client.snapshot_download(
                 reference.name, revision=reference.revision, allow_patterns=list(FILES)
             )
         )
-    except (HfHubHTTPError, LocalEntryNotFoundError, HTTPError, OSError, ValueError) as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise HubError(
-            f"tokenizer {reference}: {said}; a local copy is given as ./folder"
-        ) from error
