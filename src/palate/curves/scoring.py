@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.curves.points import Shots
-from palate.evaluation import KeepsStates, Rows, root_margins
+from palate.evaluation import COMMON_PAIRS, KeepsStates, Rows, root_margins
 from palate.records import (
     Choice,
     Component,
@@ -25,8 +25,6 @@ from palate.scorers.personal import Personal, Vectors
 from palate.scorers.states_wanted import drawn
 from palate.seeding import shuffled
 
-COMMON_PAIRS = 200
-"""Pairs, the same for all users, on which a user's confidence is measured."""
 Doubles = NDArray[np.float64]
 
 

@@ -109,10 +109,6 @@ class Choices:
         kept = self.take(place[self.user] >= 0)
         return replace(kept, user=place[kept.user], users=len(users))
 
-    def without_users(self) -> Choices:
-        """Return all choices as one user's."""
-        return replace(self, user=np.zeros_like(self.user), users=1)
-
     def rows_by_user(self) -> list[Whole]:
         """Return, per user, which choices are theirs, in the order of the data."""
         order = np.argsort(self.user, kind="stable").astype(np.int64)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, cast
 
-from palate.runs.manifest import ROWS
-from palate.runs.result import Result, load_all, read_content
+from palate.runs.result import Result, each_row, load_all, read_content
 from palate.runs.row import VerdictRow
 from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
@@ -46,7 +45,7 @@ class Run(Result):
     def read(cls, folder: Path) -> Run:
         """Read a finished run; raises `RunError` where it is unfinished or no run."""
         summary = read_content(folder, cls.kind, Summary)
-        return cls(summary, Verdicts.load(folder / ROWS), folder)
+        return cls(summary, Verdicts(each_row(folder, VerdictRow)), folder)
 
 
 def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:
