@@ -134,8 +134,7 @@ class Choices:
         mask = np.zeros((len(users), longest), bool)
         for k, user in enumerate(users):
             own = rows[user]
-            differences[k, : len(own)] = (
-                self.features[self.chosen[own]] - self.features[self.rejected[own]]
-            )
+            chosen, rejected = self.chosen[own], self.rejected[own]
+            differences[k, : len(own)] = self.features[chosen] - self.features[rejected]
             mask[k, : len(own)] = True
         return Block(np.array(users), differences, mask)
