@@ -67,12 +67,8 @@ class Trained:
         progress: Progress | None = None,
     ) -> UserStates:
         """Return a state per user (key → choices), all in one job."""
-        gathered = gather(
-            features,
-            list(history.values()),
-            prompts=self.model.needs_prompts,
-            progress=progress,
-        )
+        by_user = list(history.values())
+        gathered = gather(features, by_user, prompts=self.model.needs_prompts, progress=progress)
         states = self.model.adapt(self.scaling.of_choices(gathered.choices))
         return UserStates(tuple(history), states, self.fingerprint, gathered.n_too_long)
 

@@ -136,11 +136,9 @@ class PALA(SimplexWeights):
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
         """Return the model of what `tensors` gave."""
-        head, mapping, prototypes, curvature, shares = (
-            tensors[name].astype(np.float64)
-            for name in ("head", "mapping", "prototypes", "curvature", "shares")
-        )
-        return cls(head, mapping, prototypes, float(curvature[0]), shares, options)
+        parts = {name: array.astype(np.float64) for name, array in tensors.items()}
+        curvature = float(parts.pop("curvature")[0])
+        return cls(**parts, curvature=curvature, options=options)
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""

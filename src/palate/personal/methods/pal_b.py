@@ -153,18 +153,9 @@ class PALB(SimplexWeights):
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
         """Return the model of what `tensors` gave."""
-        head, mapping, projectors, mean, components, shares = (
-            tensors[name].astype(np.float64)
-            for name in (
-                "head",
-                "mapping",
-                "projectors",
-                "question_mean",
-                "question_components",
-                "shares",
-            )
-        )
-        return cls(head, mapping, projectors, Questions(mean, components), shares, options)
+        parts = {name: array.astype(np.float64) for name, array in tensors.items()}
+        questions = Questions(parts.pop("question_mean"), parts.pop("question_components"))
+        return cls(**parts, questions=questions, options=options)
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
