@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -82,21 +83,17 @@ class Slates:
         return known
 
 
+@dataclass
 class Learner:
     """One model that is adapted again and again, each time to other choices."""
 
-    def __init__(
-        self,
-        name: str,
-        model: KeepsStates,
-        pairs: Slates,
-        history: Mapping[str, Sequence[Choice]],
-        seed: int,
-    ) -> None:
-        self.name, self.model, self.pairs = name, model, pairs
-        self.history, self.seed = history, seed
-        self.choices_left_out = 0
-        self._margins: dict[str, Doubles] = {}
+    name: str
+    model: KeepsStates
+    pairs: Slates
+    history: Mapping[str, Sequence[Choice]]
+    seed: int
+    choices_left_out: int = 0
+    _margins: dict[str, Doubles] = field(default_factory=dict)
 
     def margins(self, shots: Shots, repeat: int = 0) -> Doubles:
         """Return every row's margin after so many choices of each user."""

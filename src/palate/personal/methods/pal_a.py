@@ -14,6 +14,7 @@ Fitted by L-BFGS on the pooled likelihood with ½ strength (|h − w|² + |F|²)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -44,6 +45,7 @@ CURVATURE = 0.1
 """γ at the start; L-BFGS moves it freely above 0."""
 
 
+@dataclass(eq=False)
 class PALA(SimplexWeights):
     """score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
 
@@ -59,17 +61,12 @@ class PALA(SimplexWeights):
         "starts": 3,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        head: Doubles,
-        mapping: Doubles,
-        prototypes: Doubles,
-        curvature: float,
-        shares: Doubles,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.head, self.mapping, self.prototypes = head, mapping, prototypes
-        self.curvature, self.shares, self.options = curvature, shares, options
+    head: Doubles
+    mapping: Doubles
+    prototypes: Doubles
+    curvature: float
+    shares: Doubles
+    options: Mapping[str, Any]
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:

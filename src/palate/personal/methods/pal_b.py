@@ -14,6 +14,7 @@ with ½ strength (|h − w|² + |F|²), ½ Σ_k |G_k|² and −concentration Σ_
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -46,6 +47,7 @@ NOISE = 0.3
 """Size of the random part of a start's maps of the question."""
 
 
+@dataclass(eq=False)
 class PALB(SimplexWeights):
     """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
 
@@ -62,17 +64,12 @@ class PALB(SimplexWeights):
         "concentration": None, "starts": 3,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        head: Doubles,
-        mapping: Doubles,
-        projectors: Doubles,
-        questions: Questions,
-        shares: Doubles,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.head, self.mapping, self.projectors = head, mapping, projectors
-        self.questions, self.shares, self.options = questions, shares, options
+    head: Doubles
+    mapping: Doubles
+    projectors: Doubles
+    questions: Questions
+    shares: Doubles
+    options: Mapping[str, Any]
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
