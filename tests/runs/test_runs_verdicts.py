@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from palate.records import Outcome
 from palate.runs import Rated, VerdictRow, Verdicts
 from palate.runs import columns as packing
+from palate.runs.result import each_row
 
 HASH = VerdictRow.hash_of("Tea?")
 words = st.sampled_from(["a", "b", "é\u2028", "", "long name " * 9])
@@ -97,8 +98,9 @@ def test_what_was_saved_is_loaded(
     path: Path = tmp_path_factory.getbasetemp() / "rows.jsonl"
     verdicts = Verdicts(given_rows)
     path.write_text("".join(f"{row.line()}\n" for row in verdicts.rows), encoding="utf-8")
-    assert list(Verdicts.load(path).rows) == given_rows
-    assert verdicts.same_rows(Verdicts.load(path))
+    read = Verdicts(each_row(path.parent, VerdictRow))
+    assert list(read.rows) == given_rows
+    assert verdicts.same_rows(read)
     changed = [row.model_copy(update={"content_hash": "other"}) for row in given_rows]
     assert verdicts.same_rows(Verdicts(changed)) == (not given_rows)
 
@@ -117,7 +119,7 @@ def test_labels_and_ratings_are_written_only_where_a_row_has_them(tmp_path: Path
     )
     assert bare.line() == line, "no field that this row does not have"
     (tmp_path / "rows.jsonl").write_text(line + "\n")
-    assert list(Verdicts.load(tmp_path / "rows.jsonl").rows) == [bare]
+    assert list(Verdicts(each_row(tmp_path, VerdictRow)).rows) == [bare]
     rated = Rated(ratings=(5.0, None), scores=(0.5, 0.25), response_hashes=("a", "b"))
     full = bare.model_copy(update={"category": "tea", "traits": {"age": "9"}, "ratings": rated})
     assert list(Verdicts([bare, full, bare]).rows) == [bare, full, bare]

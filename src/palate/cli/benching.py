@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,9 +36,7 @@ def bench(
     dtype: flags.Dtype = "bfloat16",
     device: flags.Device = None,
     batch_tokens: flags.BatchTokens = 4096,
-    picture: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
-    ] = None,
+    picture: flags.Picture = None,
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Measure what reading shared beginnings once saves, against the usual loop."""

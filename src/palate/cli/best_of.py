@@ -38,10 +38,7 @@ class Measured:
 
     def sizes(self) -> list[int] | None:
         """Return the numbers of `--ks`; raises `UsageError` for what is none."""
-        parts = (self.ks or "").split(",")
-        if self.ks is not None and not all(part.strip().isdecimal() for part in parts):
-            raise UsageError(f"--ks {self.ks}: expected whole numbers such as 1,2,8")
-        return None if self.ks is None else [int(part) for part in parts]
+        return None if self.ks is None else flags.whole_numbers("--ks", self.ks, "1,2,8")
 
 
 @dataclass(frozen=True)
@@ -84,9 +81,7 @@ def best_of(
     answers: Answers,
     context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
     output: flags.Root = Path("runs"),
-    picture: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
-    ] = None,
+    picture: flags.Picture = None,
     loading: LoadingWithChoices,
     computing: Computing,
     form: flags.Format = Form.TABLE,

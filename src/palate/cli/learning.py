@@ -16,7 +16,6 @@ from palate.cli.flattening import flatten_options
 from palate.cli.loading import Reading
 from palate.curves import FIXED, REPEATS, SHOTS
 from palate.curves import learning_curve as measure
-from palate.errors import UsageError
 from palate.reports import Form
 from palate.reports.curve import curve_tables, plot_curve
 from palate.reports.pictures import check_picture
@@ -59,9 +58,7 @@ def learning_curve(
     reading: Reading,
     mirrors: flags.Mirrors = None,
     output: flags.Root = Path("runs"),
-    picture: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
-    ] = None,
+    picture: flags.Picture = None,
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Accuracy and concordance against choices per user, on one fixed set of users."""
@@ -74,7 +71,7 @@ def learning_curve(
         curve = measure(
             model,
             pairs,
-            shots=_numbers(drawn.shots),
+            shots=flags.whole_numbers("--shots", drawn.shots, "0,5,20"),
             repeats=drawn.repeats,
             fixed=drawn.fixed,
             baselines=compared.baseline or (),
@@ -86,10 +83,3 @@ def learning_curve(
     show(curve_tables(curve), form, curve.document())
     if picture is not None:
         plot_curve(curve, picture)
-
-
-def _numbers(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(part.strip().isdigit() for part in parts):
-        raise UsageError(f"--shots {text}: expected whole numbers such as 0,5,20")
-    return [int(part) for part in parts]

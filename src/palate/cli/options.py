@@ -78,9 +78,18 @@ By = Annotated[
 Against = Annotated[
     Target, typer.Option("--target", help="rating: also against the ratings that users gave.")
 ]
+Picture = Annotated[Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print plan and first prompt, run nothing.")
 ]
+
+
+def whole_numbers(flag: str, text: str, example: str) -> list[int]:
+    """Return comma-separated numbers; raises `UsageError` for what is none."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"{flag} {text}: expected whole numbers such as {example}")
+    return [int(part) for part in parts]
 
 
 def make_settings(

@@ -29,9 +29,7 @@ def validity(
             "--metric", help="accuracy, mirrored accuracy, concordance, gain or identity gain."
         ),
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")
-    ] = None,
+    picture: flags.Picture = None,
     rbo_p: Annotated[float, typer.Option(help="Persistence of RBO, between 0 and 1.")] = 0.9,
     gain: Annotated[
         Literal["shifted", "rank", "exponential"],

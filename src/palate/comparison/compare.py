@@ -121,20 +121,13 @@ def paired_test(a: Run, b: Run) -> Test:
     _refuse_few(a, b)
     common = _common([a.verdicts, b.verdicts])
     difference = paired(_take(a.verdicts, common), _take(b.verdicts, common))
-    estimate = difference.estimate
     return Test(
         benchmark=a.summary.benchmark,
         a=Side(scorer=a.summary.scorer, context=a.summary.context),
         b=Side(scorer=b.summary.scorer, context=b.summary.context),
         metric="accuracy",
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        n=estimate.n,
-        n_users=estimate.n_units,
         method=difference.method,
-        p=difference.p,
-        note=estimate.note,
+        **difference.figures,
     )
 
 

@@ -108,19 +108,8 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )
     difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
-    estimate = difference.estimate
-    return base.model_copy(
-        update={
-            "value": estimate.value,
-            "low": estimate.low,
-            "high": estimate.high,
-            "n": estimate.n,
-            "n_users": estimate.n_units,
-            "n_left_out": difference.n_all - estimate.n,
-            "p": difference.p,
-            "note": estimate.note,
-        }
-    )
+    left_out = difference.n_all - difference.estimate.n
+    return base.model_copy(update={**difference.figures, "n_left_out": left_out})
 
 
 def _partners(

@@ -28,8 +28,6 @@ from palate.runs import Gain, GroupView, RatingFigures, Run, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
 
-CONTROLS = ("random", "longest", "shortest")
-
 
 class Cell(NamedTuple):
     """One place in the grid: canonical specs, and whether it has a meaning."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,20 @@ class PairedDifference(NamedTuple):
     """What p and the interval are of."""
     n_all: int
     """Rows, or couples, there are."""
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What a test and a gain tell of it."""
+        estimate = self.estimate
+        return {
+            "value": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "n": estimate.n,
+            "n_users": estimate.n_units,
+            "p": self.p,
+            "note": estimate.note,
+        }
 
 
 def paired(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from palate import metrics
-from palate.benchmarks import Dataset, load_benchmark, need_pairs
+from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.contexts import build_context
 from palate.curves.consensus import majority_of_others
 from palate.curves.groups import Groups
@@ -82,10 +82,7 @@ def learning_curve(
     settings = settings or Settings()
     scorers = build_models(models, settings)
     seed = settings.seed
-    pairs = (
-        benchmark if isinstance(benchmark, Dataset) else load_benchmark(str(benchmark), seed=seed)
-    )
-    pairs = pairs if pairs.split is not None else pairs.select()
+    pairs = dataset_of(benchmark, seed)
     need_pairs(pairs.rows, pairs.name)
     if majority and pairs.mirrored:
         raise UsageError(
@@ -99,16 +96,15 @@ def learning_curve(
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
     drawn = Drawn((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
-    folder = None
-    if root is not None:
-        manifest = _manifest(pairs, scorers, credits, drawn, settings)
-        folder = manifest.folder(Path(root))
-        manifest.write(folder)
-        if (folder / SUMMARY).is_file():
-            return LearningCurve.read(folder)
+    if root is None:
+        return _measured(scorers, pairs, able, credits, drawn, seed, progress)
+    manifest = _manifest(pairs, scorers, credits, drawn, settings)
+    folder = manifest.folder(Path(root))
+    manifest.write(folder)
+    if (folder / SUMMARY).is_file():
+        return LearningCurve.read(folder)
     curve = replace(_measured(scorers, pairs, able, credits, drawn, seed, progress), folder=folder)
-    if folder is not None:
-        curve.save()
+    curve.save()
     return curve
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from palate.errors import RunError
 from palate.metrics import Estimate
 from palate.records import Record
-from palate.runs import ROWS, Result, read_summary
+from palate.runs import Result, read_content, read_rows
 
 Shots = int | Literal["all"]
 """Choices per user; `all` where every choice a user has is used."""
@@ -102,12 +101,5 @@ class LearningCurve(Result):
     @classmethod
     def read(cls, folder: Path) -> LearningCurve:
         """Read finished curves; raises `RunError` where they are unfinished or something else."""
-        content = read_summary(folder, cls.kind)
-        try:
-            summary = CurveSummary.model_validate(content)
-            with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
-                rows = tuple(CurveRow.model_validate_json(line) for line in file)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise RunError(f"{folder}: no readable learning curves ({reason})") from error
-        return cls(summary, rows, folder)
+        summary = read_content(folder, cls.kind, CurveSummary)
+        return cls(summary, read_rows(folder, CurveRow), folder)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.curves.points import Shots
-from palate.evaluation import KeepsStates, Rows, root_margins
+from palate.evaluation import COMMON_PAIRS, KeepsStates, Rows, root_margins
 from palate.records import (
     Choice,
     Component,
@@ -25,8 +26,6 @@ from palate.scorers.personal import Personal, Vectors
 from palate.scorers.states_wanted import drawn
 from palate.seeding import shuffled
 
-COMMON_PAIRS = 200
-"""Pairs, the same for all users, on which a user's confidence is measured."""
 Doubles = NDArray[np.float64]
 
 
@@ -84,21 +83,17 @@ class Slates:
         return known
 
 
+@dataclass
 class Learner:
     """One model that is adapted again and again, each time to other choices."""
 
-    def __init__(
-        self,
-        name: str,
-        model: KeepsStates,
-        pairs: Slates,
-        history: Mapping[str, Sequence[Choice]],
-        seed: int,
-    ) -> None:
-        self.name, self.model, self.pairs = name, model, pairs
-        self.history, self.seed = history, seed
-        self.choices_left_out = 0
-        self._margins: dict[str, Doubles] = {}
+    name: str
+    model: KeepsStates
+    pairs: Slates
+    history: Mapping[str, Sequence[Choice]]
+    seed: int
+    choices_left_out: int = 0
+    _margins: dict[str, Doubles] = field(default_factory=dict)
 
     def margins(self, shots: Shots, repeat: int = 0) -> Doubles:
         """Return every row's margin after so many choices of each user."""

@@ -3,7 +3,7 @@
 from palate.evaluation.computing import Computation, Options, Progress, Start
 from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
 from palate.evaluation.rows import Row, Rows, make_rows, nobody, own_state
-from palate.evaluation.scale import root_margins
+from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
     KeepsStates,
     adapt_to,
@@ -16,6 +16,7 @@ from palate.evaluation.states import (
 from palate.evaluation.summarise import summarise
 
 __all__ = [
+    "COMMON_PAIRS",
     "Computation",
     "KeepsStates",
     "Options",

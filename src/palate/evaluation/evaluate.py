@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +67,8 @@ def evaluate(
     whose = whose_state(contestant, traits, pairs, seed)
     state_draws: int = getattr(contestant, "draws", 1)
     rows = make_rows(pairs, shown, seed=seed, whose=whose, state_draws=state_draws)
-    job = _Job(contestant, traits, spec, built_from, shown, pairs, rows, options)
+    work = Computation(contestant, spec, rows, options, built_from)
+    job = _Job(contestant, traits, work, shown, pairs, rows, options)
     run = job.run(Path(root) if root is not None else None, progress or (lambda done, total: None))
     return replace(run, seconds=time.monotonic() - started)
 
@@ -101,23 +102,17 @@ def shown_by(context: Context, pairs: Dataset) -> str | None:
     return own
 
 
+@dataclass(frozen=True)
 class _Job:
     """One evaluation, ready to run."""
 
-    def __init__(
-        self,
-        contestant: Scorer | Judge,
-        traits: Traits,
-        spec: str,
-        built_from: str | None,
-        context: Context,
-        pairs: Dataset,
-        rows: Rows,
-        options: Options,
-    ) -> None:
-        self.contestant, self.traits, self.spec = contestant, traits, spec
-        self.context, self.pairs, self.rows, self.options = context, pairs, rows, options
-        self.work = Computation(contestant, spec, rows, options, built_from)
+    contestant: Scorer | Judge
+    traits: Traits
+    work: Computation
+    context: Context
+    pairs: Dataset
+    rows: Rows
+    options: Options
 
     def identity(self) -> Identity:
         """Return what names this run."""
@@ -125,7 +120,7 @@ class _Job:
         details = self.work.details[0]
         return Identity(
             benchmark=self.pairs.name,
-            scorer=self.spec,
+            scorer=self.work.spec,
             context=self.context.spec,
             rows=self.pairs.content_hash,
             revision=self.pairs.revision,
@@ -189,7 +184,7 @@ class _Job:
         return summarise(
             verdicts,
             benchmark=self.pairs.name,
-            scorer=self.spec,
+            scorer=self.work.spec,
             context=self.context.spec,
             log_odds=self.traits.log_odds,
             seed=self.options.settings.seed,

@@ -7,7 +7,6 @@ Without this, one ranking held with user-dependent confidence would pass for per
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,10 +16,12 @@ from numpy.typing import NDArray
 from palate.evaluation.rows import Rows
 from palate.models import cache_folder
 from palate.records import Scorer, Slate, Traits
+from palate.runs.files import write_whole
 from palate.scorers.personal import Personal
 from palate.seeding import canonical_json, digest, shuffled
 
 COMMON_PAIRS = 200
+"""Pairs, the same for all users, on which a user's confidence is measured."""
 
 
 def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
@@ -89,9 +90,7 @@ def _kept(file: Path | None) -> dict[str, float] | None:
 
 def _keep(file: Path, roots: Mapping[str, float]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
-    new.write_text(canonical_json(roots), encoding="utf-8")
-    new.replace(file)
+    write_whole(file, canonical_json(roots))
 
 
 def _common(rows: Rows, seed: int, n: int) -> list[Slate]:

@@ -87,9 +87,7 @@ def line_of(plan: WorkPlan, group: Group, result: Scores | Judgement) -> Line:
     )  # fmt: skip
 
 
-def _finite(
-    values: tuple[float | None, ...], wild: list[bool]
-) -> tuple[float | None, ...]:  # fmt: skip
+def _finite(values: tuple[float | None, ...], wild: list[bool]) -> tuple[float | None, ...]:
     return tuple(None if w else v for v, w in zip(values, wild, strict=True))
 
 

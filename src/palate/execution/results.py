@@ -12,6 +12,7 @@ from palate.errors import PalateError
 from palate.execution.plan import WorkPlan
 from palate.records import Judgement, Scores
 from palate.runs import Line
+from palate.runs.columns import Names
 
 OUTAGE, SPLIT, CAME = 1, 2, 4
 
@@ -25,8 +26,7 @@ class Results:
         self._values = np.full((n, 1), np.nan)  # a score, or a judgement's margin in each order
         self._widths = np.ones(n if plan.judged else 0, dtype=np.int8)
         self._reasons = np.full(n, -1, dtype=np.int32)
-        self._names: list[str] = []
-        self._codes: dict[str, int] = {}
+        self._names = Names()
         self._flags = np.zeros(n, dtype=np.uint8)
         self._parts = np.zeros(n, dtype=np.int32)
 
@@ -53,7 +53,7 @@ class Results:
         """Return the scores of a row's candidates; raises `PalateError` where one did not come."""
         requests = self._came(row)
         reasons = self._reasons[requests]
-        named = tuple(None if code < 0 else self._names[code] for code in reasons.tolist())
+        named = tuple(map(self._name, reasons.tolist()))
         return Scores(
             values=_read(self._values[requests, 0].tolist()),
             reasons=named if any(named) else (),
@@ -65,10 +65,9 @@ class Results:
         for k in self._came(row).tolist():
             orders = _read(self._values[k, : self._widths[k]].tolist())
             read = [order for order in orders if order is not None]
-            code = int(self._reasons[k])
             said.append(Judgement(
                 margin=sum(read) / len(read) if len(read) == len(orders) else None,
-                orders=orders, reason=None if code < 0 else self._names[code],
+                orders=orders, reason=self._name(int(self._reasons[k])),
             ))  # fmt: skip
         return said
 
@@ -107,13 +106,11 @@ class Results:
             raise PalateError(f"row {row} got no result")
         return requests
 
+    def _name(self, code: int) -> str | None:
+        return None if code < 0 else self._names.names[code]
+
     def _code(self, reason: str | None) -> int:
-        if reason is None:
-            return -1
-        code = self._codes.setdefault(reason, len(self._names))
-        if code == len(self._names):
-            self._names.append(reason)
-        return code
+        return -1 if reason is None else self._names.code(reason)
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:

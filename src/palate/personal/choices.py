@@ -109,10 +109,6 @@ class Choices:
         kept = self.take(place[self.user] >= 0)
         return replace(kept, user=place[kept.user], users=len(users))
 
-    def without_users(self) -> Choices:
-        """Return all choices as one user's."""
-        return replace(self, user=np.zeros_like(self.user), users=1)
-
     def rows_by_user(self) -> list[Whole]:
         """Return, per user, which choices are theirs, in the order of the data."""
         order = np.argsort(self.user, kind="stable").astype(np.int64)
@@ -138,8 +134,7 @@ class Choices:
         mask = np.zeros((len(users), longest), bool)
         for k, user in enumerate(users):
             own = rows[user]
-            differences[k, : len(own)] = (
-                self.features[self.chosen[own]] - self.features[self.rejected[own]]
-            )
+            chosen, rejected = self.chosen[own], self.rejected[own]
+            differences[k, : len(own)] = self.features[chosen] - self.features[rejected]
             mask[k, : len(own)] = True
         return Block(np.array(users), differences, mask)

@@ -34,9 +34,8 @@ def folds(choices: Choices, n: int, stream: np.random.Generator) -> Whole:
     if len(counts) < n or counts.max() > max(1, 2 * len(choices) / n):
         return np.asarray(stream.permutation(len(choices)) % n, np.int64)
     order = stream.permutation(len(counts))
-    order = order[
-        np.argsort(-counts[order], kind="stable")
-    ]  # the largest first: folds come out even
+    # The largest first: folds come out even.
+    order = order[np.argsort(-counts[order], kind="stable")]
     held = [(0, k) for k in range(n)]
     fold = np.empty(len(counts), np.int64)
     for question in order.tolist():

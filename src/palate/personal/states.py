@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +64,7 @@ class UserStates:
     @cached_property
     def content(self) -> str:
         """Hash of keys and numbers."""
-        arrays = {name: _hash(array) for name, array in sorted(self.states.items())}
+        arrays = {name: hash_of(array) for name, array in sorted(self.states.items())}
         return digest("states", self.model, list(self.keys), arrays)
 
     def save(self, path: Path) -> None:
@@ -108,7 +109,6 @@ def concatenated(parts: Sequence[UserStates]) -> UserStates:
     return UserStates(tuple(key for part in parts for key in part.keys), arrays, first.model)
 
 
-def _hash(array: NDArray[Any]) -> str:
-    import hashlib
-
+def hash_of(array: NDArray[Any]) -> str:
+    """Return the hash of an array's numbers."""
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

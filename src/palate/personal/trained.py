@@ -18,7 +18,7 @@ from palate.personal.choices import Floats
 from palate.personal.gathering import Progress, gather
 from palate.personal.protocol import Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
-from palate.personal.states import UserStates, read_tensors
+from palate.personal.states import UserStates, hash_of, read_tensors
 from palate.records import Choice, Settings
 from palate.seeding import digest
 
@@ -41,7 +41,7 @@ class Trained:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that a score depends on beside vectors and state."""
-        tensors = {name: _hex(array) for name, array in sorted(self._tensors().items())}
+        tensors = {name: hash_of(array) for name, array in sorted(self._tensors().items())}
         options = dict(self.model.options)  # adapting depends on them
         return digest("trained", self.model.method, options, self.meaning, tensors)
 
@@ -67,12 +67,8 @@ class Trained:
         progress: Progress | None = None,
     ) -> UserStates:
         """Return a state per user (key → choices), all in one job."""
-        gathered = gather(
-            features,
-            list(history.values()),
-            prompts=self.model.needs_prompts,
-            progress=progress,
-        )
+        by_user = list(history.values())
+        gathered = gather(features, by_user, prompts=self.model.needs_prompts, progress=progress)
         states = self.model.adapt(self.scaling.of_choices(gathered.choices))
         return UserStates(tuple(history), states, self.fingerprint, gathered.n_too_long)
 
@@ -163,9 +159,3 @@ class Trained:
     def _tensors(self) -> dict[str, NDArray[Any]]:
         scaling = {"scaling.mean": self.scaling.mean, "scaling.scale": self.scaling.scale}
         return {**self.model.tensors(), **scaling}
-
-
-def _hex(array: NDArray[Any]) -> str:
-    import hashlib
-
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

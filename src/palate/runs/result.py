@@ -162,9 +162,14 @@ def read_content(folder: Path, kind: str, record: type[R]) -> R:
 
 def read_rows(folder: Path, record: type[R]) -> tuple[R, ...]:
     """Return a result's rows as records; raises `RunError` for what cannot be read."""
+    return tuple(each_row(folder, record))
+
+
+def each_row(folder: Path, record: type[R]) -> Iterator[R]:
+    """Yield a result's rows as records; raises as `read_rows`."""
     try:
         with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
-            return tuple(record.model_validate_json(line) for line in file)
+            yield from map(record.model_validate_json, file)
     except (OSError, ValueError) as error:
         raise RunError(f"{folder}: no readable rows.jsonl ({_first(error)})") from error
 

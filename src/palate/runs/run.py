@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from palate.errors import RunError
-from palate.runs.manifest import ROWS
-from palate.runs.result import Result, load_all, read_content
+from palate.runs.result import Result, each_row, load_all, read_content
 from palate.runs.row import VerdictRow
 from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
@@ -47,7 +46,7 @@ class Run(Result):
     def read(cls, folder: Path) -> Run:
         """Read a finished run; raises `RunError` where it is unfinished or no run."""
         summary = read_content(folder, cls.kind, Summary)
-        verdicts = Verdicts.load(folder / ROWS)
+        verdicts = Verdicts(each_row(folder, VerdictRow))
         if len(verdicts) != summary.n_pairs:
             raise RunError(
                 f"{folder}: {len(verdicts):,} rows of {summary.n_pairs:,}; run the command again"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from palate.errors import RunError
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Outcome
@@ -234,16 +232,6 @@ class Verdicts:
             and bool((ours.content == theirs.content).all())
         )
 
-    @classmethod
-    def load(cls, path: Path) -> Verdicts:
-        """Read a run's rows; raises `RunError` for what are none."""
-        try:
-            with path.open(encoding="utf-8", newline="\n") as file:
-                return cls(VerdictRow.model_validate_json(line) for line in file)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise RunError(f"{path}: no readable rows ({reason})") from error
-
     def _row(self, k: int) -> VerdictRow:
         ours = self._columns
         margin, reason = float(ours.margin[k]), int(ours.reason[k])
@@ -256,10 +244,7 @@ class Verdicts:
             id=ours.id[k],
             content_hash=ours.content[k].decode(),
             question_hash=f"{ours.question[k]:016x}",
-            response_hashes=(
-                f"{ours.chosen[k]:016x}",
-                f"{ours.rejected[k]:016x}",
-            ),
+            response_hashes=(f"{ours.chosen[k]:016x}", f"{ours.rejected[k]:016x}"),
             user=self._users.names[ours.user[k]],
             subset=self._subsets.names[ours.subset[k]],
             mirror_of=ours.mirror_of[k],
@@ -277,41 +262,37 @@ class Verdicts:
         )
 
     def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
-        kinds = {"id": "O", "content": "S", "user": "i4", "subset": "i4", "mirror_of": "O"}
-        kinds |= {
-            "outcome": "i1",
-            "margin": "f8",
-            "share": "f8",
-            "n_orders": "i1",
-            "chosen_first": "?",
-        }
-        kinds |= {"reason": "i4", "own_words": "i4", "label": "i4"}
-        kinds |= {"question": "u8", "chosen": "u8", "rejected": "u8"}
-        made: dict[str, Column[Any]] = {name: Column(kind) for name, kind in kinds.items()}
-        orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+        made: dict[str, tuple[Column[Any], Callable[[VerdictRow], Any]]] = {
+            "id": (Column("O"), lambda row: row.id),
+            "content": (Column("S"), lambda row: row.content_hash.encode()),
+            "question": (Column("u8"), lambda row: int(row.question_hash, 16)),
+            "chosen": (Column("u8"), lambda row: int(row.response_hashes[0], 16)),
+            "rejected": (Column("u8"), lambda row: int(row.response_hashes[1], 16)),
+            "user": (Column("i4"), lambda row: self._users.code(row.user)),
+            "subset": (Column("i4"), lambda row: self._subsets.code(row.subset)),
+            "mirror_of": (Column("O"), lambda row: row.mirror_of),
+            "outcome": (Column("i1"), lambda row: number[row.outcome]),
+            "margin": (Column("f8"), lambda row: np.nan if row.margin is None else row.margin),
+            "share": (Column("f8"), lambda row: np.nan if row.share is None else row.share),
+            "n_orders": (Column("i1"), lambda row: len(row.orders)),
+            "chosen_first": (Column("?"), lambda row: row.chosen_first),
+            "reason": (
+                Column("i4"),
+                lambda row: -1 if row.reason is None else self._reasons.code(row.reason),
+            ),
+            "own_words": (Column("i4"), lambda row: row.own_words),
+            "label": (Column("i4"), lambda row: self._labels.code(_label(row))),
+        }
+        orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
         for row in rows:
-            made["id"].add(row.id)
-            made["content"].add(row.content_hash.encode())
-            made["question"].add(int(row.question_hash, 16))
-            made["chosen"].add(int(row.response_hashes[0], 16))
-            made["rejected"].add(int(row.response_hashes[1], 16))
-            made["user"].add(self._users.code(row.user))
-            made["subset"].add(self._subsets.code(row.subset))
-            made["mirror_of"].add(row.mirror_of)
-            made["outcome"].add(number[row.outcome])
-            made["margin"].add(np.nan if row.margin is None else row.margin)
-            made["share"].add(np.nan if row.share is None else row.share)
-            made["n_orders"].add(len(row.orders))
-            made["chosen_first"].add(row.chosen_first)
-            made["reason"].add(-1 if row.reason is None else self._reasons.code(row.reason))
-            made["own_words"].add(row.own_words)
-            made["label"].add(self._labels.code(_label(row)))
+            for column, value in made.values():
+                column.add(value(row))
             rated.add(row.ratings)
             orders.add(row.orders)
             for length in row.lengths:
                 lengths.add(length)
-        columns: dict[str, Any] = {name: column.array() for name, column in made.items()}
+        columns: dict[str, Any] = {name: column.array() for name, (column, _) in made.items()}
         if np.isnan(columns["share"]).all():
             columns["share"] = np.zeros(0)
         both = lengths.array().reshape(-1, 2)

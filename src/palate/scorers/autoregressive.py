@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from palate.engines import Encoded
 from palate.prompts import render
 from palate.records import Settings, Slate
 from palate.scorers.likelihood import Likelihood
@@ -35,7 +35,7 @@ class Autoregressive(Likelihood):
         """Return the sum of the tokens' rewards."""
         return self.beta * float(logp.double().sum())
 
-    def encoded(self, slate: Slate) -> list[tuple[Sequence[int], int]]:
+    def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the token ids of the closed conversation, and where it starts."""
         messages = render(slate.question, slate.shown)
         return [self.local.template.closed(messages, text) for text in slate.candidates]

@@ -60,8 +60,7 @@ class PairwiseJudge:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per order."""
-        cut = self.reads(slate)
-        return [self.answers.text(pair_prompt(cut, a, b, self.form)) for a, b in self.orders]
+        return [self.answers.text(asked.messages) for asked in self._questions(slate)]
 
     def _questions(self, slate: Slate) -> list[Prompt]:
         cut, labels = self.reads(slate), LABELS if self.form == "letter" else ()

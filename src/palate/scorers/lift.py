@@ -42,6 +42,45 @@ class Lift:
             yield k, self.combine([found[0], found[1]])
 
 
+class ScaledDifference:
+    """β times the difference of what two models on the same slates give; the first decides."""
+
+    models: Sequence[Likelihood]
+    """What is scored, and what is taken off."""
+    beta: float
+
+    def compose(self, models: Sequence[Likelihood]) -> None:
+        """Take the models: each cuts what is shown to the windows of all."""
+        self.models = models
+        for model in models:
+            model.beside = tuple(other for other in models if other is not model)
+        self.components = tuple(Component(model) for model in models)
+
+    def reads(self, slate: Slate) -> Slate:
+        """Cut what is shown to the shorter of the two windows."""
+        return self.models[0].reads(slate)
+
+    def combine(self, parts: Sequence[Scores]) -> Scores:
+        """Return the scaled difference of the two sums."""
+        nothing = Scores(values=(0.0,) * len(parts[0].values))
+        return difference(parts[0], parts[1] if len(parts) > 1 else nothing, self.beta)
+
+    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        """Yield rewards; the first model goes through all slates, then what is taken off."""
+        read = [self.reads(slate) for slate in slates]
+        found = [dict(model.score(read)) for model in self.models]
+        for k in range(len(read)):
+            yield k, self.combine([scores[k] for scores in found])
+
+    def notes(self) -> tuple[str, ...]:
+        """Say so where a model is read in padded batches."""
+        return tuple(dict.fromkeys(note for model in self.models for note in model.notes()))
+
+    def prompts(self, slate: Slate) -> list[str]:
+        """Return what the first model reads, one text per candidate."""
+        return self.models[0].prompts(self.reads(slate))
+
+
 def difference(ours: Scores, theirs: Scores, scale: float = 1.0) -> Scores:
     """Return scale × (ours − theirs), unscored with its reason where one of the two is."""
     values = tuple(

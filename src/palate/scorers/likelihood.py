@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from palate.engines import Encoded
 from palate.prompts import prompt_hash, render
 from palate.records import Scores, Settings, Slate
 from palate.scorers.causal import LocalText
@@ -67,7 +68,7 @@ class Likelihood:
         prompt = template.text(render(cut.question, cut.shown), generation=True)
         return [prompt + template.safe(text) for text in cut.candidates]
 
-    def encoded(self, slate: Slate) -> list[tuple[Sequence[int], int]]:
+    def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the token ids of prompt and response, and where it starts."""
         messages = render(slate.question, slate.shown)
         continuation = self.local.template.continuation

@@ -21,11 +21,11 @@ from palate.personal.p_dpo import (
     PersonalPolicy,
     Users,
 )
-from palate.prompts import prompt_hash, render
-from palate.records import NO_STRANGER, Choice, Component, Scores, Settings, Slate
+from palate.prompts import prompt_hash
+from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
-from palate.scorers.lift import difference
+from palate.scorers.lift import ScaledDifference
 from palate.scorers.states_wanted import OPTIONS, State, StatesWanted, shots_of
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -63,14 +63,15 @@ class UserLikelihood(Autoregressive):
 
     def fit(self, slate: Slate) -> Slate:
         """Cut what is shown until it fits beside the user's tokens."""
+        plain = super().encoded
         return self.local.fit(
-            slate, lambda cut: [len(it.ids) for it in self._plain(cut)], self.policy.tokens
+            slate, lambda cut: [len(it.ids) for it in plain(cut)], self.policy.tokens
         )
 
-    def encoded(self, slate: Slate) -> list[tuple[Sequence[int], int]]:
+    def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the closed conversation with the user's tokens in it."""
         tokens = block(self.policy.first, self.policy.tokens, self._place(slate))
-        return [with_tokens(it, self.opening, tokens) for it in self._plain(slate)]
+        return [with_tokens(it, self.opening, tokens) for it in super().encoded(slate)]
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield sums; where a stranger is asked for and there is none, the slate is unscored."""
@@ -94,10 +95,6 @@ class UserLikelihood(Autoregressive):
             text.replace(start, f"{start}{mark}", 1) if text.startswith(start) else f"{mark}{text}"
             for text in super().prompts(slate)
         ]
-
-    def _plain(self, slate: Slate) -> list[Encoded]:
-        messages = render(slate.question, slate.shown)
-        return [self.local.template.closed(messages, text) for text in slate.candidates]
 
     def _place(self, slate: Slate) -> int:
         # 0 is the generic user; a user without a state of their own is one too.
@@ -158,7 +155,7 @@ def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
     return next(found for _, found in model.local.model.log_probabilities([encoded]))
 
 
-class PersonalPolicyScorer:
+class PersonalPolicyScorer(ScaledDifference):
     """r_u(x, y) = β [log π(y | e_u, x) − log π_ref(y | x)] (P-DPO; Li et al. 2024).
 
     Options as of every personal reward model: `?state=own|stranger|prior`, `?users=FILE`,
@@ -167,6 +164,7 @@ class PersonalPolicyScorer:
     `?reference=` says where the model lies that the policy was trained from, if it was moved.
     """
 
+    models: tuple[UserLikelihood, UserLikelihood | Everybodys]
     scale_pairs = 20
     """Pairs that a user's confidence is measured on: each costs two readings for each user."""
 
@@ -174,6 +172,7 @@ class PersonalPolicyScorer:
         spec.only({*OPTIONS, "reference"})
         folder = Path(spec.need_reference("personal:./models/p-dpo")).expanduser()
         self.policy = PersonalPolicy.load(folder)
+        self.beta = self.policy.beta
         self.reference = self.policy.reference(spec.options.get("reference"))
         self.settings = settings
         wanted = StatesWanted.of(spec)
@@ -223,21 +222,6 @@ class PersonalPolicyScorer:
         """Keys of the users with a state who may be third users, sorted."""
         return tuple(sorted(set(self.users.place) - self.live)) if self.users is not None else ()
 
-    def reads(self, slate: Slate) -> Slate:
-        """Cut what is shown to the shorter of the two windows."""
-        return self.models[0].reads(slate)
-
-    def combine(self, parts: Sequence[Scores]) -> Scores:
-        """Return the scaled difference of the two sums."""
-        return difference(parts[0], parts[1], self.policy.beta)
-
-    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
-        """Yield rewards; the policy goes through all slates, then what is taken off."""
-        read = [self.reads(slate) for slate in slates]
-        found = [dict(model.score([model.reads(slate) for slate in read])) for model in self.models]
-        for k in range(len(read)):
-            yield k, self.combine([scores[k] for scores in found])
-
     def token_rewards(self, slate: Slate) -> list[tuple[float, ...]]:
         """Return the reward of each token of each candidate; a candidate's sum to its score.
 
@@ -253,17 +237,13 @@ class PersonalPolicyScorer:
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and where a model is read in padded batches."""
-        said = [note for model in self.models for note in model.notes()]
+        said = super().notes()
         if self.users is not None and self.state != "prior":
             lost = self.users.n_too_long
             too_long = f"; {lost:,} choices were too long for the model" if lost else ""
             each = self.policy.generic.nbytes
-            said.append(f"{METHOD}: {each:,} bytes of state per user{too_long}")
-        return tuple(dict.fromkeys(said))
-
-    def prompts(self, slate: Slate) -> list[str]:
-        """Return what the policy reads, one text per candidate."""
-        return self.models[0].prompts(self.reads(slate))
+            said = (*said, f"{METHOD}: {each:,} bytes of state per user{too_long}")
+        return said
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> FromChoices:
         chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
@@ -283,9 +263,7 @@ class PersonalPolicyScorer:
             if self.minus
             else Everybodys(self.reference, self.settings)
         )
-        own.beside, other.beside = (other,), (own,)
-        self.models: tuple[UserLikelihood, UserLikelihood | Everybodys] = (own, other)
-        self.components = tuple(Component(model) for model in self.models)
+        self.compose((own, other))
         prints = [model.traits.fingerprint for model in self.models]
         details = {
             "method": METHOD,

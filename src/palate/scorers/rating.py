@@ -41,16 +41,12 @@ class Rating:
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the model's window."""
         return self.answers.fit(
-            slate,
-            lambda cut: [self._prompt(cut, j).messages for j in range(len(cut.candidates))],
+            slate, lambda cut: [self._prompt(cut, j).messages for j in range(len(cut.candidates))]
         )
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        cut = self.reads(slate)
-        return [
-            self.answers.text(self._prompt(cut, j).messages) for j in range(len(cut.candidates))
-        ]
+        return [self.answers.text(asked.messages) for asked in self._questions(slate)]
 
     def _questions(self, slate: Slate) -> list[Prompt]:
         cut = self.reads(slate)

@@ -7,7 +7,7 @@ held-out users better: a world without personal differences costs nothing.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ from palate.models import import_torch
 from palate.personal.choices import Choices, Floats, Whole
 from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
-from palate.personal.methods.episodes import Padded, batches, pad, train
+from palate.personal.methods.episodes import Network, Padded, batches, pad, train
 from palate.personal.options import read_options
 from palate.personal.protocol import States, repeated
 from palate.personal.solvers.layers import Arrays, Parameters
@@ -33,7 +33,7 @@ NUMBERS = 2**24
 """Float32 numbers held at a time (64 MiB)."""
 
 
-class Amortised(ABC):
+class Amortised(Network):
     """A family of user states that an encoder computes; nothing is fitted to a new user."""
 
     method: ClassVar[str]
@@ -54,18 +54,6 @@ class Amortised(ABC):
     @abstractmethod
     def arrays(cls, width: int, options: Mapping[str, Any], stream: np.random.Generator) -> Arrays:
         """Return the network's first parameters, under which every reward is 0."""
-
-    @abstractmethod
-    def encode(self, context: Padded) -> torch.Tensor:
-        """Return the users' states (u × …)."""
-
-    @abstractmethod
-    def sample(self, context: Padded, noise: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return states as training sees them, and a penalty per user (u)."""
-
-    @abstractmethod
-    def reward(self, state: torch.Tensor, responses: torch.Tensor) -> torch.Tensor:
-        """Return rewards (u × c) of responses (u × c × d)."""
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:

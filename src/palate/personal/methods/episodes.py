@@ -6,6 +6,7 @@ number of choices it is shown is drawn anew each time, 0 included, so that few a
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -56,17 +57,17 @@ class Network(Protocol):
 
     parts: Parameters
 
+    @abstractmethod
     def encode(self, context: Padded) -> torch.Tensor:
-        """Return the users' states."""
-        ...
+        """Return the users' states (u × …)."""
 
+    @abstractmethod
     def sample(self, context: Padded, noise: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         """Return states as training sees them, and a penalty per user (u)."""
-        ...
 
+    @abstractmethod
     def reward(self, state: torch.Tensor, responses: torch.Tensor) -> torch.Tensor:
         """Return rewards (u × c) of responses (u × c × d)."""
-        ...
 
 
 def pad(choices: Choices, rows: Sequence[Whole]) -> Padded:

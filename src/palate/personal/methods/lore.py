@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.shrinkage import SimplexWeights
 from palate.personal.methods.starts import differences_of_users, spread
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import along, sums_by_user
@@ -39,7 +39,7 @@ OUTWARD = 2.0
 """A basis starts this much farther out than the users it is made of: they lie inside the hull."""
 
 
-class LoRe:
+class LoRe(SimplexWeights):
     """score = w_u·(V'φ); the state is w_u, B numbers that sum to 1.
 
     Options: `basis` is B; `ridge` the global head's; `strength` and `concentration` the pulls above
@@ -48,20 +48,12 @@ class LoRe:
 
     method: ClassVar[str] = "lore"
     paper: ClassVar[str] = "Bose et al. 2025, arXiv 2504.14439"
-    log_odds: ClassVar[bool] = True
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "basis": 6, "ridge": None, "strength": None, "concentration": None, "starts": 3,
     }  # fmt: skip
 
     def __init__(self, basis: Doubles, shares: Doubles, options: Mapping[str, Any]) -> None:
         self.basis, self.shares, self.options = basis, shares, options
-
-    @classmethod
-    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit V and the users' weights; what is not given is chosen on held-out questions."""
-        return fit_shrunk(cls, choices, options, seed)
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
@@ -93,15 +85,9 @@ class LoRe:
             basis, shares = found[0], mean_weights(softmax(found[1], axis=1))
         return type(self)(basis, shares, options), value
 
-    def prior(self) -> States:
-        """Return the mean weights of the users seen."""
-        return {"weights": self.shares[None].astype(np.float32)}
-
-    def adapt(self, choices: Choices) -> States:
-        """Return every user's weights: convex, all users in one job."""
-        rows = along(choices, self.basis)
-        found = weights_of_users(choices, rows, self.shares, self.options["concentration"])
-        return {"weights": found.astype(np.float32)}
+    def by_prototype(self, choices: Choices) -> Doubles:
+        """Return V'(φ(chosen) − φ(rejected)) of each choice (n × B)."""
+        return along(choices, self.basis)
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return w_u·(V'φ)."""

@@ -14,6 +14,7 @@ Fitted by L-BFGS on the pooled likelihood with ½ strength (|h − w|² + |F|²)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.shrinkage import SimplexWeights
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import pieces, sums_by_user
@@ -44,7 +45,8 @@ CURVATURE = 0.1
 """γ at the start; L-BFGS moves it freely above 0."""
 
 
-class PALA:
+@dataclass(eq=False)
+class PALA(SimplexWeights):
     """score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
 
     Options: `prototypes` is K; `dimensions` the length of Fφ; `ridge` the global head's; `strength`
@@ -54,30 +56,17 @@ class PALA:
 
     method: ClassVar[str] = "pal-a"
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
-    log_odds: ClassVar[bool] = True
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "prototypes": 4, "dimensions": 8, "ridge": None, "strength": None, "concentration": None,
         "starts": 3,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        head: Doubles,
-        mapping: Doubles,
-        prototypes: Doubles,
-        curvature: float,
-        shares: Doubles,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.head, self.mapping, self.prototypes = head, mapping, prototypes
-        self.curvature, self.shares, self.options = curvature, shares, options
-
-    @classmethod
-    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit h, F, γ, prototypes and weights; the rest is chosen on held-out questions."""
-        return fit_shrunk(cls, choices, options, seed)
+    head: Doubles
+    mapping: Doubles
+    prototypes: Doubles
+    curvature: float
+    shares: Doubles
+    options: Mapping[str, Any]
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
@@ -112,7 +101,7 @@ class PALA:
         model, value = self, np.inf
         for _ in range(ROUNDS):
             weights = weights_of_users(
-                seen, model._by_prototype(seen), model.shares, options["concentration"]
+                seen, model.by_prototype(seen), model.shares, options["concentration"]
             )
             curvature = np.array([model.curvature])
             start = (model.head, model.mapping, model.prototypes, curvature, logits(weights))
@@ -122,17 +111,6 @@ class PALA:
             shares = mean_weights(softmax(theta, axis=1))
             model = type(self)(own, mapping, prototypes, float(bend[0]), shares, options)
         return model, value
-
-    def prior(self) -> States:
-        """Return the mean weights of the users seen."""
-        return {"weights": self.shares[None].astype(np.float32)}
-
-    def adapt(self, choices: Choices) -> States:
-        """Return every user's weights: convex, all users in one job."""
-        found = weights_of_users(
-            choices, self._by_prototype(choices), self.shares, self.options["concentration"]
-        )
-        return {"weights": found.astype(np.float32)}
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return h·φ + 2 a_u·Fφ − γ |Fφ|²."""
@@ -155,13 +133,11 @@ class PALA:
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
         """Return the model of what `tensors` gave."""
-        head, mapping, prototypes, curvature, shares = (
-            tensors[name].astype(np.float64)
-            for name in ("head", "mapping", "prototypes", "curvature", "shares")
-        )
-        return cls(head, mapping, prototypes, float(curvature[0]), shares, options)
+        parts = {name: array.astype(np.float64) for name, array in tensors.items()}
+        curvature = float(parts.pop("curvature")[0])
+        return cls(**parts, curvature=curvature, options=options)
 
-    def _by_prototype(self, choices: Choices) -> Doubles:
+    def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
         found = np.empty((len(choices), len(self.prototypes)))
         for piece in pieces(len(choices), 2 * choices.width):

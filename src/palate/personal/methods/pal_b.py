@@ -14,6 +14,7 @@ with ½ strength (|h − w|² + |F|²), ½ Σ_k |G_k|² and −concentration Σ_
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -24,7 +25,7 @@ from scipy.special import expit, softmax
 from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
 from palate.personal.methods.questions import Questions
-from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.shrinkage import SimplexWeights
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import along, narrowed, sums_by_user
@@ -46,7 +47,8 @@ NOISE = 0.3
 """Size of the random part of a start's maps of the question."""
 
 
-class PALB:
+@dataclass(eq=False)
+class PALB(SimplexWeights):
     """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
 
     Options: `prototypes` is K; `dimensions` is q; `components` how many principal components of the
@@ -56,37 +58,25 @@ class PALB:
 
     method: ClassVar[str] = "pal-b"
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
-    log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "prototypes": 4, "dimensions": 4, "components": 32, "ridge": None, "strength": None,
         "concentration": None, "starts": 3,
     }  # fmt: skip
 
-    def __init__(
-        self,
-        head: Doubles,
-        mapping: Doubles,
-        projectors: Doubles,
-        questions: Questions,
-        shares: Doubles,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.head, self.mapping, self.projectors = head, mapping, projectors
-        self.questions, self.shares, self.options = questions, shares, options
-
-    @classmethod
-    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit h, F, the G_k and weights; what is not given is chosen on held-out questions.
-
-        Raises `DataError` where the choices come without their questions' vectors.
-        """
-        return fit_shrunk(cls, choices, options, seed)
+    head: Doubles
+    mapping: Doubles
+    projectors: Doubles
+    questions: Questions
+    shares: Doubles
+    options: Mapping[str, Any]
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
-        """Return the model that is the global head for everybody, whatever is asked."""
+        """Return the model that is the global head for everybody, whatever is asked.
+
+        Raises `DataError` where the choices come without their questions' vectors.
+        """
         k, q = options["prototypes"], options["dimensions"]
         questions = Questions.of(_prompts(choices), options["components"])
         mapping, projectors = np.zeros((q, len(head))), np.zeros((k, q, questions.width))
@@ -128,7 +118,7 @@ class PALB:
         model, value = self, np.inf
         for _ in range(ROUNDS):
             weights = weights_of_users(
-                seen, model._by_prototype(seen), model.shares, options["concentration"]
+                seen, model.by_prototype(seen), model.shares, options["concentration"]
             )
             start = (model.head, model.mapping, model.projectors, logits(weights))
             found, value = minimise(partial(joint, model.shares), start)
@@ -136,17 +126,6 @@ class PALB:
             shares = mean_weights(softmax(theta, axis=1))
             model = type(self)(own, mapping, projectors, self.questions, shares, options)
         return model, value
-
-    def prior(self) -> States:
-        """Return the mean weights of the users seen."""
-        return {"weights": self.shares[None].astype(np.float32)}
-
-    def adapt(self, choices: Choices) -> States:
-        """Return every user's weights: convex, all users in one job."""
-        found = weights_of_users(
-            choices, self._by_prototype(choices), self.shares, self.options["concentration"]
-        )
-        return {"weights": found.astype(np.float32)}
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return the rewards; `prompts` (s × d) are the slates' questions."""
@@ -171,20 +150,11 @@ class PALB:
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
         """Return the model of what `tensors` gave."""
-        head, mapping, projectors, mean, components, shares = (
-            tensors[name].astype(np.float64)
-            for name in (
-                "head",
-                "mapping",
-                "projectors",
-                "question_mean",
-                "question_components",
-                "shares",
-            )
-        )
-        return cls(head, mapping, projectors, Questions(mean, components), shares, options)
+        parts = {name: array.astype(np.float64) for name, array in tensors.items()}
+        questions = Questions(parts.pop("question_mean"), parts.pop("question_components"))
+        return cls(**parts, questions=questions, options=options)
 
-    def _by_prototype(self, choices: Choices) -> Doubles:
+    def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
         mapped = along(choices, self.mapping.T)
         asked = self.questions.of_choices(choices)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.methods.shrinkage import fit_shrunk
+from palate.personal.methods.shrinkage import Shrunk
 from palate.personal.methods.starts import differences_of_users, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import NUMBERS, along, narrowed, sums_by_user
@@ -38,7 +38,7 @@ NOISE = 0.1
 """Starts differ by this share of a factor's length, in random directions."""
 
 
-class PReF:
+class PReF(Shrunk):
     """score = λ_u·(Ψ'φ); the state is λ_u, J numbers.
 
     Options: `dimensions` is J; `ridge` the global head's; `strength` the pull above (from 1e6 on
@@ -47,9 +47,6 @@ class PReF:
 
     method: ClassVar[str] = "pref"
     paper: ClassVar[str] = "Shenfeld et al. 2025, arXiv 2503.06358"
-    log_odds: ClassVar[bool] = True
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "dimensions": 6, "ridge": None, "strength": None, "starts": 2,
     }  # fmt: skip
@@ -58,11 +55,6 @@ class PReF:
         self, psi: Doubles, mean: Doubles, factor: Doubles, options: Mapping[str, Any]
     ) -> None:
         self.psi, self.mean, self.factor, self.options = psi, mean, factor, options
-
-    @classmethod
-    def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit Ψ, μ and Σ; what is not given is chosen on held-out questions."""
-        return fit_shrunk(cls, choices, options, seed)
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:

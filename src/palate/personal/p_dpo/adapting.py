@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,17 +137,14 @@ def _reference_sums(
     return {it: chosen - rejected for it, (chosen, rejected) in zip(distinct, sums, strict=True)}
 
 
+@dataclass(frozen=True)
 class _Job:
     """The policy with its weights frozen, asked for losses and slopes of users' tokens."""
 
-    def __init__(
-        self,
-        policy: PersonalPolicy,
-        settings: Settings,
-        opening: tuple[int, ...],
-        sums: Mapping[EncodedChoice, float],
-    ) -> None:
-        self.policy, self.settings, self.opening, self.sums = policy, settings, opening, sums
+    policy: PersonalPolicy
+    settings: Settings
+    opening: tuple[int, ...]
+    sums: Mapping[EncodedChoice, float]
 
     def adapted(
         self, keys: Sequence[str], choices: Sequence[Sequence[EncodedChoice]]

@@ -20,12 +20,8 @@ from palate.seeding import digest
 from palate.specs import Reference
 
 KIND, METHOD = "personal-policy", "p-dpo"
-FACTS, POLICY, TOKENS, USERS = (
-    "palate.json",
-    "policy",
-    "user_tokens.safetensors",
-    "users.safetensors",
-)
+FACTS, POLICY = "palate.json", "policy"
+TOKENS, USERS = "user_tokens.safetensors", "users.safetensors"
 STATE = "offsets"
 """Name of o_u in a file of states (users × T × d)."""
 
@@ -129,20 +125,16 @@ def read_facts(folder: Path) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def write_facts(folder: Path, said: Mapping[str, Any]) -> None:
-    """Write `palate.json`; raises `ResourceError` where the disk refuses."""
-    text = json.dumps({"schema": 1, "kind": KIND, "method": METHOD, **said}, indent=1) + "\n"
-    try:
-        (folder / FACTS).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error
+def write(folder: Path, generic: NDArray[np.float32], said: Mapping[str, Any]) -> None:
+    """Write e_0 beside the policy's weights, and `palate.json`.
 
-
-def write_tokens(folder: Path, generic: NDArray[np.float32]) -> None:
-    """Write e_0 beside the policy's weights; raises `ResourceError` where the disk refuses."""
+    Raises `ResourceError` where the disk refuses.
+    """
     from safetensors.numpy import save_file
 
+    text = json.dumps({"schema": 1, "kind": KIND, "method": METHOD, **said}, indent=1) + "\n"
     try:
         save_file({"generic": np.ascontiguousarray(generic)}, folder / POLICY / TOKENS)
+        (folder / FACTS).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error

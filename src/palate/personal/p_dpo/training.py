@@ -15,14 +15,7 @@ import numpy as np
 from palate.errors import DataError, UsageError
 from palate.models import ModelFolder, choose_device, choose_dtype, import_torch, resolve
 from palate.personal.p_dpo.encoding import encode_choices
-from palate.personal.p_dpo.folder import (
-    POLICY,
-    STATE,
-    USERS,
-    PersonalPolicy,
-    write_facts,
-    write_tokens,
-)
+from palate.personal.p_dpo.folder import POLICY, STATE, USERS, PersonalPolicy, write
 from palate.personal.states import UserStates
 from palate.records import Choice, Message, user_key
 from palate.seeding import digest
@@ -160,7 +153,6 @@ def train_p_dpo(
         seconds = time.monotonic() - began
         (folder / POLICY).mkdir()
         save(model, start.tokenizer, folder / POLICY, {"kind": "policy of p-dpo"})
-        write_tokens(folder, generic.numpy())
         facts: dict[str, Any] = {
             "first": first, "unit": unit, "spread": options.spread, "beta": options.beta,
             "base": _where(base, source, output), "tokens": options.tokens, "alpha": options.alpha,
@@ -170,7 +162,7 @@ def train_p_dpo(
                                        for user, listed in history.items()}),
             "lora": asdict(lora), **asdict(recipe),
         }  # fmt: skip
-        write_facts(folder, facts)
+        write(folder, generic.numpy(), facts)
         made = PersonalPolicy.load(folder)
         keys = tuple(user_key(user) for user in users)
         UserStates(keys, {STATE: offsets.numpy()}, made.fingerprint).save(folder / USERS)
