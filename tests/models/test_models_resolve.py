@@ -191,6 +191,16 @@ def test_a_gguf_file_is_converted_once(converting):
     assert len(calls) == 2
 
 
+def test_a_saved_tokenizer_does_not_tell_whether_the_hub_was_in_reach(folder, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    contents = set()
+    for offline in (True, False):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=offline)
+        gguf.save_tokenizer(tokenizer, tmp_path / str(offline))
+        contents.add(content_hash(tmp_path / str(offline)))
+    assert len(contents) == 1
+
+
 def test_a_conversion_killed_half_way_leaves_nothing_that_counts(converting, monkeypatch):
     file, calls, convert = converting
     for fail in (KeyboardInterrupt(), ModelError("bad")):

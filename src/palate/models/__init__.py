@@ -1,6 +1,6 @@
 """From references to weights on disk, and the set-up of torch."""
 
-from palate.models.gguf import cache_folder
+from palate.models.gguf import cache_folder, save_tokenizer
 from palate.models.resolve import ModelFolder, content_hash, resolve
 from palate.models.runtime import choose_device, choose_dtype, import_torch, import_transformers
 
@@ -13,4 +13,5 @@ __all__ = [
     "import_torch",
     "import_transformers",
     "resolve",
+    "save_tokenizer",
 ]

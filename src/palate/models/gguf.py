@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -71,4 +72,10 @@ def _convert(file: Path, folder: Path) -> None:
     fresh = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     fresh.load_state_dict(read.state_dict(), strict=True)
     fresh.to(torch.bfloat16).save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer's files, the same whether or not the hub could be reached meanwhile."""
+    tokenizer.init_kwargs["local_files_only"] = False
     tokenizer.save_pretrained(folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palate.errors import ResourceError
+from palate.models import save_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ def save(model: Any, tokenizer: Any, folder: Path, facts: Mapping[str, Any]) -> 
     text = json.dumps({"schema": 1, **facts}, indent=2) + "\n"
     try:
         model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
         (folder / "palate.json").write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:
         raise ResourceError(f"the trained model cannot be saved ({error})") from error
