@@ -44,6 +44,16 @@ def show(tables: Sequence[Table], form: Form, document: object, closing: str = "
         sys.stdout.write(f"\n{closing}\n")
 
 
+def show_text(text: str) -> None:
+    """Print text on stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def width() -> int:
+    """Return how many columns the terminal has; 100 where there is none."""
+    return Console().width if sys.stdout.isatty() else 100
+
+
 class Rate(ProgressColumn):
     """Rows per second."""
 

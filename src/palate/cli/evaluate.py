@@ -11,23 +11,24 @@ import typer
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.computing import ComputingLocally
-from palate.cli.console import bars, err, show
+from palate.cli.console import bars, err, show, show_text, width
 from palate.cli.flattening import flatten_options
 from palate.cli.loading import LoadingLongLines
 from palate.cli.showing import first_prompt
 from palate.comparison import (
     Cell,
+    Grid,
     check_by,
     check_ratings,
-    evaluate_grid,
     groups_of,
     plan_grid,
     ratings_of,
+    run_grid,
 )
 from palate.engines.http import ledger_of
 from palate.errors import EndpointError
 from palate.evaluation import Options, with_shots
-from palate.reports import Form, grid_tables, what_it_shows
+from palate.reports import Form, context_name, grid_tables, group_tables, rating_tables, screens
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Shots:
 class Reported:
     """What is printed, and when that is not good enough."""
 
+    details: flags.Details = False
     by: flags.By = None
     target: flags.Against = flags.Target.PREFERENCE
     strict: flags.Strict = False
@@ -53,7 +55,7 @@ def evaluate(
     benchmark: flags.Benchmarks,
     scorer: flags.Scorers,
     *,
-    context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
+    context: flags.UsualContexts = None,
     output: flags.Root = Path("runs"),
     loading: LoadingLongLines,
     computing: ComputingLocally,
@@ -63,7 +65,8 @@ def evaluate(
 ) -> None:
     """Evaluate scorers, each shown what the contexts choose of the user.
 
-    Repeat -b, -s and -c for a grid. What is finished is not computed again.
+    Repeat -b, -s and -c for a grid. What is finished is not computed again. Without -c, users with
+    posts are shown nothing, five posts of theirs, and as many words of a stranger.
     """
     by, rated = reported.by or [], reported.target is flags.Target.RATING
     how = computing.options()
@@ -76,21 +79,21 @@ def evaluate(
         if rated:
             check_ratings(pairs)
     scorers = with_shots(scorer, drawn.shots or [], drawn.repeats)
+    cells = plan_grid(pair_sets, scorers, context, how)
+    err.print(_size(cells), highlight=False, markup=False)
     if dry_run:
-        _print_plan(plan_grid(pair_sets, scorers, context, how), output, how)
+        _print_plan(cells, output, how)
         return
     ledger = ledger_of(how.settings)
     with bars(ledger.line) as shown:
-        grid = evaluate_grid(
-            pair_sets, scorers, context, root=output, options=how, start=shown.start
-        )
+        grid = run_grid(cells, root=output, options=how, start=shown.start)
     if said := ledger.line():
         err.print(f"endpoints: {said}", highlight=False)
     if by:
         grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if rated:
         grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=computing.seed)))
-    show(grid_tables(grid), reported.form, grid.document(), what_it_shows(grid))
+    _show(grid, reported, output)
     down = next((run for run in grid.runs if run.outages == run.summary.n_pairs), None)
     if down is not None:
         reasons = "; ".join(down.summary.unscored_reasons)
@@ -99,6 +102,31 @@ def evaluate(
         )
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
+
+
+def _show(grid: Grid, reported: Reported, root: Path) -> None:
+    first = screens(grid, root)
+    rest = [*group_tables(grid.groups), *rating_tables(grid.ratings)]
+    if reported.details:
+        rest = grid_tables(grid)
+    if reported.form is Form.TABLE:
+        for screen in first:
+            show_text(screen.text(width()))
+    elif reported.form is not Form.JSON:
+        rest = [screen.table() for screen in first] + rest
+    if rest or reported.form is Form.JSON:
+        show(rest, reported.form, grid.document())
+
+
+def _size(cells: Sequence[Cell]) -> str:
+    runs = [cell for cell in cells if not cell.meaningless]
+    scorers = len({cell.scorer for cell in runs})
+    contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in runs))
+    calls = sum(cell.calls for cell in runs)
+    return (
+        f"plan: {len(runs):,} runs, {scorers:,} scorers under {contexts}; models are given at most "
+        f"{calls:,} responses"
+    )
 
 
 def _say_what_was_left_out(pairs: Dataset) -> None:

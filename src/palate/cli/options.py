@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,67 +22,81 @@ class Target(StrEnum):
     RATING = "rating"
 
 
+_data = partial(typer.Option, rich_help_panel="Data")
+_run = partial(typer.Option, rich_help_panel="What is run")
+_local = partial(typer.Option, rich_help_panel="Models in this process")
+_endpoint = partial(typer.Option, rich_help_panel="Endpoints")
+_output = partial(typer.Option, rich_help_panel="Output")
+
 Benchmarks = Annotated[
-    list[str], typer.Option("-b", "--benchmark", help="Benchmark by name, or a file of pairs.")
+    list[str], _data("-b", "--benchmark", help="Benchmark by name, or a file of pairs.")
 ]
-Scorers = Annotated[list[str], typer.Option("-s", "--scorer", help="Scorer; may be repeated.")]
+Scorers = Annotated[list[str], _run("-s", "--scorer", help="Scorer; may be repeated.")]
 Contexts = Annotated[
-    list[str], typer.Option("-c", "--context", help="What is shown of the user; may be repeated.")
+    list[str], _run("-c", "--context", help="What is shown of the user; may be repeated.")
 ]
-Root = Annotated[Path, typer.Option("-o", "--output", help="Folder under which runs are kept.")]
-Split = Annotated[str | None, typer.Option(help="Split to read; default test, where there is one.")]
-Mirrors = Annotated[str | None, typer.Option(help="'only': the mirrored couples alone.")]
-Limit = Annotated[int | None, typer.Option(help="A seeded draw of N rows (couples, on mirrors).")]
-Seed = Annotated[int, typer.Option(help="Seed of every draw.")]
-Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16 or float16 for local models.")]
-Device = Annotated[str | None, typer.Option(help="Device for local models, e.g. cpu or cuda:0.")]
-BatchTokens = Annotated[int, typer.Option(help="Tokens a local model computes at a time.")]
+UsualContexts = Annotated[
+    list[str] | None,
+    _run(
+        "-c",
+        "--context",
+        help="What is shown of the user; may be repeated.",
+        show_default="none, profile:5, stranger:5 where users have posts; else none",
+    ),
+]
+Details = Annotated[bool, _output("--details", help="Print every figure and every note.")]
+Root = Annotated[Path, _output("-o", "--output", help="Folder under which runs are kept.")]
+Split = Annotated[str | None, _data(help="Split to read; default test, where there is one.")]
+Mirrors = Annotated[str | None, _data(help="'only': the mirrored couples alone.")]
+Limit = Annotated[int | None, _data(help="A seeded draw of N rows (couples, on mirrors).")]
+Seed = Annotated[int, _run(help="Seed of every draw.")]
+Dtype = Annotated[str | None, _local(help="float32, bfloat16 or float16 for local models.")]
+Device = Annotated[str | None, _local(help="Device for local models, e.g. cpu or cuda:0.")]
+BatchTokens = Annotated[int, _local(help="Tokens a local model computes at a time.")]
 Attention = Annotated[
     str | None,
-    typer.Option(help="Kernel of transformers, e.g. sdpa or eager; default shared prefixes."),
+    _local(help="Kernel of transformers, e.g. sdpa or eager; default shared prefixes."),
 ]
 Map = Annotated[
-    list[str] | None, typer.Option("--map", help="palate's column=your column; may be repeated.")
+    list[str] | None, _data("--map", help="palate's column=your column; may be repeated.")
 ]
-Source = Annotated[Path | None, typer.Option(help="Local copy of a hub benchmark.")]
-Revision = Annotated[str | None, typer.Option(help="Revision of a hub benchmark.")]
-SkipBadRows = Annotated[bool, typer.Option("--skip-bad-rows", help="Leave bad rows out.")]
-MaxLine = Annotated[float, typer.Option("--max-line", help="Longest line read, in MiB.")]
+Source = Annotated[Path | None, _data(help="Local copy of a hub benchmark.")]
+Revision = Annotated[str | None, _data(help="Revision of a hub benchmark.")]
+SkipBadRows = Annotated[bool, _data("--skip-bad-rows", help="Leave bad rows out.")]
+MaxLine = Annotated[float, _data("--max-line", help="Longest line read, in MiB.")]
 Trust = Annotated[
-    bool, typer.Option("--trust-remote-code", help="Run code that a model's repository ships.")
+    bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")
 ]
 Cache = Annotated[
-    str | None, typer.Option("--cache", help="Folder of endpoints' replies; none is paid twice.")
+    str | None, _endpoint("--cache", help="Folder of endpoints' replies; none is paid twice.")
 ]
 MaxCost = Annotated[
-    float | None, typer.Option("--max-cost", help="USD that endpoints may cost, in all.")
+    float | None, _endpoint("--max-cost", help="USD that endpoints may cost, in all.")
 ]
 Engine = Annotated[
     str | None,
-    typer.Option("--engine", help="Where to compute: here (the default) or e.g. ray?workers=4."),
+    _local("--engine", help="Where to compute: here (the default) or e.g. ray?workers=4."),
 ]
 Choices = Annotated[
-    str | None, typer.Option(help="File of the users' earlier choices, beside the adapt split.")
+    str | None, _data(help="File of the users' earlier choices, beside the adapt split.")
 ]
 Shots = Annotated[
     list[int] | None,
-    typer.Option(help="Choices per user that personal scorers adapt to; may be repeated."),
+    _run(help="Choices per user that personal scorers adapt to; may be repeated."),
 ]
-Repeats = Annotated[int, typer.Option(help="Draws of each number of shots.", min=1)]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 if anything is unscored.")]
-Retry = Annotated[bool, typer.Option("--retry-unscored", help="Ask again for unreadable replies.")]
-Format = Annotated[Form, typer.Option("--format", help="How results are printed.")]
+Repeats = Annotated[int, _run(help="Draws of each number of shots.", min=1)]
+Strict = Annotated[bool, _output("--strict", help="Exit 1 if anything is unscored.")]
+Retry = Annotated[bool, _endpoint("--retry-unscored", help="Ask again for unreadable replies.")]
+Format = Annotated[Form, _output("--format", help="How results are printed.")]
 By = Annotated[
     list[str] | None,
-    typer.Option("--by", help="Also by group: subset, category or trait:NAME; may be repeated."),
+    _output("--by", help="Also by group: subset, category or trait:NAME; may be repeated."),
 ]
 Against = Annotated[
-    Target, typer.Option("--target", help="rating: also against the ratings that users gave.")
+    Target, _output("--target", help="rating: also against the ratings that users gave.")
 ]
-Picture = Annotated[Path | None, typer.Option("--plot", help="Also draw it, into a PNG or SVG.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print plan and first prompt, run nothing.")
-]
+Picture = Annotated[Path | None, _output("--plot", help="Also draw it, into a PNG or SVG.")]
+DryRun = Annotated[bool, _output("--dry-run", help="Print plan and first prompt, run nothing.")]
 
 
 def whole_numbers(flag: str, text: str, example: str) -> list[int]:

@@ -1,6 +1,7 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
 from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
+from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gain, gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import by_group, check_by, groups_of
@@ -10,6 +11,7 @@ from palate.comparison.ratings import check_ratings, evaluate_ratings, ratings_o
 __all__ = [
     "Cell",
     "Comparison",
+    "Finding",
     "Grid",
     "Group",
     "Ranked",
@@ -19,9 +21,11 @@ __all__ = [
     "compare",
     "evaluate_grid",
     "evaluate_ratings",
+    "findings_of",
     "gain",
     "gains_of",
     "groups_of",
+    "oracle_runs",
     "paired_test",
     "plan_grid",
     "ratings_of",

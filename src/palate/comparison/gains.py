@@ -9,6 +9,7 @@ from palate import metrics
 from palate.comparison.paired import paired
 from palate.errors import ComparisonError, SpecError
 from palate.runs import Gain, Run
+from palate.scorers import is_baseline
 from palate.specs import Spec
 
 STATE_GAINS: tuple[tuple[Literal["gain", "identity"], str], ...] = (
@@ -23,7 +24,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gain = acc(context) − acc(none); identity gain = acc(context) − acc(the same of a stranger).
     A gain that needs a run that is not there has no value. `missing` lists cells without meaning,
     (benchmark, scorer, context). p-values are Holm-corrected over the
-    gains of a benchmark, oracles apart.
+    gains of a benchmark, oracles and baselines apart.
     """
     by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
     asked = [*by_cell, *missing]
@@ -41,7 +42,10 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
             )  # fmt: skip
             found.append(base if other is None else gain(run, other, base))
     for benchmark in dict.fromkeys(one.benchmark for one in found):  # one table each
-        family = [k for k, one in enumerate(found) if one.benchmark == benchmark and not one.oracle]
+        family = [
+            k for k, one in enumerate(found)
+            if one.benchmark == benchmark and not one.oracle and not is_baseline(one.scorer)
+        ]  # fmt: skip
         corrected = metrics.holm([found[k].p for k in family])
         for k, p in zip(family, corrected, strict=True):
             found[k] = found[k].model_copy(update={"p_holm": p})
@@ -108,8 +112,13 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )
     difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
-    left_out = difference.n_all - difference.estimate.n
-    return base.model_copy(update={**difference.figures, "n_left_out": left_out})
+    estimate = difference.estimate
+    effect = metrics.minimum_detectable_effect(estimate.se, estimate.df)
+    return base.model_copy(update={
+        **difference.figures,
+        "n_left_out": difference.n_all - estimate.n,
+        "minimum_detectable_effect": effect,
+    })  # fmt: skip
 
 
 def _partners(

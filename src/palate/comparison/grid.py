@@ -13,6 +13,7 @@ from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation import (
+    KeepsStates,
     Options,
     Start,
     evaluate,
@@ -23,7 +24,7 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import traits_of
+from palate.records import Context, Judge, Scorer, components_of, traits_of
 from palate.runs import Gain, GroupView, RatingFigures, Run, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
@@ -38,6 +39,12 @@ class Cell(NamedTuple):
     meaningless: bool
     draws: int = 1
     """How often a row is judged: once for each stranger that it is given."""
+    calls: int = 0
+    """How many responses, or orders of two, models are given at most."""
+
+
+POSTS = ("none", "profile:5", "stranger:5")
+"""The contexts of a grid that names none, where users have posts."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Grid(Tabular):
 def evaluate_grid(
     benchmarks: str | Path | Dataset | Sequence[str | Path | Dataset],
     scorers: str | Iterable[str],
-    contexts: str | Iterable[str] = "none",
+    contexts: str | Iterable[str] | None = None,
     *,
     root: Path | str | None = "runs",
     options: Options | None = None,
@@ -73,8 +80,10 @@ def evaluate_grid(
 ) -> Grid:
     """Evaluate every scorer under every context on every benchmark, and what contexts gain.
 
-    `root` is where runs live; None keeps them in memory. `start` is told of each piece of work and
-    gives its progress. What is finished is not computed again.
+    Without `contexts`, users with posts are shown nothing, five posts of theirs and as many words
+    of a stranger; a personal scorer is shown nothing. `root` is where runs live; None keeps them in
+    memory. `start` is told of each piece of work and gives its progress. What is finished is not
+    computed again.
 
     Raises what `evaluate` does, and `UsageError` for two benchmarks of one name and for two
     contexts that differ in draws alone.
@@ -97,43 +106,69 @@ def evaluate_grid(
 def plan_grid(
     benchmarks: Sequence[Dataset],
     scorers: Iterable[str],
-    contexts: Iterable[str],
+    contexts: Iterable[str] | None,
     options: Options,
 ) -> list[Cell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
     Every spec is built, and so checked, before anything is computed. Raises `UsageError` for two
-    benchmarks of one name, and for two contexts that differ in draws alone.
+    benchmarks of one name, for two contexts that differ in draws alone, and where no cell has a
+    meaning.
     """
     build_runner(options.engine)
     names = [pairs.name for pairs in benchmarks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
-    shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
-    shown = list({context.spec: context for context in shown}.values())
+    built = [build_context(text, options.settings) for text in dict.fromkeys(contexts or POSTS)]
+    shown = list({context.spec: context for context in built}.values())
     _refuse_other_draws([context.spec for context in shown])
-    cells = []
-    asked = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
+    given = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
     texts = [
-        one for text in asked for one in with_states(text, build_scorer(text, options.settings))
+        spec for text in given for spec in with_states(text, build_scorer(text, options.settings))
     ]
+    cells = []
     planned = set()
     for text in dict.fromkeys(texts):
         contestant = build_scorer(text, options.settings)
         if spec_of(contestant, text) in planned:
             continue
         planned.add(spec_of(contestant, text))
-        traits = traits_of(contestant, text)
         for pairs in benchmarks:
             need_choices(contestant, pairs, text)
-            for context in shown:
-                void = meaningless(traits, context)
-                if not void:
-                    refuse(traits, context, text)
-                draws = getattr(context, "draws", 1) * getattr(contestant, "draws", 1)
-                cells.append(Cell(pairs, text, context.spec, void, draws))
+            wanted = shown if contexts is not None else _usual(contestant, text, pairs, shown)
+            cells += [_cell(pairs, text, contestant, context) for context in wanted]
+    if cells and all(cell.meaningless for cell in cells):
+        raise UsageError(
+            f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"
+        )
     return cells
+
+
+def _usual(
+    contestant: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
+) -> list[Context]:
+    """Return the contexts of a scorer for which none is named."""
+    if isinstance(contestant, KeepsStates) or not pairs.has_profiles:
+        posts = [context for context in posts if context.blind]
+    usual = [c for c in posts if not meaningless(traits_of(contestant, text), c)]
+    if not usual:
+        raise UsageError(
+            f"{text} needs text of the user, and {pairs.name} holds no posts; name a context by -c"
+        )
+    return usual
+
+
+def _cell(pairs: Dataset, text: str, contestant: Scorer | Judge, context: Context) -> Cell:
+    traits = traits_of(contestant, text)
+    void = meaningless(traits, context)
+    if not void:
+        refuse(traits, context, text)
+    draws = getattr(context, "draws", 1) * getattr(contestant, "draws", 1)
+    modelled = [part for part in components_of(contestant)
+                if {"content", "model"} & traits_of(part.scorer, text).details.keys()]  # fmt: skip
+    calls = 0 if void else 2 * len(modelled) * draws * len(pairs.rows)
+    return Cell(pairs, text, context.spec, void, draws, calls)
 
 
 def _refuse_other_draws(contexts: Sequence[str]) -> None:

@@ -1,21 +1,24 @@
 """Runs and comparisons as tables."""
 
 from palate.reports.comparison import comparison_tables
-from palate.reports.grid import grid_tables
+from palate.reports.grid import detail_tables, grid_tables
 from palate.reports.groups import group_tables
+from palate.reports.names import context_name
 from palate.reports.numbers import seconds
 from palate.reports.ratings import rating_tables
-from palate.reports.sentence import what_it_shows
+from palate.reports.screen import screens
 from palate.reports.table import Form, Table, render
 
 __all__ = [
     "Form",
     "Table",
     "comparison_tables",
+    "context_name",
+    "detail_tables",
     "grid_tables",
     "group_tables",
     "rating_tables",
     "render",
+    "screens",
     "seconds",
-    "what_it_shows",
 ]

@@ -31,7 +31,13 @@ def run_tables(run: Run) -> list[Table]:
 
 
 def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
-    """Return one table per benchmark, one by subset where there are several, and what was asked."""
+    """Return every figure: a table per benchmark, one by subset, by group, and of ratings."""
+    return [*detail_tables(grid, times=times), *group_tables(grid.groups),
+            *rating_tables(grid.ratings)]  # fmt: skip
+
+
+def detail_tables(grid: Grid, *, times: bool = True) -> list[Table]:
+    """Return a table per benchmark, and one by subset where there are several."""
     tables = []
     names = [run.summary.benchmark for run in grid.runs] + [name for name, _, _ in grid.missing]
     for benchmark in dict.fromkeys(names):
@@ -39,7 +45,7 @@ def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
         tables.append(_main(benchmark, runs, grid, times=times))
         if any(len(run.summary.subsets) > 1 for run in runs):
             tables.append(_by_subset(benchmark, runs))
-    return [*tables, *group_tables(grid.groups), *rating_tables(grid.ratings)]
+    return tables
 
 
 def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Table:
@@ -145,7 +151,7 @@ def _notes(
     if gains:
         yield (
             "gain: over the same scorer shown nothing; identity gain: over the same scorer shown a "
-            "stranger's; p: Holm over all gains of the table, oracles apart."
+            "stranger's; p: Holm over all gains of the table, baselines and oracles apart."
         )
     if any(gain.against.startswith("state=") for gain in gains):
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 
@@ -24,6 +25,21 @@ def short_names(specs: Iterable[str]) -> dict[str, str]:
         if len(set(named.values())) == len(specs):
             return named
     return {spec: spec for spec in specs}
+
+
+def fitting(names: Mapping[str, str], longest: int) -> dict[str, str]:
+    """Return the names, with a number in the place of what makes one too long for a column.
+
+    >>> fitting({"a": "similarity", "b": "similarity pooling=mean&of=question"}, 14)
+    {'a': 'similarity', 'b': 'similarity 2'}
+    """
+    fitted: dict[str, str] = {}
+    for spec, name in names.items():
+        short, number = name, len(fitted) + 1
+        while len(short) > longest or short in fitted.values():
+            short, number = f"{re.split('[ :?]', name)[0][: longest - 4]} {number}", number + 1
+        fitted[spec] = short
+    return fitted
 
 
 def legend(names: Mapping[str, str], end: str = ".") -> list[str]:

@@ -94,6 +94,9 @@ class Gain(Record):
     n_left_out: int = 0
     p: float | None = None
     p_holm: float | None = None
+    """Corrected over the gains of a benchmark; None for oracles and baselines."""
+    minimum_detectable_effect: float | None = None
+    """Smallest gain found with 80 % power at the 5 % level, uncorrected."""
     note: str | None = None
     """Why a value has no interval."""
 

