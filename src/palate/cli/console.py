@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -23,16 +25,29 @@ from rich.progress import (
 from rich.text import Text
 
 from palate.evaluation import Progress as Advance
-from palate.reports import Form, Table, render, seconds
+from palate.reports import Form, Table, printable, render, seconds
 
-err = Console(stderr=True, soft_wrap=True)
+
+class PrintableConsole(Console):
+    """A console to which no text of the data can speak in escape sequences."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, with control characters of texts made visible."""
+        super().print(
+            *(printable(each) if isinstance(each, str) else each for each in objects), **options
+        )
+
+
+err = PrintableConsole(stderr=True, soft_wrap=True)
 LINE_EVERY_S = 20.0
 
 
 def show(tables: Sequence[Table], form: Form, document: object, closing: str = "") -> None:
     """Print tables, or the JSON document they are made of."""
     if form is Form.JSON:
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+        # JSON escapes control characters up to 0x1f; a terminal obeys those up to 0x9f.
+        sys.stdout.write(re.sub("[\x7f-\x9f]", lambda c: f"\\u{ord(c.group()):04x}", text) + "\n")
         return
     out = Console()
     if form is Form.TABLE and out.is_terminal:
@@ -45,8 +60,8 @@ def show(tables: Sequence[Table], form: Form, document: object, closing: str = "
 
 
 def show_text(text: str) -> None:
-    """Print text on stdout."""
-    sys.stdout.write(f"{text}\n")
+    """Print text on stdout, its control characters made visible."""
+    sys.stdout.write(f"{printable(text)}\n")
 
 
 def width() -> int:
@@ -127,11 +142,19 @@ def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
         yield Bars(bar, note)
 
 
+class PrintableFormatter(logging.Formatter):
+    """Log lines with control characters made visible."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return printable(super().format(record))
+
+
 def notices() -> None:
     """Send palate's own log lines to stderr."""
     log = logging.getLogger("palate")
     if not log.handlers:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("palate: %(message)s"))
+        handler.setFormatter(PrintableFormatter("palate: %(message)s"))
         log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -147,10 +147,10 @@ def _print_plan(cells: Sequence[Cell], output: Path, how: Options) -> None:
         rows = len(cell.benchmark.pairs)
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""
         fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows{times}"
-        typer.echo(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
-    typer.echo(f"runs go under {output}/")
+        show_text(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
+    show_text(f"runs go under {output}/")
     first = next((cell for cell in cells if not cell.meaningless), None)
     if first is None:
         return
-    typer.echo(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
-    typer.echo(first_prompt(first.benchmark, first.scorer, first.context, how.settings))
+    show_text(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
+    show_text(first_prompt(first.benchmark, first.scorer, first.context, how.settings))

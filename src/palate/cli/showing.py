@@ -8,6 +8,7 @@ import typer
 
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
+from palate.cli.console import show_text
 from palate.cli.flattening import flatten_options
 from palate.cli.loading import Loading
 from palate.contexts import build_context
@@ -35,7 +36,7 @@ def show_pair(
         for contestant in scorer:
             for shown in context:
                 text = first_prompt(pairs, contestant, shown, settings, pair)
-                typer.echo(f"── {pairs.name} · {contestant} · {shown}\n{text}")
+                show_text(f"── {pairs.name} · {contestant} · {shown}\n{text}")
 
 
 def first_prompt(

@@ -5,6 +5,7 @@ from palate.reports.grid import detail_tables, grid_tables
 from palate.reports.groups import group_tables
 from palate.reports.names import context_name
 from palate.reports.numbers import seconds
+from palate.reports.printable import printable
 from palate.reports.ratings import rating_tables
 from palate.reports.screen import screens
 from palate.reports.table import Form, Table, render
@@ -17,6 +18,7 @@ __all__ = [
     "detail_tables",
     "grid_tables",
     "group_tables",
+    "printable",
     "rating_tables",
     "render",
     "screens",

@@ -15,6 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from palate.reports.numbers import Number
+from palate.reports.printable import printable
 
 
 class Form(StrEnum):
@@ -51,9 +52,12 @@ class Table:
     def rich(self) -> RenderableType:
         """Return it for a terminal."""
         if not self.columns:
-            return Group(Text(self._line()))
+            return Group(Text(printable(self._line())))
         table = RichTable(
-            title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+            title=Text(printable(self.title)),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
         )
         for k, name in enumerate(self.columns):
             justify: Literal["left", "right"] = "left" if k < self.left else "right"
@@ -61,7 +65,7 @@ class Table:
             table.add_column(Text(_whole(name)), justify=justify, no_wrap=words, overflow="fold")
         for k, row in enumerate(self.rows):
             table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
-        return Group(table, *(Text(note, style="dim") for note in self.notes))
+        return Group(table, *(Text(printable(note), style="dim") for note in self.notes))
 
     def text(self) -> str:
         """Return it as plain text, as wide as it needs."""
@@ -151,7 +155,9 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
 
 def _whole(cell: str) -> str:
     # On a narrow terminal a cell breaks before its interval, never inside.
-    return re.sub(r"\[[^\]]*\]| [su]$", lambda match: match.group().replace(" ", "\u00a0"), cell)
+    return re.sub(
+        r"\[[^\]]*\]| [su]$", lambda match: match.group().replace(" ", "\u00a0"), printable(cell)
+    )
 
 
 def _latex(text: str) -> str:
