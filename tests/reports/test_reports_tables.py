@@ -3,7 +3,7 @@
 from palate.benchmarks import load_benchmark
 from palate.comparison import plan_grid, run_grid
 from palate.evaluation import Options
-from palate.reports import Form, Table, grid_tables, render, what_it_shows
+from palate.reports import Form, Table, grid_tables, render
 
 TABLE = Table(
     "b: 2 pairs",
@@ -53,7 +53,6 @@ def test_a_grid_of_the_blind() -> None:
     exact = "0.500 [0.500, 0.500]"
     zero = "+0.000 [0.000, 0.000]"
     assert f"| longest | none | {exact} | {exact} | – | – | – | 0 | 0 |" in text
-    assert f"| longest | stranger:2 | {exact} | {exact} | {zero} | – | 1.000 / – | 0 | 0 |" in text
+    assert f"| longest | stranger:2 | {exact} | {exact} | {zero} | – | – | 0 | 0 |" in text
     assert f"| longest | rubric †oracle | {exact} | {exact} | {zero} | – | – | 0 | 0 |" in text
     assert "†oracle: shown the gold rubric" in text
-    assert what_it_shows(grid) == "", "no identity gain was asked for"

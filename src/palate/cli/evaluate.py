@@ -110,8 +110,7 @@ def _show(grid: Grid, reported: Reported, root: Path) -> None:
     if reported.details:
         rest = grid_tables(grid)
     if reported.form is Form.TABLE:
-        for screen in first:
-            show_text(screen.text(width()))
+        show_text("\n\n".join(screen.text(width()) for screen in first))
     elif reported.form is not Form.JSON:
         rest = [screen.table() for screen in first] + rest
     if rest or reported.form is Form.JSON:

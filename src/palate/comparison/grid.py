@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from palate.benchmarks import Dataset, dataset_of
+from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.comparison.documents import Evaluation
 from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
@@ -120,6 +120,8 @@ def plan_grid(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
+    for pairs in benchmarks:
+        need_pairs(pairs.rows, pairs.name)
     built = [build_context(text, options.settings) for text in dict.fromkeys(contexts or POSTS)]
     shown = list({context.spec: context for context in built}.values())
     _refuse_other_draws([context.spec for context in shown])

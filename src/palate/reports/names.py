@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 
+from palate.reports.printable import printable
 from palate.specs import Spec
 
 
@@ -34,7 +35,8 @@ def fitting(names: Mapping[str, str], longest: int) -> dict[str, str]:
     {'a': 'similarity', 'b': 'similarity 2'}
     """
     fitted: dict[str, str] = {}
-    for spec, name in names.items():
+    for spec, given in names.items():
+        name = printable(" ".join(given.split()))
         short, number = name, len(fitted) + 1
         while len(short) > longest or short in fitted.values():
             short, number = f"{re.split('[ :?]', name)[0][: longest - 4]} {number}", number + 1

@@ -51,7 +51,7 @@ class Screen:
         notes = [line for note in self.notes for line in wrapped(note, width)]
         closing = [line for text in self.closing for line in wrapped(text, width)]
         blocks = wrapped(self.title, width), [line.rstrip() for line in lines], closing, notes
-        return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+        return "\n\n".join("\n".join(block) for block in blocks if block)
 
     def _layouts(self) -> Iterator[list[str]]:
         # The table ever narrower: with drawn intervals, without, without a context all share.
@@ -108,8 +108,8 @@ def _screen(
 ) -> Screen:
     runs = [f.own for f in findings] or list(oracles)
     summary = runs[0].summary
-    specs = [f.scorer for f in findings] + [run.summary.scorer for run in oracles]
-    names = fitting(short_names(specs), LONGEST_NAME)
+    here = [run for run in grid.runs if run.summary.benchmark == summary.benchmark]
+    names = fitting(short_names(run.summary.scorer for run in here), LONGEST_NAME)
     contexts = fitting({f.context: context_name(f.context) for f in findings}, LONGEST_NAME)
     kind = "identity" if any(f.identity for f in findings) else "gain"
     gains = [getattr(f, kind) for f in findings]
@@ -124,7 +124,13 @@ def _screen(
         rows=tuple(rows),
         axis=Axis.over(gains),
         gains=tuple(shown_gains),
-        notes=(*_rules(findings), *like, *_notes(findings, oracles, names, contexts), *step),
+        notes=(
+            *_rules(findings),
+            *like,
+            *_notes(here, names),
+            *_legends(findings, oracles, names, contexts),
+            *step,
+        ),
         closing=tuple(closing),
     )
 
@@ -213,23 +219,26 @@ def _rules(findings: Sequence[Finding]) -> Iterator[str]:
         yield "state: what a personal model knows of nobody (nothing), the user or a stranger."
 
 
-def _notes(
+def _notes(runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[str]:
+    summaries = [run.summary for run in runs]
+    bounds = [
+        f"{names[s.scorer]} {plain(s.accuracy.value)} ({context_name(s.context)})"
+        for s in summaries if s.oracle and not is_baseline(s.scorer)
+    ]  # fmt: skip
+    if bounds:
+        yield f"Upper bound, shown gold: {', '.join(bounds)}."
+    yield from _left_out(summaries, names)
+
+
+def _legends(
     findings: Sequence[Finding],
     oracles: Sequence[Run],
     names: Mapping[str, str],
     contexts: Mapping[str, str],
 ) -> Iterator[str]:
-    if oracles:
-        bounds = ", ".join(
-            f"{names[run.summary.scorer]} {_accuracy(run)} ({context_name(run.summary.context)})"
-            for run in oracles if not is_baseline(run.summary.scorer)
-        )  # fmt: skip
-        if bounds:
-            yield f"Upper bound, shown gold: {bounds}."
-    runs = [run for f in findings for run in (f.nothing, f.own, f.stranger) if run] + list(oracles)
-    yield from _left_out({id(run): run.summary for run in runs}.values(), names)
-    long = {spec: name for spec, name in contexts.items() if name != context_name(spec)}
-    yield from (*legend(names), *legend(long))
+    shown = {f.scorer for f in findings} | {run.summary.scorer for run in oracles}
+    yield from legend({spec: name for spec, name in names.items() if spec in shown})
+    yield from legend({s: name for s, name in contexts.items() if name != context_name(s)})
 
 
 COUNTS = {
