@@ -1,9 +1,8 @@
-"""The client as a whole: nothing lost, nothing twice, the cap, the cache, the bridge."""
+"""The client as a whole: nothing lost, nothing twice, the cap, the cache, the thread."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
 import logging
@@ -326,18 +325,3 @@ def test_a_large_body_comes_through():
         filler = "é" * 2_000_000
         assert [one.value for _, one in asked.ask([post(0, filler=filler)])] == [2_000_000]
         assert json.loads(post(0, filler=filler).body)["filler"] == filler
-
-
-def test_the_garbage_collector_is_left_as_it_was():
-    async def answer(path, body):
-        return ok()
-
-    before = gc.get_threshold()
-    one, other = (client(FunctionWire(answer)).ask(post(k) for k in range(9)) for _ in range(2))
-    next(one), next(other)
-    during = gc.get_threshold()
-    one.close()
-    assert gc.get_threshold() == during != before
-    assert gc.get_freeze_count() > 0
-    list(other)
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
