@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from typing import Any
 
 from palate.downstream.quality.protocol import Answered, Rated
 from palate.downstream.quality.rows import Measure, require
-from palate.errors import UsageError
-from palate.models import import_torch
 from palate.records import Question
 from palate.seeding import digest
 from palate.specs import Spec
 
-
-def import_text_metrics() -> Any:
-    """Import torchmetrics' measures of text; raises `UsageError` with what to install."""
-    import_torch()
-    try:
-        from torchmetrics.functional import text
-    except ImportError as error:
-        raise UsageError("ROUGE and BERTScore need pip install 'palate[quality]'") from error
-    return text
-
-
 FORMAT = 1
 """Raised when a measure's values change: ratings that were kept are then asked for again."""
-
-
-def library_of_text_metrics() -> str:
-    """Return which torchmetrics computes, for the fingerprints of the measures that it does."""
-    return f"torchmetrics {version('torchmetrics')}"
 
 
 class AgainstReference(Measure):

@@ -12,10 +12,15 @@ from palate.specs import Reference
 
 LOGIT_ROWS = 128
 """Rows of logits held at a time: a vocabulary is wide."""
-HEADS = {"causal": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassification"}
+HEADS = {
+    "causal": "AutoModelForCausalLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "encoder": "AutoModel",
+}
 LACKING = {
     "classifier": "no trained classifier (see: palate train classifier)",
     "causal": "no language model that can write or read off probabilities",
+    "encoder": "no model that reads texts",
 }
 
 
@@ -61,7 +66,8 @@ class Loaded:
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
             raise ModelError(f"{reference}: cannot be loaded ({first_line(error)})") from error
-        missing = sorted(info["missing_keys"])
+        # An encoder's own pooler is often left out of its weights, and is not read here.
+        missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
         if missing:
             raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {LACKING[head]}")
         self.model.to(self.device).eval()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from palate.engines.text.chat_template import ChatTemplate
 from palate.errors import ModelError, first_line
@@ -73,3 +76,14 @@ def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None
     limits = [positions, tokenizer.model_max_length]
     real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
     return min(real) if real else None
+
+
+def even_parts(length: int, room: int | None) -> list[tuple[int, int]]:
+    """Return from where to where each part reaches if a text is cut to fit, as evenly as it can be.
+
+    >>> even_parts(7, 3)
+    [(0, 2), (2, 5), (5, 7)]
+    """
+    count = 1 if room is None else max(1, -(-length // room))
+    cuts = np.linspace(0, length, count + 1).round().astype(int).tolist()
+    return list(pairwise(cuts))
