@@ -66,7 +66,7 @@ def test_whatever_the_server_does_each_request_ends_once_with_a_value_or_a_reaso
             assert outcome.value == (k if fates[k][ends] == "ok" else None)
             assert outcome.failure == (None if fates[k][ends] == "ok" else "HTTP 400")
             assert not outcome.outage
-    assert asked._gate.active == asked._under_way == asked.ledger._reserved == 0
+    assert asked._gate.active == asked.ledger._under_way == asked.ledger._reserved == 0
 
 
 def test_retry_settings_leave_no_trace_in_the_reason():

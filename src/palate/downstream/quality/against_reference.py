@@ -55,10 +55,6 @@ class AgainstReference(Measure):
 
     def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         # By reference, so that what is computed of one is kept only while it is read.
-        by_reference: dict[str, list[int]] = {}
-        for k, item in enumerate(items):
-            by_reference.setdefault(item.question.gold.reference or "", []).append(k)
-        for reference, own in by_reference.items():
-            for k in own:
-                found = self.value(items[k].response, reference)
-                yield k, Rated(value=min(1.0, max(0.0, found)))
+        for k in sorted(range(len(items)), key=lambda k: items[k].question.gold.reference or ""):
+            overlap = self.value(items[k].response, items[k].question.gold.reference or "")
+            yield k, Rated(value=min(1.0, max(0.0, overlap)))

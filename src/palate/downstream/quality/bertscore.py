@@ -10,7 +10,7 @@ from palate.engines import Reader
 from palate.engines.local.loading import Loaded
 from palate.engines.text.reader import even_parts
 from palate.errors import ModelError, SpecError
-from palate.models import choose_device, import_torch, resolve
+from palate.models import import_torch
 from palate.records import Settings
 from palate.specs import Reference, Spec
 
@@ -32,14 +32,14 @@ class BertScore(AgainstReference):
                 f"{spec}: which encoder? Give one, as in overlap:bertscore?model=ORG/MODEL"
             )
         self.reference = Reference.parse(spec.options["model"])
-        self.settings = settings.model_copy(update={"dtype": "float32"})
-        self._reader = Reader(self.reference, settings)
+        self._reader = Reader(self.reference, settings.model_copy(update={"dtype": "float32"}))
+        content, _, device = self._reader.weights
         # Of a reference: the responses to one come after another.
         self._latest_tokens = lru_cache(maxsize=1)(self._tokens)
         details = {
             "measure": "bertscore",
-            "content": resolve(self.reference).content,
-            "device": choose_device(settings.device).split(":", maxsplit=1)[0],
+            "content": content,
+            "device": device,
             "dtype": "float32",
             "layer": "last",
         }
@@ -70,7 +70,7 @@ class BertScore(AgainstReference):
 
     @cached_property
     def _encoder(self) -> Loaded:
-        return Loaded(self.reference, "encoder", self.settings)
+        return Loaded(self.reference, "encoder", self._reader.settings)
 
     @cached_property
     def _frame(self) -> tuple[int, int]:

@@ -98,7 +98,6 @@ class HttpClient:
         self._cache = ReplyCache(Path(settings.cache)) if settings.cache is not None else None
         self._gate = Gate(settings.concurrency)
         self._pace = Pace(settings.rpm, settings.tpm, self._clock)
-        self._under_way = 0
 
     def ask(self, posts: Iterable[Post[T]]) -> Generator[tuple[int, Outcome[T]]]:
         """Yield (position, outcome) as they come; posts are drawn as there is room for them.
@@ -154,7 +153,6 @@ class HttpClient:
         try:
             if not await self._afford(most):
                 return Outcome(failure=CAPPED, outage=True)
-            self._under_way += 1
             try:
                 left = await self._pace.leave(bound + post.tokens_out)
                 cost = most  # what nothing is known of was charged in full
@@ -175,7 +173,6 @@ class HttpClient:
                     cost = self._prices.of(*used)
                     self._pace.correct(left, sum(used))
             finally:
-                self._under_way -= 1
                 self.ledger.settle(most, cost)
         finally:
             self._gate.leave()
@@ -190,10 +187,8 @@ class HttpClient:
         return read
 
     async def _afford(self, most: Decimal) -> bool:
-        # What is under way may turn out cheaper than its bound, so it is waited for.
         while not self.ledger.reserve(most):
-            if not self._under_way or self.ledger.closed:
-                self.ledger.closed = True
+            if self.ledger.closed:
                 return False
             await self._clock.sleep(0.02)
         return True

@@ -29,7 +29,7 @@ class Ledger:
 
     def __init__(self, max_cost: float | None = None) -> None:
         self.max_cost = max_cost
-        self.asked = self.cached = 0
+        self.asked = self.cached = self._under_way = 0
         self._cap = None if max_cost is None else Decimal(str(max_cost))
         self._spent = self._reserved = Decimal(0)
         self.closed = False
@@ -42,13 +42,18 @@ class Ledger:
         return float(self._spent)
 
     def reserve(self, most: Decimal) -> bool:
-        """Set aside the most that one request can cost; False where the cap would be passed."""
+        """Set aside the most that one request can cost; False where the cap would be passed.
+
+        What is under way may turn out cheaper than its bound; where nothing is, the ledger closes.
+        """
         with self._lock:
             if self.closed:
                 return False
             if self._cap is not None and self._spent + self._reserved + most > self._cap:
+                self.closed = not self._under_way
                 return False
             self._reserved += most
+            self._under_way += 1
             self.asked += 1
             return True
 
@@ -56,6 +61,7 @@ class Ledger:
         """Put what it did cost in place of what was reserved."""
         with self._lock:
             self._reserved -= most
+            self._under_way -= 1
             self._spent += cost
 
     def line(self) -> str:

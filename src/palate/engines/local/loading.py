@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from palate.engines.text.reader import window_of
+from palate.engines.text.reader import Reader, window_of
 from palate.errors import ModelError, first_line
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers, resolve
 from palate.records import Settings
@@ -52,10 +52,8 @@ class Loaded:
         options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
+        self.tokenizer = Reader(reference, settings).tokenizer
         try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
-                self.folder.path, trust_remote_code=settings.trust_remote_code
-            )
             loader = getattr(transformers, HEADS[head])
             self.model, info = loader.from_pretrained(
                 self.folder.path,

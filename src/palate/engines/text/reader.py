@@ -11,7 +11,7 @@ import numpy as np
 
 from palate.engines.text.chat_template import ChatTemplate
 from palate.errors import ModelError, first_line
-from palate.models import import_transformers, resolve
+from palate.models import choose_device, choose_dtype, import_transformers, resolve
 from palate.records import Message, Settings
 from palate.specs import Reference
 
@@ -49,6 +49,13 @@ class Reader:
     def frame(self) -> int:
         """Tokens that the template adds around an empty message."""
         return len(self.template.prompt((Message(role="user", content=""),)))
+
+    @cached_property
+    def weights(self) -> tuple[str, str, str]:
+        """Content, dtype and kind of device: what of the model its numbers depend on."""
+        device = choose_device(self.settings.device)
+        dtype = str(choose_dtype(self.settings.dtype, device))
+        return resolve(self.reference).content, dtype, device.split(":", maxsplit=1)[0]
 
     @cached_property
     def window(self) -> int | None:
