@@ -14,7 +14,7 @@ import pytest
 from palate.benchmarks import Dataset
 from palate.downstream import best_of_n
 from palate.downstream.quality import build_quality, rate_samples
-from palate.downstream.quality.chrf import Chrf
+from palate.downstream.quality.ngrams import Chrf
 from palate.downstream.sampling import policies
 from palate.downstream.sampling.drawing import draw_samples
 from palate.downstream.sampling.policies import Sample, build_policy

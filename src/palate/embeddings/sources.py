@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from palate.embeddings.items import Item
 from palate.engines import Embedder, LocalModel, Reader, Wanted, load_embedder, load_local
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
-from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import as_text
 from palate.records import Settings
 from palate.seeding import digest
@@ -93,11 +92,9 @@ class HiddenStates:
     def __init__(self, reference: Reference, settings: Settings) -> None:
         self.reference, self.settings = reference, settings
         self.reader = Reader(reference, settings)
-        device = choose_device(settings.device)
-        dtype = str(choose_dtype(settings.dtype, device))
-        kind = device.split(":", maxsplit=1)[0]
-        self.meaning = digest("hidden", resolve(reference).content, 1)
-        self.fingerprint = digest(self.meaning, dtype, kind)
+        content, *computed = self.reader.weights
+        self.meaning = digest("hidden", content, 1)
+        self.fingerprint = digest(self.meaning, *computed)
 
     @cached_property
     def _model(self) -> LocalModel:
