@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from palate.errors import BenchmarkError, UsageError
 from palate.records import (
     Context,
     ContextInput,
+    Lazy,
     Message,
     PreferencePair,
     Question,
@@ -60,7 +61,7 @@ class Row(NamedTuple):
     shown: Shown
 
 
-class Rows(Sequence[Row]):
+class Rows(Lazy[Row]):
     """The rows of a benchmark under a context, each built when it is asked for.
 
     A row's candidates are the two responses of a pair, or all of a question's. Where several
@@ -85,7 +86,8 @@ class Rows(Sequence[Row]):
         # Where nothing is shown nobody need be gathered.
         self._pools = {} if context.blind else live.pools_of(dataset, seed)
         self._chosen = np.full(len(self.questions), -1, dtype=np.int8)
-        n = len(self)
+        n = len(self.questions) * self.draws
+        super().__init__(n, self._row)
         self.parts = np.zeros(n, dtype=np.int32)
         """Parts shown of the user."""
         self.own_words = np.zeros(n, dtype=np.int32)
@@ -94,18 +96,7 @@ class Rows(Sequence[Row]):
         self.no_stranger = np.zeros(n, dtype=np.bool_)
         """True where a text or a state is to be a third user's and there is none: unscored."""
 
-    def __len__(self) -> int:
-        return len(self.questions) * self.draws
-
-    @overload
-    def __getitem__(self, row: int) -> Row: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Row]: ...
-    def __getitem__(self, row: int | slice) -> Row | list[Row]:
-        """Return one row, or a list of some."""
-        at = range(len(self))[row]
-        if isinstance(at, range):
-            return [self[k] for k in at]
+    def _row(self, at: int) -> Row:
         question, draw = self.questions[at // self.draws], at % self.draws
         shown = self.context.shown(*self._input(question, draw // self._state_draws))
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words

@@ -1,7 +1,7 @@
 """Results on disk: manifest, append-only journal, rows, summary."""
 
 from palate.runs.groups import Gap, GroupFigure, GroupView, Losing
-from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
+from palate.runs.journal import Journal, Line, line_at, located_lines
 from palate.runs.manifest import (
     JOURNAL,
     MANIFEST,
@@ -19,14 +19,13 @@ from palate.runs.manifest import (
 from palate.runs.rated import Rated, RatedColumns
 from palate.runs.ratings import RatingBaseline, RatingFigures
 from palate.runs.result import (
+    RecordResult,
     Result,
     Tabular,
     as_document,
     load,
     load_all,
     read_content,
-    read_rows,
-    read_summary,
 )
 from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
@@ -53,6 +52,7 @@ __all__ = [
     "RatedColumns",
     "RatingBaseline",
     "RatingFigures",
+    "RecordResult",
     "Result",
     "Run",
     "Side",
@@ -70,10 +70,7 @@ __all__ = [
     "located_lines",
     "passes_of",
     "read_content",
-    "read_journal",
     "read_manifest",
-    "read_rows",
-    "read_summary",
     "result_folders",
     "slug",
     "versions",

@@ -95,14 +95,11 @@ class Journal:
             raise ResourceError(f"{self.path}: cannot be written ({error.strerror})") from error
 
 
-def read_journal(path: Path) -> Iterator[Line]:
-    """Yield the lines of every whole batch; what follows the last one is left out."""
-    for _, line in located_lines(path):
-        yield line
-
-
 def located_lines(path: Path) -> Iterator[tuple[int, Line]]:
-    """Yield (byte offset, line) of every whole batch; raises `RunError` for a bad line."""
+    """Yield (byte offset, line) of every whole batch; what follows the last one is left out.
+
+    Raises `RunError` for a bad line.
+    """
     if not path.is_file():
         return
     end = whole_bytes(path)

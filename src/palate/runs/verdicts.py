@@ -7,16 +7,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
-from palate.records import Outcome
-from palate.runs.columns import Column, Names, Rows
-from palate.runs.rated import RatedColumns, RatedRows
+from palate.records import Lazy, Outcome
+from palate.runs.columns import Column, Names, by_row
+from palate.runs.rated import RatedColumns
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
 
@@ -68,7 +68,7 @@ class Verdicts:
     @property
     def rows(self) -> Sequence[VerdictRow]:
         """The rows, each built when it is asked for."""
-        return _Rows(self)
+        return Lazy(len(self), self._row)
 
     @property
     def keys(self) -> list[tuple[str, str]]:
@@ -273,8 +273,8 @@ class Verdicts:
             "subset": (Column("i4"), lambda row: self._subsets.code(row.subset)),
             "mirror_of": (Column("O"), lambda row: row.mirror_of),
             "outcome": (Column("i1"), lambda row: number[row.outcome]),
-            "margin": (Column("f8"), lambda row: np.nan if row.margin is None else row.margin),
-            "share": (Column("f8"), lambda row: np.nan if row.share is None else row.share),
+            "margin": (Column("f8"), lambda row: row.margin),
+            "share": (Column("f8"), lambda row: row.share),
             "n_orders": (Column("i1"), lambda row: len(row.orders)),
             "chosen_first": (Column("?"), lambda row: row.chosen_first),
             "reason": (
@@ -283,43 +283,31 @@ class Verdicts:
             ),
             "own_words": (Column("i4"), lambda row: row.own_words),
             "label": (Column("i4"), lambda row: self._labels.code(_label(row))),
+            "rated": (Column("?"), lambda row: row.ratings is not None),
         }
-        orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
+        orders, lengths = Column[float]("f8"), Column[int]("i4")
+        ratings, scales, scores = (Column[float]("f8") for _ in range(3))
+        responses = Column[bytes]("S")
         for row in rows:
             for column, value in made.values():
                 column.add(value(row))
-            rated.add(row.ratings)
-            orders.add(row.orders)
-            for length in row.lengths:
-                lengths.add(length)
+            orders.add(*row.orders)
+            lengths.add(*row.lengths)
+            if row.ratings is not None:  # rows without ratings cost nothing here
+                ratings.add(*row.ratings.ratings)
+                scales.add(*(row.ratings.scale or (None, None)))
+                scores.add(*row.ratings.scores)
+                responses.add(*(name.encode() for name in row.ratings.response_hashes))
         columns: dict[str, Any] = {name: column.array() for name, (column, _) in made.items()}
         if np.isnan(columns["share"]).all():
             columns["share"] = np.zeros(0)
-        both = lengths.array().reshape(-1, 2)
-        ratings, places = rated.columns(), rated.places()
-        numbers = orders.array(columns["n_orders"])
-        return _Columns(orders=numbers, lengths=both, rated=places, **columns), ratings
-
-
-class _Rows(Sequence[VerdictRow]):
-    """The rows of verdicts, built one at a time."""
-
-    def __init__(self, verdicts: Verdicts) -> None:
-        self._verdicts = verdicts
-
-    def __len__(self) -> int:
-        return len(self._verdicts)
-
-    @overload
-    def __getitem__(self, k: int) -> VerdictRow: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[VerdictRow]: ...
-    def __getitem__(self, k: int | slice) -> VerdictRow | Sequence[VerdictRow]:
-        """Return one row, or a list of some."""
-        at = range(len(self))[k]
-        if isinstance(at, range):
-            return [self._verdicts._row(j) for j in at]
-        return self._verdicts._row(at)
+        columns["orders"] = by_row(orders.array(), columns["n_orders"])
+        columns["lengths"] = lengths.array().reshape(-1, 2)
+        rated = columns["rated"]
+        places = np.where(rated, np.cumsum(rated) - 1, -1) if rated.any() else np.zeros(0)
+        columns["rated"] = places.astype(np.int32)
+        pairs = (column.array().reshape(-1, 2) for column in (ratings, scales, scores, responses))
+        return _Columns(**columns), RatedColumns(*pairs)
 
 
 def _by_appearance(*users: NDArray[np.int32]) -> tuple[NDArray[np.int64], ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import NamedTuple, Protocol, TypeVar
 
 from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply, generate
 from palate.engines.http import ledger_of
 from palate.engines.http.options import SHARED, http_options
 from palate.errors import EndpointError, ModelError
-from palate.records import Message, Settings, Slate, Traits
+from palate.records import Lazy, Message, Settings, Slate, Traits
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -248,30 +248,10 @@ class ChatAnswers:
         return Answer(text=reply.text, labels=tuple(best[label] for label in labels))
 
 
-class Rendered(Sequence[Sequence[Prompt]], Generic[Item]):
-    """Groups that are rendered when they are looked at, so that few are held at a time."""
-
-    def __init__(self, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]) -> None:
-        self._items, self._make = items, make
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, k: int) -> Sequence[Prompt]: ...
-    @overload
-    def __getitem__(self, k: slice) -> Rendered[Item]: ...
-    def __getitem__(self, k: int | slice) -> Sequence[Prompt] | Rendered[Item]:
-        """Render one group."""
-        if isinstance(k, slice):
-            return Rendered(self._items[k], self._make)
-        return self._make(self._items[k])
-
-
 def rendered(
     answers: Answerer, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]
 ) -> Groups:
     """Return groups of questions; a model in this process looks at each more than once."""
     if isinstance(answers, ChatAnswers):
-        return Rendered(items, make)
+        return Lazy(len(items), lambda k: make(items[k]))
     return [make(item) for item in items]

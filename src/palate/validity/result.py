@@ -110,10 +110,6 @@ class Validity(Result):
     summary: ValiditySummary
     folder: Path | None = None
 
-    def content(self) -> ValiditySummary:
-        """Return the summary."""
-        return self.summary
-
     def lines(self) -> Iterator[str]:
         """Yield, per coefficient and scorer, both values as one line of JSON."""
         for each in self.summary.coefficients:
