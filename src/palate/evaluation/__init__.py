@@ -1,7 +1,8 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
 from palate.evaluation.computing import Computation, Options, Progress, Start
-from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
+from palate.evaluation.evaluate import evaluate
+from palate.evaluation.job import Job, meaningless, refuse, spec_of
 from palate.evaluation.rows import Row, Rows, make_rows, nobody, own_state
 from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
@@ -18,6 +19,7 @@ from palate.evaluation.summarise import summarise
 __all__ = [
     "COMMON_PAIRS",
     "Computation",
+    "Job",
     "KeepsStates",
     "Options",
     "Progress",
@@ -34,7 +36,6 @@ __all__ = [
     "own_state",
     "refuse",
     "root_margins",
-    "shown_by",
     "spec_of",
     "summarise",
     "whose_state",
