@@ -51,11 +51,8 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
     """Return what a user's own state gains over the prior's and over a stranger's."""
     summary, found = run.summary, []
-    try:
-        spec = Spec.parse(summary.scorer)
-    except SpecError:  # an object's own name
-        return []
-    if spec.options.get("state", "own") != "own":
+    spec = without_draws(summary.scorer)
+    if spec is None or spec.options.get("state", "own") != "own":
         return []
     scorers = [by for name, by, shown in by_cell
                if (name, shown) == (summary.benchmark, summary.context)]  # fmt: skip

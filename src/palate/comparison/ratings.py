@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +121,7 @@ def _check_scale(row: str, low: float, high: float, scale: tuple[float, float]) 
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Items:
+class _Items(NamedTuple):
     """Distinct rated responses of users that have a score."""
 
     scores: Floats

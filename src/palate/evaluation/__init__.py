@@ -3,7 +3,7 @@
 from palate.evaluation.computing import Computation, Options, Progress, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.job import Job, meaningless, refuse, spec_of
-from palate.evaluation.rows import Row, Rows, make_rows, nobody, own_state
+from palate.evaluation.rows import Rows, make_rows, own_state
 from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
     KeepsStates,
@@ -23,7 +23,6 @@ __all__ = [
     "KeepsStates",
     "Options",
     "Progress",
-    "Row",
     "Rows",
     "Start",
     "adapt_to",
@@ -32,7 +31,6 @@ __all__ = [
     "make_rows",
     "meaningless",
     "need_choices",
-    "nobody",
     "own_state",
     "refuse",
     "root_margins",

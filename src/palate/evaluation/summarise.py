@@ -84,13 +84,18 @@ def _subsets(verdicts: Verdicts) -> dict[str, Figure]:
 def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
     values, clusters = verdicts.values, verdicts.clusters
     chosen, rejected = verdicts.lengths.T
-    worst = metrics.worst_decile(values, verdicts.user_codes)
     controlled = metrics.length_controlled(values, chosen, rejected, clusters)
     return {
         "macro_accuracy": Figure.of(metrics.macro_mean(values, clusters)),
-        "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
+        "worst_decile": worst_decile(verdicts),
         "length_controlled": Figure.of(controlled),
     }
+
+
+def worst_decile(verdicts: Verdicts) -> dict[str, float | None]:
+    """Mean accuracy of the lowest tenth of users, raw and shrunk."""
+    worst = metrics.worst_decile(verdicts.values, verdicts.user_codes)
+    return {"raw": worst.raw, "shrunken": worst.shrunken}
 
 
 def _calibration(verdicts: Verdicts, seed: int) -> dict[str, Any] | None:

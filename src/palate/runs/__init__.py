@@ -16,7 +16,7 @@ from palate.runs.manifest import (
     slug,
     versions,
 )
-from palate.runs.rated import Rated, RatedColumns
+from palate.runs.rated import Rated
 from palate.runs.ratings import RatingBaseline, RatingFigures
 from palate.runs.result import (
     RecordResult,
@@ -49,7 +49,6 @@ __all__ = [
     "Losing",
     "Manifest",
     "Rated",
-    "RatedColumns",
     "RatingBaseline",
     "RatingFigures",
     "RecordResult",
