@@ -176,7 +176,7 @@ def _all_coefficients(
 
 
 def _coefficients(matched: Match, how: Statistics) -> Coefficients:
-    downstream, (table, largest, smallest) = matched.downstream, matched.aligned
+    downstream, table = matched.downstream, matched.table
     quality = downstream.table(matched.contestants)
     x, y = list(table.figures.values()), list(quality.figures.values())
     known = reliability(table.values, table.clusters)
@@ -187,7 +187,8 @@ def _coefficients(matched: Match, how: Statistics) -> Coefficients:
             ScorerValues(scorer=scorer, context=context, metric_value=a, downstream_value=b)
             for (scorer, context), a, b in zip(matched.contestants, x, y, strict=True)
         ),
-        constant=matched.constant, n=len(table.clusters), n_largest=largest, smallest=smallest,
+        constant=matched.constant, n=len(table.clusters), n_largest=matched.n_largest,
+        smallest=matched.smallest,
         agreements=rank_agreement(x, y, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed),
         reliability=known, downstream_reliability=picked,
         noise_ceiling=None

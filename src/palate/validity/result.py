@@ -115,11 +115,10 @@ class Validity(Result):
         for each in self.summary.coefficients:
             of = each.downstream
             for scorer in each.scorers:
-                row = ValidityRow(
+                yield ValidityRow(
                     benchmark=each.benchmark, metric=each.metric, policy=of.policy,
                     quality=of.quality, k=of.k, **scorer.model_dump(),
-                )  # fmt: skip
-                yield row.model_dump_json()
+                ).model_dump_json()  # fmt: skip
 
     @classmethod
     def read(cls, folder: Path) -> Self:
