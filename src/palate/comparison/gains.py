@@ -75,8 +75,7 @@ def under(text: str, option: str, value: str, among: Iterable[str]) -> list[str]
     >>> under("profile:5", "of", "stranger", ["profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
     """
-    spec = Spec.parse(text)
-    wanted = spec.model_copy(update={"options": {**spec.options, option: value}})
+    wanted = Spec.parse(text).having(**{option: value})
     return [other for other in among if without_draws(other) == wanted]
 
 
@@ -87,11 +86,9 @@ def without_draws(text: str) -> Spec | None:
     'profile:5?of=stranger'
     """
     try:
-        spec = Spec.parse(text)
+        return Spec.parse(text).having(draws=None)
     except SpecError:  # an object's own name
         return None
-    options = {name: value for name, value in spec.options.items() if name != "draws"}
-    return spec.model_copy(update={"options": options})
 
 
 def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:

@@ -108,7 +108,12 @@ def _judged(
         return _by_protocol(verdict, traits), None
     parts = [found.scores(row) for found in passes]
     scores = combine(parts) if combine is not None else parts[0]
-    return _by_protocol(_from_scores(scores, position), traits), scores
+    first, second = scores.values
+    if first is None or second is None:
+        reason = scores.reason(0) or scores.reason(1) or "no score"
+        return Verdict(outcome=Outcome.UNSCORED, reason=reason), scores
+    verdict = Judgement(margin=margin_of(first, second)).verdict(position)
+    return _by_protocol(verdict, traits), scores
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> Rated | None:
@@ -130,11 +135,3 @@ def _by_protocol(verdict: Verdict, traits: Traits) -> Verdict:
     if traits.protocol == "paper" and verdict.outcome is Outcome.TIE:
         return verdict.model_copy(update={"outcome": Outcome.REJECTED})
     return verdict
-
-
-def _from_scores(scores: Scores, chosen_position: int) -> Verdict:
-    first, second = scores.values
-    if first is None or second is None:
-        reason = scores.reason(0) or scores.reason(1) or "no score"
-        return Verdict(outcome=Outcome.UNSCORED, reason=reason)
-    return Judgement(margin=margin_of(first, second)).verdict(chosen_position)

@@ -49,7 +49,7 @@ def summarise(
         unscored_reasons=verdicts.unscored_reasons,
         mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
         concordance=Figure.of(shift(verdicts, scales)) if mirrored else None,
-        subsets=_subsets(verdicts),
+        subsets={name: Figure.of(headline(part)) for name, part in verdicts.of_subsets()},
         clustered_by=_clustered_by(verdicts),
         minimum_detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
@@ -75,10 +75,6 @@ def headline(verdicts: Verdicts) -> Estimate:
     a, b = verdicts.couples.T
     values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
     return metrics.clustered_mean(values, verdicts.couple_clusters)
-
-
-def _subsets(verdicts: Verdicts) -> dict[str, Figure]:
-    return {name: Figure.of(headline(part)) for name, part in verdicts.of_subsets()}
 
 
 def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple, Protocol, TypeVar
 
-from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply, generate
-from palate.engines.http import ledger_of
-from palate.engines.http.options import SHARED, http_options
+from palate.engines import Ask, ChatEndpoint, Reply, generate
 from palate.errors import EndpointError, ModelError
 from palate.records import Lazy, Message, Settings, Slate, Traits
 from palate.scorers.causal import LocalText
@@ -22,7 +20,6 @@ MAX_TOKENS = 512
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
 TOP_LOGPROBS = 20
-LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 class Prompt(NamedTuple):
@@ -74,13 +71,8 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
-    spec.only(options | SHARED | {"base_url", "max_tokens", "limit_field"})
-    chat = ChatSettings(
-        model=reference.name,
-        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-        **http_options(spec, settings, "https://…/v1"),
-    )
-    return ChatAnswers(ChatEndpoint(chat, ledger=ledger_of(settings)), max_tokens)
+    chat = ChatEndpoint.of(spec, reference.name, settings, options | {"max_tokens"})
+    return ChatAnswers(chat, max_tokens)
 
 
 class LocalAnswers:
