@@ -98,11 +98,6 @@ class Dataset:
         """Names of the subsets, in order of appearance."""
         return tuple(dict.fromkeys(row.subset for row in self.rows))
 
-    @property
-    def has_profiles(self) -> bool:
-        """True where any row has a profile."""
-        return any(row.profile for row in self.rows)
-
     def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
         """Return the users of each subset, gathered once."""
         gathered = (*self.everyone, *self.rows)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from palate import metrics
 from palate.comparison.paired import paired
 from palate.errors import ComparisonError, SpecError
-from palate.runs import Gain, Run
+from palate.runs import Gain, Run, holm_within
 from palate.specs import Spec
 
 STATE_GAINS: tuple[tuple[Literal["gain", "identity"], str], ...] = (
@@ -40,12 +39,9 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
                 oracle=run.summary.oracle,
             )  # fmt: skip
             found.append(base if other is None else gain(run, other, base))
-    for benchmark in dict.fromkeys(one.benchmark for one in found):  # one table each
-        family = [k for k, one in enumerate(found) if one.benchmark == benchmark and not one.oracle]
-        corrected = metrics.holm([found[k].p for k in family])
-        for k, p in zip(family, corrected, strict=True):
-            found[k] = found[k].model_copy(update={"p_holm": p})
-    return found
+    tables = [None if one.oracle else one.benchmark for one in found]
+    corrected = holm_within(tables, [one.p for one in found])
+    return [one.model_copy(update={"p_holm": p}) for one, p in zip(found, corrected, strict=True)]
 
 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:

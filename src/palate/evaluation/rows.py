@@ -229,7 +229,7 @@ NAMES = {
 
 def _refuse_without_text(dataset: Dataset, context: Context) -> None:
     there = {
-        "posts": lambda: dataset.has_profiles,
+        "posts": lambda: any(row.profile for row in dataset.rows),
         "choices": lambda: bool(dataset.history),
         "aspects": lambda: any(row.gold.aspects for row in dataset.rows),
     }

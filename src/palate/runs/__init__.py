@@ -29,7 +29,7 @@ from palate.runs.result import (
 )
 from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
-from palate.runs.summary import Figure, Gain, Side, Summary, Test
+from palate.runs.summary import Figure, Gain, Side, Summary, Test, holm_within
 from palate.runs.verdicts import Verdicts
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "VerdictRow",
     "Verdicts",
     "as_document",
+    "holm_within",
     "line_at",
     "load",
     "load_all",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
 from pathlib import Path
 
 from palate.downstream import BestOfResult
@@ -84,8 +83,7 @@ def validity(
         versions=versions(),
     )  # fmt: skip
     place = picked[0].folder
-    folder = manifest.folder(Path(root) if place is None else place.parents[2])
-    manifest.renew(folder)
+    folder = manifest.renew(Path(root) if place is None else place.parents[2])
     result = Validity(summary, folder)
     result.save()
     return result
@@ -135,15 +133,16 @@ def _compare(
     able = [[one for one in some if len(one.contestants) >= LEAST] for some in by_measure]
     pairs = compared(able[0]) if able else []
     total = sum(map(len, able)) + bool(pairs)
-    steps = count(1)
-
-    def step() -> None:
-        progress(next(steps), total)
-
-    found = [one for some in able for one in _all_coefficients(some, how, step)]
+    found: list[Coefficients] = []
+    for matches in able:
+        of_measure = []
+        for one in matches:
+            of_measure.append(_coefficients(one, how))
+            progress(len(found) + len(of_measure), total)
+        found += _corrected(of_measure)
     differences = differences_of(pairs, how.seed)
     if pairs:
-        step()
+        progress(total, total)
     if not found:
         raise UsageError(
             f"validity: no figure has {LEAST} contestants with downstream results"
@@ -162,13 +161,7 @@ def _compare(
     )  # fmt: skip
 
 
-def _all_coefficients(
-    matches: Sequence[Match], how: Statistics, step: Callable[[], None]
-) -> list[Coefficients]:
-    found = []
-    for one in matches:
-        found.append(_coefficients(one, how))
-        step()
+def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:
     families = zip(*(one.agreements for one in found), strict=True)
     corrected = [holm([agreement.chance.p for agreement in family]) for family in families]
     of_each = zip(found, zip(*corrected, strict=True), strict=True)
