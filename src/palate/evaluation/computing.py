@@ -29,12 +29,9 @@ from palate.records import (
 )
 from palate.runs import (
     JOURNAL,
-    Identity,
     Journal,
-    Manifest,
     passes_of,
     result_folders,
-    versions,
 )
 
 Progress = Callable[[int, int], None]
@@ -107,16 +104,6 @@ class Computation:
     def traits_of(self, component: Component) -> Traits:
         """Return what a component declares."""
         return traits_of(component.scorer, self.spec)
-
-    def manifest(self, kind: str, identity: Identity, **more: str) -> Manifest:
-        """Return what a folder of these results says of itself; `more` is part of the identity."""
-        return Manifest(
-            kind=kind,
-            identity={**identity.model_dump(mode="json"), **more},
-            passes=tuple(plan.id for plan in self.plans),
-            details=self.details,
-            versions=versions(),
-        )
 
     def run(
         self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress

@@ -16,7 +16,7 @@ from palate.evaluation.rows import Rows, make_rows
 from palate.evaluation.states import adapt_to, whose_state
 from palate.execution import Results, RowSource, build_runner
 from palate.records import Context, Judge, Scorer, Traits, traits_of
-from palate.runs import JOURNAL, Identity, Journal
+from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
 from palate.specs import Spec
@@ -116,7 +116,11 @@ class Job:
                     seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
                     batch_tokens=settings.batch_tokens, **identity,
                 )  # fmt: skip
-                manifest = work.manifest(kind, named, **more)
+                manifest = Manifest(
+                    kind=kind, identity={**named.model_dump(mode="json"), **more},
+                    passes=tuple(plan.id for plan in work.plans), details=work.details,
+                    versions=versions(),
+                )  # fmt: skip
                 folder = manifest.folder(root)
                 journal = stack.enter_context(Journal(folder / JOURNAL))
                 manifest.write(folder)

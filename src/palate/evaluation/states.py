@@ -35,25 +35,20 @@ class KeepsStates(Protocol):
     @property
     def state(self) -> str:
         """`own`, `stranger` or `prior`."""
-        ...
 
     @property
     def wants_choices(self) -> bool:
         """True until it knows any user's state."""
-        ...
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with a state for each user (id → their earlier choices)."""
-        ...
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with these users added; those present keep their states."""
-        ...
 
     @property
     def known(self) -> Sequence[str]:
         """Keys of the users with a state who may be third users, sorted."""
-        ...
 
 
 def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:

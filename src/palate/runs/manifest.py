@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from palate.errors import RunError
+from palate.errors import RunError, writing
 from palate.records import Record
 from palate.runs.files import write_json
 from palate.seeding import digest
@@ -85,11 +85,9 @@ class Manifest(Record):
             if mine != theirs:
                 raise RunError(f"{folder}: holds another result; choose another -o, or remove it")
             return
-        try:
+        with writing(folder, RunError):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / MANIFEST, self.model_dump(mode="json", by_alias=True))
-        except OSError as error:
-            raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
 
     def renew(self, root: Path) -> Path:
         """Write the manifest of a result that is made in one go; return the result's folder.

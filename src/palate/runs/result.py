@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import ValidationError
 
-from palate.errors import RunError, SpecError, UsageError
+from palate.errors import RunError, SpecError, UsageError, writing
 from palate.records import Record
 from palate.runs.files import write_json, write_whole
 from palate.runs.manifest import (
@@ -34,15 +34,12 @@ class Table(Protocol):
 
     def text(self) -> str:
         """Return it for a terminal."""
-        ...
 
     def latex(self) -> str:
         """Return it as LaTeX."""
-        ...
 
     def columns_of_values(self) -> dict[str, list[object]]:
         """Return its cells by column, numbers as numbers."""
-        ...
 
 
 class Tabular:
@@ -115,11 +112,9 @@ class Result(Tabular):
         """Write rows and summary into the result's folder, each whole or not at all."""
         if self.folder is None:
             raise UsageError(f"{self.kind}: it is in memory alone, so there is nowhere to save it")
-        try:
+        with writing(self.folder, RunError):
             write_whole(self.folder / ROWS, (f"{line}\n" for line in self.lines()))
             write_json(self.folder / SUMMARY, self.document())
-        except OSError as error:
-            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
 
     def to_arrow(self) -> Any:
         """Return the rows as a `pyarrow.Table`; raises `UsageError` without pyarrow."""

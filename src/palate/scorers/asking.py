@@ -47,19 +47,15 @@ class Answerer(Protocol):
 
     def traits(self, what: str, prompt: str, **more: object) -> Traits:
         """Return the traits of a judge that asks here."""
-        ...
 
     def fit(self, slate: Slate, prompts: Prompts) -> Slate:
         """Cut what is shown until every prompt fits."""
-        ...
 
     def text(self, messages: tuple[Message, ...]) -> str:
         """Return a prompt as the model reads it."""
-        ...
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
         """Yield (position, the group's answers) as they come."""
-        ...
 
 
 def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) -> Answerer:

@@ -20,7 +20,6 @@ class Places(Protocol):
     @property
     def place(self) -> Mapping[str, int]:
         """Where each user's state stands, by key."""
-        ...
 
 
 Users = TypeVar("Users", bound=Places)

@@ -58,7 +58,6 @@ class Policy(Protocol):
 
     def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
         """Yield (position, number, sample) as they come, each once."""
-        ...
 
 
 def build_policy(text: str, settings: Settings) -> Policy:
