@@ -10,10 +10,8 @@ from palate.errors import ComparisonError, SpecError
 from palate.runs import Gain, Run, holm_within
 from palate.specs import Spec
 
-STATE_GAINS: tuple[tuple[Literal["gain", "identity"], str], ...] = (
-    ("gain", "prior"),
-    ("identity", "stranger"),
-)
+Kind = Literal["gain", "identity"]
+STATE_GAINS: tuple[tuple[Kind, str], ...] = (("gain", "prior"), ("identity", "stranger"))
 
 
 def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) -> list[Gain]:
@@ -102,12 +100,8 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
     return base.model_copy(update={**difference.figures, "n_left_out": left_out})
 
 
-def _partners(
-    context: str, oracle: bool, asked: Sequence[str]
-) -> list[tuple[Literal["gain", "identity"], str]]:
-    partners: list[tuple[Literal["gain", "identity"], str]] = []
-    if "none" in asked:
-        partners.append(("gain", "none"))
+def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:
+    partners: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
     if not oracle and Spec.parse(context).options.get("of") != "stranger":
         partners += [("identity", other) for other in under(context, "of", "stranger", asked)]
     return partners

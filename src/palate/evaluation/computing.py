@@ -18,12 +18,10 @@ from palate.execution import (
     WorkPlan,
 )
 from palate.records import (
-    Component,
     Judge,
     Scorer,
     Settings,
     Slate,
-    Traits,
     components_of,
     traits_of,
 )
@@ -83,27 +81,24 @@ class Computation:
         self.contestant, self.spec, self.rows = contestant, spec, rows
         self.options, self.built_from = options, built_from
         self.components = components_of(contestant)
+        self.traits = tuple(traits_of(part.scorer, spec) for part in self.components)
         self.plans = self._plans()
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """Of each component: all that its numbers depend on beside the rows."""
-        return tuple(self.traits_of(part).fingerprint for part in self.components)
+        return tuple(traits.fingerprint for traits in self.traits)
 
     @property
     def details(self) -> tuple[Mapping[str, Any], ...]:
         """Of each component: what a manifest says of it."""
-        return tuple(self.traits_of(part).details for part in self.components)
+        return tuple(traits.details for traits in self.traits)
 
     @property
     def models(self) -> tuple[str, ...]:
         """What the numbers come from: content hashes of folders, names of served models."""
         told = (details.get(key) for details in self.details for key in ("content", "model"))
         return tuple(sorted({str(one) for one in told if one is not None}))
-
-    def traits_of(self, component: Component) -> Traits:
-        """Return what a component declares."""
-        return traits_of(component.scorer, self.spec)
 
     def run(
         self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress
@@ -124,7 +119,8 @@ class Computation:
     def _plans(self) -> list[WorkPlan]:
         self.rows.prepare()
         # All in one sweep: what a context shows may be costly to find.
-        planners = [Planner(part.scorer, self.traits_of(part)) for part in self.components]
+        both = zip(self.components, self.traits, strict=True)
+        planners = [Planner(part.scorer, traits) for part, traits in both]
         for row in range(len(self.rows)):
             slate = self.rows.slate(row)
             for part, planner in zip(self.components, planners, strict=True):

@@ -81,7 +81,6 @@ def _summary(job: Job, work: Computation, verdicts: Verdicts, first: Results) ->
         notes = (*notes, f"verdicts averaged over up to {rows.draws} strangers of each row")
     elif traits.needs_user and verdicts.mirrored and isinstance(job.contestant, Scorer):
         scales = state_scales(job.contestant, rows, seed)
-    cuts = work.traits_of(work.components[0]).cuts
     return summarise(
         verdicts,
         benchmark=job.pairs.name,
@@ -95,7 +94,7 @@ def _summary(job: Job, work: Computation, verdicts: Verdicts, first: Results) ->
         models=work.models,
         undecided_rows=job.pairs.ties,
         bad_rows=len(job.pairs.bad_rows),
-        parts_dropped=int((rows.parts - first.parts).sum()) if cuts else 0,
+        parts_dropped=int((rows.parts - first.parts).sum()) if work.traits[0].cuts else 0,
         leaks_dropped=int(rows.leaks_dropped.sum()),
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
         split_texts=int(first.split.sum()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -118,7 +118,8 @@ class Rows(Lazy[Row]):
         """Let the context do at once what would be costly row by row."""
         prepare = getattr(self.context, "prepare", None)
         if prepare is not None and not self.context.blind:
-            prepare(self._inputs())
+            draws = range(self.draws // self._state_draws)
+            prepare(self._input(question, draw) for question in self.questions for draw in draws)
 
     def id(self, row: int) -> str:
         """Return the question's id, and from the second draw on its number."""
@@ -151,10 +152,6 @@ class Rows(Lazy[Row]):
             order = candidate_order(pair.text, (pair.chosen, pair.rejected), self.seed)
             self._chosen[at] = order.index(pair.chosen)
         return int(self._chosen[at])
-
-    def _inputs(self) -> Iterator[ContextInput]:
-        draws = range(self.draws // self._state_draws)
-        return (self._input(question, draw) for question in self.questions for draw in draws)
 
     def _input(self, question: Question, draw: int) -> ContextInput:
         gold = question.gold if self.context.oracle else None

@@ -100,11 +100,6 @@ class Verdicts:
         users = _by_appearance(self.user_codes[a], self.user_codes[b])
         return Clusters(users, compact(self._questions[a])[0], texts)
 
-    @property
-    def subsets(self) -> NDArray[np.str_]:
-        """The subset of each row."""
-        return np.array(self._subsets.names, dtype=str)[self._subset]
-
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """1 chosen, ½ tie, 0 rejected, NaN unscored; where a row has a share, the share."""

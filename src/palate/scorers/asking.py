@@ -200,16 +200,12 @@ class ChatAnswers:
         def asks() -> Iterator[Ask]:
             for position, (k, j, question) in enumerate(places):
                 under_way[position] = (k, j, question.labels)
-                yield self._ask(question, max_tokens)
+                size = (1, TOP_LOGPROBS) if question.labels else (max_tokens, 0)
+                yield Ask(question.messages, *size)
 
         with closing(self.chat.ask(asks())) as replies:
             for position, reply in replies:
                 yield (*under_way.pop(position), reply)
-
-    def _ask(self, question: Prompt, max_tokens: int) -> Ask:
-        if question.labels:
-            return Ask(question.messages, 1, TOP_LOGPROBS)
-        return Ask(question.messages, max_tokens)
 
     def _read(self, labels: tuple[str, ...], reply: Reply) -> Answer:
         if reply.failure is not None:

@@ -13,14 +13,14 @@ from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.runs import Manifest, Result, Run, load_all, versions
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import Downstream, downstream_of, joined
-from palate.validity.figures import METRICS
+from palate.validity.figures import METRICS, benchmark_units, same_as_none
 from palate.validity.matching import (
     LEAST,
     Match,
+    Side,
     by_the_models_that_picked,
     match,
     refuse_other_questions,
-    sides_of,
 )
 from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
 
@@ -119,7 +119,11 @@ def _compare(
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
     for quality in downstream:
         refuse_other_questions(by_benchmark.get(quality.of.benchmark, ()), quality)
-    sides = sides_of(by_benchmark, metrics)
+    sides = [
+        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
+        for name, own in by_benchmark.items()
+        for metric in metrics
+    ]
     by_measure = [
         [one for side in sides if (one := match(side, quality)) is not None]
         for quality in downstream

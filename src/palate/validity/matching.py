@@ -16,10 +16,8 @@ from palate.validity.figures import (
     Contestant,
     ScorerTable,
     UnitValues,
-    benchmark_units,
     held_together,
     run_name,
-    same_as_none,
 )
 
 LEAST = 3
@@ -56,15 +54,6 @@ class Match(NamedTuple):
     def contestants(self) -> tuple[Contestant, ...]:
         """Those with both, in the order of the runs."""
         return self.table.contestants
-
-
-def sides_of(runs: Mapping[str, Sequence[Run]], metrics: Sequence[str]) -> list[Side]:
-    """Return every figure of every benchmark; raises as `benchmark_units`."""
-    return [
-        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
-        for name, own in runs.items()
-        for metric in metrics
-    ]
 
 
 def match(side: Side, downstream: Downstream) -> Match | None:

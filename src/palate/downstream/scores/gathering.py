@@ -31,7 +31,7 @@ def gather(
     only, they tie.
     """
     judged = isinstance(work.contestant, Judge)
-    needs_shown = work.traits_of(work.components[0]).needs_shown
+    needs_shown = work.traits[0].needs_shown
     found = []
     for row, own in enumerate(samples.of_row):
         texts = sampled.texts[row]
@@ -44,16 +44,13 @@ def gather(
         else:
             said = _scored(work, texts, row, passes)
         known = [value for value in said.values() if not isinstance(value, str)]
-        lowest = _below(known) if texts else 0.0
+        lowest: float | str = 0.0 if not texts else EMPTY
+        if known:
+            lowest = min(known) - max(1.0, abs(min(known)))
         found.append(
             [said.get(one.text, "no score") if one.text.strip() else lowest for one in own]
         )
     return found
-
-
-def _below(known: Sequence[float]) -> float | str:
-    least = min(known, default=None)
-    return EMPTY if least is None else least - max(1.0, abs(least))
 
 
 def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
