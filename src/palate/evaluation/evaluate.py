@@ -57,9 +57,7 @@ def evaluate(
     }  # fmt: skip
     place = None if root is None else Path(root)
     with job.computed(job.rows, Run.kind, place, progress, identity) as (work, passes, folder):
-        verdicts = Verdicts(
-            verdict_rows(job.contestant, job.traits, pairs.pairs, job.rows, passes, _mates(pairs))
-        )
+        verdicts = Verdicts(verdict_rows(job, passes, _mates(pairs)))
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
         run = Run(_summary(job, work, verdicts, passes[0]), verdicts, folder, outages=outages)
         if folder is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,11 @@ class Job:
         rows = make_rows(pairs, shown, seed=settings.seed, whose=whose, state_draws=draws)
         built_from = text if contestant is built else None
         return cls(contestant, spec, traits, shown, pairs, rows, options, built_from)
+
+    @cached_property
+    def judges(self) -> bool:
+        """True where the contestant is a judge."""
+        return isinstance(self.contestant, Judge)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +55,8 @@ def gather(
 
 
 def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
-    combine = getattr(work.contestant, "combine", None)
-    parts = [found.scores(row) for found in passes]
-    scores = combine(parts) if combine is not None else parts[0]
+    combine = getattr(work.contestant, "combine", itemgetter(0))
+    scores = combine([results.scores(row) for results in passes])
     return {
         text: (scores.reason(k) or "no score") if value is None else float(np.float32(value))
         for k, (text, value) in enumerate(zip(texts, scores.values, strict=True))
