@@ -111,10 +111,22 @@ class Computation:
             done += n
             progress(done, total)
 
-        return [
-            self._pass(number, root, journal, runner, advance)
-            for number in range(len(self.components))
-        ]
+        results = []
+        for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
+            source = WithoutContext(self.rows) if part.blind else self.rows
+            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
+            with ResultIndex(plan) as known:
+                if root is not None and journal is not None:
+                    own = journal.path.parent
+                    for other in result_folders(root):
+                        if other != own and plan.id in passes_of(other):
+                            known.read(other / JOURNAL)
+                    known.read(journal.path, own=True)  # last, so that its own lines win
+                results.append(Pass(
+                    task, plan, source, known, journal,
+                    retry_unscored=self.options.retry_unscored, advance=advance,
+                ).run(runner))  # fmt: skip
+        return results
 
     def _plans(self) -> list[WorkPlan]:
         self.rows.prepare()
@@ -126,27 +138,3 @@ class Computation:
             for part, planner in zip(self.components, planners, strict=True):
                 planner.add(slate.without_context() if part.blind else slate)
         return [planner.plan(self.rows) for planner in planners]
-
-    def _pass(
-        self,
-        number: int,
-        root: Path | None,
-        journal: Journal | None,
-        runner: Runner,
-        advance: Callable[[int], None],
-    ) -> Results:
-        plan = self.plans[number]
-        blind = self.components[number].blind
-        source = WithoutContext(self.rows) if blind else self.rows
-        with ResultIndex(plan) as known:
-            if root is not None and journal is not None:
-                own = journal.path.parent
-                for other in result_folders(root):
-                    if other != own and plan.id in passes_of(other):
-                        known.read(other / JOURNAL)
-                known.read(journal.path, own=True)  # last, so that its own lines win
-            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
-            return Pass(
-                task, plan, source, known, journal,
-                retry_unscored=self.options.retry_unscored, advance=advance,
-            ).run(runner)  # fmt: skip

@@ -23,11 +23,12 @@ from palate.records import (
 from palate.runs import Rated, VerdictRow
 from palate.seeding import digest
 
-Ints = NDArray[np.int32]
 Combine = Callable[[Sequence[Scores]], Scores]
 
 
-def verdict_rows(job: Job, passes: Sequence[Results], mates: Ints) -> Iterator[VerdictRow]:
+def verdict_rows(
+    job: Job, passes: Sequence[Results], mates: NDArray[np.int32]
+) -> Iterator[VerdictRow]:
     """Yield each pair's verdict, judged from what each of the contestant's computations gave.
 
     `mates` holds the pair that each makes a couple with, under the mirror law; else -1. Where
