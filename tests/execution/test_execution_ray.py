@@ -15,7 +15,7 @@ from palate.evaluation import Options, evaluate
 from palate.execution import build_runner
 from palate.execution.over_ray import engine as over_ray
 from palate.records import Settings
-from palate.runs import read_journal, read_manifest
+from palate.runs import located_lines, read_manifest
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -47,8 +47,8 @@ def run(
 
 
 def lines(root: Path) -> list[str]:
-    found = read_journal(next(root.rglob("journal.jsonl")))
-    return sorted(line.model_copy(update={"last": False}).model_dump_json() for line in found)
+    found = located_lines(next(root.rglob("journal.jsonl")))
+    return sorted(line.model_copy(update={"last": False}).model_dump_json() for _, line in found)
 
 
 @pytest.mark.parametrize("scorer", [Neighbourly(), Flaky(failing=False), "longest"])

@@ -1,7 +1,7 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
-from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
-from palate.comparison.gains import gain, gains_of
+from palate.comparison.compare import Comparison, compare, paired_test
+from palate.comparison.gains import gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import by_group, check_by, groups_of
 from palate.comparison.losing import users_who_lose
@@ -11,15 +11,12 @@ __all__ = [
     "Cell",
     "Comparison",
     "Grid",
-    "Group",
-    "Ranked",
     "by_group",
     "check_by",
     "check_ratings",
     "compare",
     "evaluate_grid",
     "evaluate_ratings",
-    "gain",
     "gains_of",
     "groups_of",
     "paired_test",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, dataset_of
-from palate.comparison.documents import Evaluation
 from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
@@ -23,8 +22,8 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import traits_of
-from palate.runs import Gain, GroupView, RatingFigures, Run, Tabular
+from palate.records import Record, traits_of
+from palate.runs import Gain, GroupView, RatingFigures, Run, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
 
@@ -38,6 +37,17 @@ class Cell(NamedTuple):
     meaningless: bool
     draws: int = 1
     """How often a row is judged: once for each stranger that it is given."""
+
+
+class Evaluation(Record):
+    """Of `palate evaluate`."""
+
+    runs: tuple[Summary, ...]
+    gains: tuple[Gain, ...]
+    groups: tuple[GroupView, ...] = ()
+    """Only with `--by`."""
+    ratings: tuple[RatingFigures, ...] = ()
+    """Only with `--target rating`."""
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,9 @@ class Writer(Protocol):
 
     def fit(self, parts: Parts, prompt: Callable[[Parts], Messages]) -> Parts:
         """Return the parts that fit the model's window, a reply included."""
-        ...
 
     def write(self, prompts: Sequence[Messages]) -> Iterator[tuple[int, Reply]]:
         """Yield (position, reply) as they come."""
-        ...
 
 
 def build_writer(spec: Spec, settings: Settings, example: str, options: set[str]) -> Writer:

@@ -35,19 +35,15 @@ class Source(Protocol):
     @property
     def width(self) -> int:
         """Numbers of a vector."""
-        ...
 
     def read(self, item: Item) -> tuple[object, ...]:
         """Return what of an item a vector depends on."""
-        ...
 
     def prompt(self, item: Item) -> Item:
         """Return the item whose vector stands for this one's question."""
-        ...
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield (position, vector) as they come; None for what is too long for the model."""
-        ...
 
 
 class OfResponse:

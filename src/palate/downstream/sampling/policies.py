@@ -50,7 +50,6 @@ class Policy(Protocol):
 
     def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
         """Yield (position, number, answer or why there is none) as they come, each once."""
-        ...
 
 
 def build_policy(text: str, settings: Settings) -> Policy:
