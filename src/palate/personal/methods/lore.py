@@ -1,7 +1,7 @@
 """Rewards in the hull of a few basis rewards (LoRe; Bose et al. 2025).
 
-r_u(x, y) = w_u·(V'φ(x, y)), V (d × B), w_u on the simplex, fitted together. The penalty is
-½ strength Σ_j |V_j − w|², w the global Bradley–Terry head.
+r_u(x, y) = w_u·(V'φ(x, y)), V (d × B), w_u on the simplex, fitted together as
+`simplex_mixture` says, under ½ strength Σ_j |V_j − w|², w the global Bradley–Terry head.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Doubles = NDArray[np.float64]
 class LoRe(SimplexMixture, LinearModel):
     """score = w_u·(V'φ); the state is w_u, B numbers that sum to 1.
 
-    Options: `basis` is B; `ridge` the global head's; `strength` and `concentration` the pulls above
+    Options: `basis` is B; `ridge` the global head's; `strength` and `concentration` both pulls
     (from strength 1e6 on all columns are the global head); `starts` how many seeded fits compete.
     """
 

@@ -7,8 +7,7 @@ which no comparison sees; h is a dimension in which everybody's ideal point is t
 end far away, and γ = 0 puts all of them there. So linear rewards belong to the model, and with
 F = 0 and h = w it is the global Bradley–Terry head w.
 
-Fitted by L-BFGS on the pooled likelihood with ½ strength (|h − w|² + |F|²), ½ Σ_k |p_k|² and
-−concentration Σ_k w̄_k log w_uk, w̄ the mean weights of the users seen.
+It is fitted as `simplex_mixture` says, under ½ strength (|h − w|² + |F|²) + ½ Σ_k |p_k|².
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class PALA(SimplexMixture):
     """score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
 
     Options: `prototypes` is K; `dimensions` the length of Fφ; `ridge` the global head's; `strength`
-    and `concentration` the pulls above (from strength 1e6 on everybody has the global head);
+    and `concentration` both pulls (from strength 1e6 on everybody has the global head);
     `starts` how many seeded fits compete.
     """
 

@@ -7,8 +7,8 @@ apart: h·φ, its user side the constant 1. So with F = 0 and h = w it is the gl
 head w, and else it is h·φ + Fφ · Σ_k w_uk G_k (1, question).
 
 The question's vector is first cut to its principal components over the training questions, since
-there are far fewer questions than numbers of a vector. Fitted by L-BFGS on the pooled likelihood
-with ½ strength (|h − w|² + |F|²), ½ Σ_k |G_k|² and −concentration Σ_k w̄_k log w_uk.
+there are far fewer questions than numbers of a vector. All is fitted as `simplex_mixture` says, under
+the penalty ½ strength (|h − w|² + |F|²) + ½ Σ_k |G_k|².
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
-from palate.personal.methods.questions import Questions
+from palate.personal.methods.questions import Questions, given
 from palate.personal.methods.simplex_mixture import OUTWARD, SimplexMixture
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
@@ -42,7 +41,7 @@ class PALB(SimplexMixture):
     """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
 
     Options: `prototypes` is K; `dimensions` is q; `components` how many principal components of the
-    question are kept; `ridge` the global head's; `strength` and `concentration` the pulls above
+    question are kept; `ridge` the global head's; `strength` and `concentration` both pulls
     (from strength 1e6 on everybody has the global head); `starts` how many seeded fits compete.
     """
 
@@ -71,7 +70,8 @@ class PALB(SimplexMixture):
         Raises `DataError` where the choices come without their questions' vectors.
         """
         k, q = options["prototypes"], options["dimensions"]
-        questions = Questions.of(_prompts(choices), options["components"])
+        asked = given(choices.prompts)[np.unique(choices.chosen)]
+        questions = Questions.of(asked, options["components"])
         mapping, projectors = np.zeros((q, len(head))), np.zeros((k, q, questions.width))
         return cls(head, mapping, projectors, *questions, np.full(k, 1 / k), options)
 
@@ -108,9 +108,7 @@ class PALB(SimplexMixture):
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return the rewards; `prompts` (s × d) are the slates' questions."""
-        if prompts is None:
-            raise DataError("pal-b: the questions' vectors are missing")
-        asked = self.questions.apply(prompts)
+        asked = self.questions.apply(given(prompts))
         weights = states["weights"].astype(np.float64)
         ideal = np.einsum("sk,skq->sq", weights, np.einsum("kqp,sp->skq", self.projectors, asked))
         return dots(candidates, self.head) + slate_dots(dots(candidates, self.mapping), ideal)
@@ -148,9 +146,3 @@ class PALB(SimplexMixture):
             return float(value), [by_head, by_mapping, by_projectors, sums @ (pull * each)]
 
         return loss
-
-
-def _prompts(choices: Choices) -> Floats:
-    if choices.prompts is None:
-        raise DataError("pal-b: the questions' vectors are missing")
-    return choices.prompts[np.unique(choices.chosen)]
