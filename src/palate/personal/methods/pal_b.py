@@ -7,8 +7,8 @@ apart: h·φ, its user side the constant 1. So with F = 0 and h = w it is the gl
 head w, and else it is h·φ + Fφ · Σ_k w_uk G_k (1, question).
 
 The question's vector is first cut to its principal components over the training questions, since
-there are far fewer questions than numbers of a vector. All is fitted as `simplex_mixture` says, under
-the penalty ½ strength (|h − w|² + |F|²) + ½ Σ_k |G_k|².
+there are far fewer questions than numbers of a vector. It is fitted as `simplex_mixture` says,
+under ½ strength (|h − w|² + |F|²) + ½ Σ_k |G_k|².
 """
 
 from __future__ import annotations
