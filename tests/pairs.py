@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from palate.records import Gold, PreferencePair
+from palate.records import Gold, PreferencePair, Settings
+from palate.scorers import build_scorer
 
 GOLD = {
     "rubric_aspects": "aspects", "narrative": "narrative", "reference": "reference",
@@ -17,3 +18,13 @@ def pair_of(**fields: Any) -> PreferencePair:
     gold = {GOLD[name]: fields.pop(name) for name in GOLD if name in fields}
     gold["ratings"] = fields.pop("chosen_rating", None), fields.pop("rejected_rating", None)
     return PreferencePair(**fields, gold=Gold(**gold))
+
+
+def register(monkeypatch: Any, **scorers: Any) -> None:
+    """Let these names be the specs of these objects wherever best-of-n builds scorers."""
+
+    def build(text: str, settings: Settings) -> Any:
+        return scorers[text] if text in scorers else build_scorer(text, settings)
+
+    for module in ("palate.downstream.scores.scoring", "palate.evaluation.job"):
+        monkeypatch.setattr(f"{module}.build_scorer", build)

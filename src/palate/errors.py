@@ -19,6 +19,9 @@ Each message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -95,3 +98,12 @@ class ResourceError(OutsideError):
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error says, or its type where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def writing(place: Path, error: type[PalateError] = ResourceError) -> Iterator[None]:
+    """Raise this error, with the place and the reason, for what cannot be written meanwhile."""
+    try:
+        yield
+    except OSError as problem:
+        raise error(f"{place}: cannot be written ({problem.strerror})") from problem

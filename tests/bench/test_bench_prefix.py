@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 import torch
 
-from palate.bench import FULL, Case, as_rows, bench_prefix, plot
+from palate.bench import FULL, Case, bench_prefix, plot
 from palate.bench.operations import Costs, dense_operations, tree_operations, tree_tokens
 from palate.bench.work import SPREAD, Work, draw_work
 from palate.engines import LocalModel
@@ -27,7 +29,7 @@ def test_every_column_is_measured_and_the_ways_agree(tiny):
         assert 1 < one.token_ideal < one.candidates
         assert one.max_abs_difference <= 1e-4
         assert one.rank_flips == 0
-    assert list(as_rows(found)[0]) == [
+    assert list(asdict(found[0])) == [
         "case", "dtype", "prefix_tokens", "response_tokens", "candidates", "usual_s", "sorted_s",
         "shared_s", "speedup", "token_ideal", "roof_share", "token_share", "matmul_share",
         "max_abs_difference", "rank_flips",

@@ -59,7 +59,7 @@ def test_a_local_copy_in_the_hubs_layout_is_read(copy: Path) -> None:
     assert all(pair.user_id == pair.id for pair in pairs.pairs)
     assert pairs.subsets == SUBSETS
     assert pairs.revision is None
-    assert pairs.has_profiles
+    assert any(pair.profile for pair in pairs.pairs)
     assert pairs.pairs[0].gold.aspects[0].evidence == "0"
     (bad,) = pairs.bad_rows  # left out, counted and listed, without --skip-bad-rows
     assert (bad.line, bad.field) == (5, "chosen")

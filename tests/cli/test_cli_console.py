@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from decimal import Decimal
 
 from rich.console import Console
 
@@ -19,8 +20,8 @@ def test_a_log_gets_a_line_every_twenty_seconds_with_rate_and_cost(monkeypatch):
         advance = shown.start("judge · none")
         for second in range(1, 51):
             now[0] = float(second)
-            ledger.reserve(0)
-            ledger.settle(0, 10**10)  # a cent
+            ledger.reserve(Decimal(0))
+            ledger.settle(Decimal(0), Decimal("0.01"))
             advance(2 * second, 100)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 3, "at 20 s, at 40 s and at the end"

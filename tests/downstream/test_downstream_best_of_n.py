@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pairs import register
 from palate.benchmarks import Dataset
 from palate.downstream import best_of_n, sizes_up_to
 from palate.downstream.quality import Rated
 from palate.downstream.quality.rating import rate_samples
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
-from palate.downstream.scores import scoring
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.evaluation import Options
 from palate.records import Post, PreferencePair, Scores, Traits
@@ -133,10 +133,7 @@ def test_none_gains_by_what_it_leaves_unscored(monkeypatch):
                     None if v is not None else "too short" for v in values
                 ))  # fmt: skip
 
-    real = scoring.build_scorer
-    monkeypatch.setattr(
-        scoring, "build_scorer", lambda text, s: Shy() if text == "shy" else real(text, s)
-    )
+    register(monkeypatch, shy=Shy())
     found = best_of_n(
         pairs, samples, ["shy", "longest"], qualities=[Longness()], ks=[1, 2], root=None
     )
@@ -366,7 +363,7 @@ def test_what_is_scored_at_last_takes_the_place_of_what_was_not(tmp_path, monkey
                 yield k, Scores(values=values, reasons=reasons if self.mood else ())
 
     moody = Moody()
-    monkeypatch.setattr(scoring, "build_scorer", lambda text, s: moody)
+    register(monkeypatch, moody=moody)
     wish = {"scorers": ["moody"], "qualities": [Longness()], "ks": [1, 2], "root": tmp_path}
     first = best_of_n(pairs, samples, **wish)
     assert first.summary.selections[0].unscored_reasons == {"mood": 6}

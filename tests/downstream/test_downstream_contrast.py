@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pairs import register
 from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream import best_of_n, contrast_samples
 from palate.downstream.quality import Rated
@@ -15,7 +16,6 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
 from palate.records import Scores, Traits, user_key
-from palate.scorers import build_scorer
 
 
 class Alike:
@@ -93,10 +93,7 @@ def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
 def test_a_blind_scorer_is_at_one_half_however_good_its_picks_are(tasting, monkeypatch):
     pairs, samples = tasting
     pairs = with_references(pairs)
-    monkeypatch.setattr(
-        "palate.downstream.scores.scoring.build_scorer",
-        lambda text, how: Knowing() if text == "knowing" else build_scorer(text, how),
-    )
+    register(monkeypatch, knowing=Knowing())
     found = best_of_n(
         pairs, samples, ["longest", "random", "shortest", "knowing"], ["rubric"], [Alike()],
         contrast=True, root=None,
@@ -141,10 +138,7 @@ def test_what_one_row_of_a_couple_lacks_is_taken_from_both(tasting, monkeypatch)
                     ),
                 )
 
-    monkeypatch.setattr(
-        "palate.downstream.scores.scoring.build_scorer",
-        lambda text, how: Deaf() if text == "deaf" else build_scorer(text, how),
-    )
+    register(monkeypatch, deaf=Deaf())
     scorers = ["longest", "deaf"]
     place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     mirror = place[pairs.pairs[0].mirror_of]

@@ -14,7 +14,7 @@ import pytest
 from palate.benchmarks import Dataset
 from palate.downstream import best_of_n
 from palate.downstream.quality import build_quality, rate_samples
-from palate.downstream.quality.chrf import Chrf
+from palate.downstream.quality.ngrams import Chrf
 from palate.downstream.sampling import policies
 from palate.downstream.sampling.drawing import draw_samples
 from palate.downstream.sampling.policies import Sample, build_policy
@@ -23,7 +23,7 @@ from palate.downstream.scores.scoring import score_samples
 from palate.evaluation import Options
 from palate.execution.plan import GROUPS_PER_BATCH
 from palate.records import Gold, PreferencePair, Settings
-from palate.runs import load, load_all, read_journal
+from palate.runs import load, load_all, located_lines
 from palate.scorers.likelihood import Likelihood
 
 QUESTIONS, N, TOKENS = 8, 6, 6
@@ -107,7 +107,7 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
     whole = scored(model, tmp_path / "whole")
     kill("scored", model, tmp_path / "killed", after=GROUPS_PER_BATCH + 1)
     (journal,) = (tmp_path / "killed").rglob("journal.jsonl")
-    before, there = journal.read_bytes(), [line.id for line in read_journal(journal)]
+    before, there = journal.read_bytes(), [line.id for _, line in located_lines(journal)]
     assert len(there) == GROUPS_PER_BATCH < ROWS
 
     asked: list[str] = []
@@ -121,7 +121,7 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
     again = scored(model, tmp_path / "killed")
     assert len(asked) == len(set(asked)) == 2 * (ROWS - GROUPS_PER_BATCH)
     assert journal.read_bytes().startswith(before)
-    ids = [line.id for line in read_journal(journal)]
+    ids = [line.id for _, line in located_lines(journal)]
     assert len(ids) == len(set(ids)) == ROWS
     np.testing.assert_array_equal(again.values, whole.values)
     (whole_journal,) = (tmp_path / "whole").rglob("journal.jsonl")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +9,7 @@ from quality_rows import check_order_changes_nothing, rated, row
 
 from palate.downstream.quality import Answered, Rated, against_reference
 from palate.downstream.quality.overlap import NAMES, overlap
-from palate.errors import BenchmarkError, ModelError, SpecError, UsageError
+from palate.errors import BenchmarkError, ModelError, SpecError
 from palate.records import Settings
 from palate.specs import Spec
 
@@ -64,10 +62,13 @@ def test_chrf_by_hand(response, reference, expected):
     assert value("chrf", response, reference) == pytest.approx(expected, abs=1e-6)
 
 
-def chrf_by_torchmetrics(response, reference):
-    from torchmetrics.functional.text import chrf_score
+def by_torchmetrics(name, response, reference):
+    from torchmetrics.functional.text import chrf_score, rouge_score
 
-    return float(chrf_score([response], [[reference]], n_word_order=0))
+    if name == "chrf":
+        return float(chrf_score([response], [[reference]], n_word_order=0))
+    key = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}[name]
+    return float(rouge_score(response, reference, rouge_keys=key)[f"{key}_fmeasure"])
 
 
 def rouge_l_by_brute_force(response, reference):
@@ -89,9 +90,11 @@ TEXT = st.lists(st.sampled_from(["a", "tea", "teas", "milk", "no", "on"]), min_s
 @settings(max_examples=40)
 @given(TEXT.map(" ".join), TEXT.map(" ".join))
 def test_brute_force_and_another_implementation_agree(response, reference):
-    assert value("chrf", response, reference) == pytest.approx(
-        chrf_by_torchmetrics(response, reference), abs=1e-5
-    )
+    for name in ("rouge-1", "rouge-2", "rouge-l", "chrf"):
+        if name != "rouge-2" or " " in reference:
+            assert value(name, response, reference) == pytest.approx(
+                by_torchmetrics(name, response, reference), abs=1e-5
+            )
     assert value("rouge-l", response, reference) == pytest.approx(
         rouge_l_by_brute_force(response, reference), abs=1e-6
     )
@@ -119,10 +122,6 @@ def test_a_measure_that_computes_otherwise_is_another_measure(monkeypatch):
     assert {name: built(name).fingerprint for name in names} == before
     monkeypatch.setattr(against_reference, "FORMAT", against_reference.FORMAT + 1)
     assert not set(before.values()) & {built(name).fingerprint for name in names}
-    monkeypatch.undo()
-    monkeypatch.setattr(against_reference, "version", lambda _: "99.0")
-    changed = {name for name in names if built(name).fingerprint != before[name]}
-    assert changed == {"rouge-1", "rouge-l", BERTSCORE}
 
 
 def test_an_empty_response_overlaps_with_nothing():
@@ -173,19 +172,6 @@ def test_each_measure_says_what_it_computes():
     assert all(m.needs == ("reference",) for m in made.values())
 
 
-def test_without_the_library_the_error_says_what_to_install(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest, **more):
-        if name.startswith("torchmetrics"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'palate\[quality\]'"):
-        built("rouge-1")
-
-
 def bertscore(model=MINILM):
     return built(f"bertscore?model={model}")
 
@@ -230,8 +216,7 @@ def test_bertscore_of_hard_texts():
     assert long == pytest.approx(1, abs=1e-5)  # longer than the window, and nothing is cut
     assert 0 < other < 0.8
     assert (blank, empty) == (0, 0)
-    states = measure._states(measure._model, measure._tokens(LONG))
-    assert states.shape[1] == len(measure._inner(LONG)) + 2 > measure._reader.window
+    assert len(measure._tokens(LONG)) == len(measure._ids(LONG)) > measure._reader.window
 
 
 def test_bertscore_refuses_a_decoder_before_anything_is_rated(tiny):

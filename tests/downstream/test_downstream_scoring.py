@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pairs import register
 from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
@@ -77,10 +78,7 @@ class Longer:
 @pytest.fixture
 def made(monkeypatch):
     scorer, judge = Lengths(), Longer()
-    kinds = {"lengths": scorer, "longer": judge}
-    monkeypatch.setattr(
-        "palate.downstream.scores.scoring.build_scorer", lambda text, _: kinds[text]
-    )
+    register(monkeypatch, lengths=scorer, longer=judge)
     return scorer, judge
 
 
@@ -148,7 +146,7 @@ class Unread:
 )
 def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, unread, kept):
     judge = Unread(*unread)
-    monkeypatch.setattr("palate.downstream.scores.scoring.build_scorer", lambda text, _: judge)
+    register(monkeypatch, unread=judge)
     texts = ("a", "bb", "cccc", "dddddd", "e" * 12)
     found = score_samples("unread", of((*texts, "")), rows(1), root=None)
     there = [text[0] in kept for text in texts]
@@ -182,7 +180,7 @@ class Down(Lengths):
 
 
 def test_an_outage_is_an_error_and_no_thinner_table(monkeypatch):
-    monkeypatch.setattr("palate.downstream.scores.scoring.build_scorer", lambda text, _: Down())
+    register(monkeypatch, down=Down())
     with pytest.raises(EndpointError, match=r"answers were not scored .* run the same command"):
         score_samples("down", of(("a", "b"), ("c", "d")), rows(), root=None)
 

@@ -1,9 +1,8 @@
-"""The client as a whole: nothing lost, nothing twice, the cap, the cache, the bridge."""
+"""The client as a whole: nothing lost, nothing twice, the cap, the cache, the thread."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
 import logging
@@ -67,7 +66,7 @@ def test_whatever_the_server_does_each_request_ends_once_with_a_value_or_a_reaso
             assert outcome.value == (k if fates[k][ends] == "ok" else None)
             assert outcome.failure == (None if fates[k][ends] == "ok" else "HTTP 400")
             assert not outcome.outage
-    assert asked._gate.active == asked._under_way == asked.ledger._reserved == 0
+    assert asked._gate.active == asked.ledger._under_way == asked.ledger._reserved == 0
 
 
 def test_retry_settings_leave_no_trace_in_the_reason():
@@ -326,18 +325,3 @@ def test_a_large_body_comes_through():
         filler = "é" * 2_000_000
         assert [one.value for _, one in asked.ask([post(0, filler=filler)])] == [2_000_000]
         assert json.loads(post(0, filler=filler).body)["filler"] == filler
-
-
-def test_the_garbage_collector_is_left_as_it_was():
-    async def answer(path, body):
-        return ok()
-
-    before = gc.get_threshold()
-    one, other = (client(FunctionWire(answer)).ask(post(k) for k in range(9)) for _ in range(2))
-    next(one), next(other)
-    during = gc.get_threshold()
-    one.close()
-    assert gc.get_threshold() == during != before
-    assert gc.get_freeze_count() > 0
-    list(other)
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)

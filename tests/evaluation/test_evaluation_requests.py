@@ -13,7 +13,7 @@ from palate.contexts import build_context
 from palate.evaluation import Computation, Options, make_rows
 from palate.execution import build_runner
 from palate.records import Judgement, Question, Scores, Slate, Traits
-from palate.runs import Journal, read_journal
+from palate.runs import Journal, located_lines
 from palate.seeding import unit
 
 SIZES = (0, 1, 2, 3, 16)
@@ -93,7 +93,7 @@ def test_what_is_journalled_is_not_computed_again(made, tmp_path: Path) -> None:
     first, again = made(), made()
     rows, found = computed(first, tmp_path)
     before = (tmp_path / "journal.jsonl").read_bytes()
-    assert {line.id for line in read_journal(tmp_path / "journal.jsonl")} <= {
+    assert {line.id for _, line in located_lines(tmp_path / "journal.jsonl")} <= {
         row.id for row in questions().rows
     }
     _, recalled = computed(again, tmp_path)

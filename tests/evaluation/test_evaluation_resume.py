@@ -13,7 +13,7 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError
 from palate.evaluation import Options, evaluate
 from palate.records import Component, Judgement, Scores, Slate, Traits
-from palate.runs import Journal, read_journal
+from palate.runs import Journal, located_lines
 from palate.scorers.lift import Lift
 from palate.seeding import unit
 
@@ -152,7 +152,7 @@ def test_an_outage_is_asked_again_and_nothing_else_is(tmp_path: Path) -> None:
     assert 0 < second.asked < first.asked
     fresh = tmp_path / "fresh"
     assert run(tmp_path, Flaky(failing=False)) == run(fresh, Flaky(failing=False))
-    lines = list(read_journal(next(tmp_path.glob("tasting/**/journal.jsonl"))))
+    lines = [line for _, line in located_lines(next(tmp_path.glob("tasting/**/journal.jsonl")))]
     assert len({line.id for line in lines}) == 96
     assert any(line.outage for line in lines), "what failed stays in the journal"
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from palate.execution.over_ray.worker import REPLY_EVERY_S
 from palate.records import Judgement, Scores, Slate, Traits
 from palate.seeding import unit
 
@@ -30,18 +31,29 @@ class Neighbourly:
 
 
 class Mortal(Neighbourly):
-    """Kills its own process once, after a few slates; a file remembers that it did."""
+    """Kills its own process after some slates, some of which have gone out; a file remembers it."""
 
     def __init__(self, marker: Path, always: bool = False) -> None:
         super().__init__("mortal")
         self.marker, self.always = str(marker), always
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        dies = self.always or not Path(self.marker).exists()
         for count, came in enumerate(super().score(slates)):
-            yield came
-            if count == 3 and (self.always or not Path(self.marker).exists()):
+            if dies and count in (2, 3):
+                time.sleep(1.5 * REPLY_EVERY_S)
+            if dies and count == 3:
                 Path(self.marker).touch()
                 os.kill(os.getpid(), signal.SIGKILL)
+            yield came
+
+
+class Exact(Mortal):
+    """Dies as often as it is built; what it gave before counts alone."""
+
+    def __init__(self, marker: Path) -> None:
+        super().__init__(marker, always=True)
+        self.traits = Traits(fingerprint="exact", exact=True)
 
 
 class Raising(Neighbourly):
@@ -56,24 +68,47 @@ class Raising(Neighbourly):
         raise self.error
 
 
+class Unloadable(Raising):
+    """Breaks where a worker builds it, or kills the worker."""
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        error = state["error"]
+        if isinstance(error, SystemExit):
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise error  # type: ignore[misc]
+
+
 class Sleeper(Neighbourly):
-    """Never comes back."""
+    """Never comes back; a file says that it began."""
+
+    def __init__(self, marker: Path) -> None:
+        super().__init__("sleeper")
+        self.marker = str(marker)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+        Path(self.marker).touch()
         time.sleep(3600)
         yield from super().score(slates)
 
 
 class Threads(Neighbourly):
-    """Scores by what it may use: threads of the environment, and the process it runs in."""
+    """Writes down each process that it is built in; computes when two are there."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__("threads")
         self.folder = str(folder)
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__ |= state
+        with Path(self.folder, f"{os.getpid()}").open("a") as file:
+            file.write(f"{os.environ.get('OMP_NUM_THREADS')}\n")
+
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
-        Path(self.folder, f"{os.getpid()}").write_text(os.environ.get("OMP_NUM_THREADS", "none"))
-        time.sleep(2.0)
+        deadline = time.monotonic() + 60
+        while len(list(Path(self.folder).iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with Path(self.folder, f"{os.getpid()}").open("a") as file:
+            file.write("unit\n")
         yield from super().score(slates)
 
 

@@ -1,31 +1,47 @@
 """The same run on a real local Ray cluster: the same bytes, whatever happens to a worker."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripted import Flaky, Locked, Mortal, Neighbourly, Raising, Sleeper, Threads
+from scripted import (
+    Exact,
+    Flaky,
+    Locked,
+    Mortal,
+    Neighbourly,
+    Raising,
+    Sleeper,
+    Threads,
+    Unloadable,
+)
 
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import EndpointError, EngineError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
 from palate.execution import build_runner
-from palate.execution.over_ray import engine as over_ray
-from palate.records import Settings
-from palate.runs import read_journal, read_manifest
+from palate.execution.over_ray import engine
+from palate.execution.over_ray import worker as over_ray
+from palate.records import Message, Settings, Slate
+from palate.runs import located_lines, read_manifest
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 TASTING = load_benchmark("tasting")
 TWO = "ray?workers=2&wait=300"
+ONE = "ray?workers=1&wait=300"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
 
@@ -42,18 +58,31 @@ def run(
     name = None if isinstance(scorer, str) else "mine"
     made = evaluate(scorer, pairs, context, root=root, name=name, options=options)  # type: ignore[arg-type]
     assert made.folder is not None
-    files = ("summary.json", "rows.jsonl")
-    return b"".join((made.folder / name).read_bytes() for name in files)
+    return files(made.folder)
+
+
+def files(folder: Path) -> bytes:
+    return b"".join((folder / name).read_bytes() for name in ("summary.json", "rows.jsonl"))
 
 
 def lines(root: Path) -> list[str]:
-    found = read_journal(next(root.rglob("journal.jsonl")))
-    return sorted(line.model_copy(update={"last": False}).model_dump_json() for line in found)
+    found = located_lines(next(root.rglob("journal.jsonl")))
+    return sorted(line.model_copy(update={"last": False}).model_dump_json() for _, line in found)
 
 
-@pytest.mark.parametrize("scorer", [Neighbourly(), Flaky(failing=False), "longest"])
-def test_two_workers_give_the_bytes_of_one_process(scorer: object, tmp_path: Path) -> None:
-    assert run(tmp_path / "here", scorer) == run(tmp_path / "ray", scorer, TWO)
+def all_are_free() -> bool:
+    """Say whether no worker is left after at most a minute."""
+    deadline = time.monotonic() + 60
+    while ray.available_resources().get("CPU") != 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(ray.available_resources().get("CPU") == 2)
+
+
+@pytest.mark.parametrize(("scorer", "workers"), [(Neighbourly(), TWO), (Flaky(False), ONE)])
+def test_workers_give_the_bytes_of_one_process(
+    scorer: object, workers: str, tmp_path: Path
+) -> None:
+    assert run(tmp_path / "here", scorer) == run(tmp_path / "ray", scorer, workers)
     assert lines(tmp_path / "here") == lines(tmp_path / "ray")
     here, there = (
         read_manifest(next((tmp_path / where).rglob("manifest.json")).parent)
@@ -62,20 +91,22 @@ def test_two_workers_give_the_bytes_of_one_process(scorer: object, tmp_path: Pat
     assert here == there, "where it ran is no part of what it is"
 
 
-@pytest.mark.parametrize("kind", ["likelihood", "lift"])
-def test_a_model_gives_the_same_bytes_in_float32(kind: str, tiny, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    spec = f"{kind}:{tiny.model()}"
+def test_a_model_gives_the_same_bytes_in_float32(tiny, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    spec = f"lift:{tiny.model()}"
     exact = Settings(dtype="float32")
     pairs = TASTING.limit(24)
     here = run(tmp_path / "here", spec, pairs=pairs, settings=exact)
-    assert run(tmp_path / "ray", spec, TWO, pairs=pairs, settings=exact) == here
+    assert run(tmp_path / "ray", spec, ONE, pairs=pairs, settings=exact) == here
 
 
-def test_work_is_spread_over_processes_of_one_thread_each(tmp_path: Path) -> None:
-    run(tmp_path / "runs", Threads(tmp_path), TWO)
-    told = {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()}
-    assert len(told) == 2
-    assert set(told.values()) == {"1"}
+def test_each_of_two_workers_is_built_once_with_one_thread(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    run(tmp_path / "runs", Threads(notes), TWO)
+    built, units = zip(*(path.read_text().split("\n", 1) for path in notes.iterdir()), strict=True)
+    assert built == ("1", "1")
+    assert sum(text.count("unit") for text in units) > 2, "else building anew would not show"
+    assert not {"1", "None"} & {line for text in units for line in text.splitlines()}
 
 
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
@@ -87,15 +118,27 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(tmp_path: Path) -> No
     assert len(lines(tmp_path / "ray")) == 96
 
 
-def test_a_worker_that_always_dies_ends_the_run_and_keeps_what_is_done(tmp_path: Path) -> None:
-    with pytest.raises(EngineError) as told:
-        run(tmp_path, Mortal(tmp_path / "killed", always=True), TWO)
+def test_a_worker_that_always_dies_ends_the_run_and_keeps_what_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "DEATHS_AT_MOST", 1)
+    with pytest.raises(EngineError, match=r"2 workers died at the same work; .* memory") as told:
+        run(tmp_path, Exact(tmp_path / "killed"), ONE)
     assert "\n" not in str(told.value)
+    assert len(lines(tmp_path)) == 3, "what came before the first death"
+
+
+def test_a_worker_that_dies_of_its_model_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "DEATHS_AT_MOST", 1)
+    with pytest.raises(EngineError, match="2 workers died at the same work"):
+        run(tmp_path, Unloadable(SystemExit()), ONE)
 
 
 def test_what_was_left_is_taken_up_by_either_engine(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", Neighbourly())
-    for turn, (first, second) in enumerate(((None, TWO), (TWO, None))):
+    for turn, (first, second) in enumerate(((None, ONE), (ONE, None))):
         root = tmp_path / f"{turn}"
         run(root, Neighbourly(), first)
         journal = next(root.rglob("journal.jsonl"))
@@ -104,28 +147,42 @@ def test_what_was_left_is_taken_up_by_either_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "code", "words"),
+    ("scorer", "expected", "code", "words"),
     [
-        (ZeroDivisionError("by\nnought"), EngineError, 3, "mine: ZeroDivisionError: by nought"),
-        (EndpointError("http://x: HTTP 401"), EndpointError, 3, "http://x: HTTP 401"),
-        (UsageError("no such head"), UsageError, 2, "no such head"),
+        (
+            Raising(ZeroDivisionError("by\nnought")),
+            EngineError,
+            3,
+            "mine: ZeroDivisionError: by nought",
+        ),
+        (Raising(EndpointError("http://x: HTTP 401")), EndpointError, 3, "http://x: HTTP 401"),
+        (Unloadable(UsageError("no such head")), UsageError, 2, "no such head"),
     ],
 )
 def test_what_goes_wrong_in_a_worker_is_one_line(
-    error: Exception, expected: type[PalateError], code: int, words: str, tmp_path: Path
+    scorer: object, expected: type[PalateError], code: int, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(expected) as told:
-        run(tmp_path, Raising(error), TWO)
+        run(tmp_path, scorer, ONE)
     assert str(told.value) == words
     assert told.value.exit_code == code
+
+
+def test_results_go_out_while_a_unit_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(over_ray, "REPLY_EVERY_S", 0.0)
+    text = Message(role="user", content="Which?")
+    slates = tuple(Slate(question=(text,), candidates=(f"{k}", "b")) for k in range(3))
+    worker = over_ray.Worker("longest", Settings(), 0, [])
+    assert list(worker.work(())) == 2 * [("results", [])], "it lives, it is built"
+    assert [len(content) for _, content in worker.work(slates)] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
     ("engine", "words"),
     [
-        ("ray?workers=4", r"4 workers of 1 threads need 4 CPUs and the cluster has 3"),
+        ("ray?workers=3", r"3 workers of 1 threads need 3 CPUs and the cluster has 2"),
         ("ray?workers=2&threads=2", "need 4 CPUs"),
-        ("ray?workers=1&gpus=1", "1 GPUs need 1 and the cluster has 0"),
+        ("ray?workers=1&gpus=1", "1 GPUs need 1 GPUs and the cluster has 0"),
     ],
 )
 def test_more_than_the_cluster_has_is_refused(engine: str, words: str, tmp_path: Path) -> None:
@@ -133,26 +190,53 @@ def test_more_than_the_cluster_has_is_refused(engine: str, words: str, tmp_path:
         run(tmp_path, Neighbourly(), engine)
 
 
-def test_as_many_workers_as_cpus_do_not_wait_for_ever(tmp_path: Path) -> None:
-    found = run(tmp_path / "ray", Neighbourly(), "ray?workers=3&wait=60")
-    assert found == run(tmp_path / "here", Neighbourly())
-
-
 @pytest.mark.parametrize("held", [False, True])
 def test_a_wait_without_progress_ends_in_an_error(held: bool, tmp_path: Path) -> None:
-    @ray.remote(num_cpus=3)
+    @ray.remote(num_cpus=2)
     class Holder:
         def there(self) -> None: ...
 
+    assert all_are_free()
     holder = Holder.remote() if held else None
     if holder is not None:
         ray.get(holder.there.remote())
     try:
-        with pytest.raises(EngineError, match=r"nothing came for 4 s.* of 3 CPUs are free"):
-            run(tmp_path, Neighbourly() if held else Sleeper(), "ray?workers=1&wait=4")
+        with pytest.raises(EngineError, match=r"nothing came for 4 s.* of 2 CPUs are free"):
+            scorer = Neighbourly() if held else Sleeper(tmp_path / "asleep")
+            run(tmp_path, scorer, "ray?workers=1&wait=4")
     finally:
         if holder is not None:
             ray.kill(holder)
+    assert all_are_free()
+
+
+def test_a_worker_that_cannot_start_keeps_no_unit(tmp_path: Path) -> None:
+    @ray.remote(num_cpus=1)
+    class Holder:
+        def there(self) -> None: ...
+
+    assert all_are_free()
+    holder = Holder.remote()
+    ray.get(holder.there.remote())
+    try:
+        found = run(tmp_path / "ray", Neighbourly(), TWO)
+    finally:
+        ray.kill(holder)
+    assert found == run(tmp_path / "here", Neighbourly())
+
+
+def test_an_interrupt_leaves_no_worker(tmp_path: Path) -> None:
+    marker = tmp_path / "asleep"
+
+    def interrupt() -> None:
+        while not marker.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, Sleeper(marker), ONE)
+    assert all_are_free()
 
 
 def test_an_object_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
@@ -160,25 +244,18 @@ def test_an_object_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
         run(tmp_path, Locked(), TWO)
 
 
-def test_texts_go_out_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(over_ray, "AHEAD_BYTES", 40_000)
-    found = run(tmp_path / "ray", Neighbourly(), TWO)
-    assert found == run(tmp_path / "here", Neighbourly())
-
-
-def test_the_command_line_prints_results_alone(tmp_path: Path) -> None:
-    def palate(engine: str) -> subprocess.CompletedProcess[str]:
-        words = ["evaluate", "-b", "tasting", "-s", "longest", "-c", "none", "--format", "json"]
-        command = [sys.executable, "-m", "palate", *words, "--engine", engine]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    done = palate("ray?workers=1&wait=300")
+@pytest.mark.parametrize("where", ["local", "here"])
+def test_the_command_line_prints_results_alone(where: str, tmp_path: Path) -> None:
+    address = where if where == "local" else ray.get_runtime_context().gcs_address
+    words = ["evaluate", "-b", "tasting", "-s", "longest", "-c", "none", "--format", "json"]
+    engine = f"ray?workers=1&wait=300&address={address}"
+    command = [sys.executable, "-m", "palate", *words, "--engine", engine]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"][0]["accuracy"]["value"] == 0.5
     assert "Traceback" not in done.stderr
-    refused = palate("ray?workers=0")
-    assert refused.returncode == 2
-    assert (len(refused.stderr.splitlines()), refused.stdout) == (1, "")
+    folder = next(tmp_path.rglob("summary.json")).parent
+    assert files(folder) == run(tmp_path / "again", "longest", context="none")
 
 
 def test_a_finished_run_needs_no_workers(tmp_path: Path) -> None:
@@ -186,7 +263,9 @@ def test_a_finished_run_needs_no_workers(tmp_path: Path) -> None:
     run(tmp_path, Neighbourly(), "ray?workers=99")
 
 
-@pytest.mark.parametrize("engine", ["ray?workers=0", "ray?wrokers=2", "rya", "ray:x"])
+@pytest.mark.parametrize(
+    "engine", ["ray?workers=0", "ray?wrokers=2", "rya", "ray:x", "ray?address=ray://HOST:10001"]
+)
 def test_a_bad_engine_spec_is_refused_at_once(engine: str) -> None:
     with pytest.raises(UsageError):
         build_runner(engine)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palate.errors import RunError
-from palate.runs import Journal, Line, line_at, located_lines, read_journal
+from palate.runs import Journal, Line, line_at, located_lines
 from palate.runs import journal as journals
 
 texts = st.text(min_size=1, max_size=30)
@@ -70,7 +70,7 @@ def test_lines_come_back_as_they_were_from_where_they_lie(
     path = tmp_path_factory.getbasetemp() / "lines.jsonl"
     write(path, given_batches)
     expected = [line for batch in given_batches for line in batch]
-    found = [line.model_copy(update={"last": False}) for line in read_journal(path)]
+    found = [line.model_copy(update={"last": False}) for _, line in located_lines(path)]
     assert found == expected
     with path.open("rb") as file:
         for offset, line in reversed(list(located_lines(path))):
@@ -83,7 +83,7 @@ def test_what_follows_the_last_batch_is_cut(garbage: bytes, tmp_path: Path) -> N
     line = Line(id="a", in_pass="p", keys=("k",), values=(1.0,))
     content = write(path, [[line], [line, line]])
     path.write_bytes(content + garbage)
-    assert len(list(read_journal(path))) == 3
+    assert len(list(located_lines(path))) == 3
     with Journal(path):
         assert path.read_bytes() == content
 
@@ -94,4 +94,4 @@ def test_a_line_that_is_broken_inside_is_an_error_not_a_loss(tmp_path: Path) -> 
     content = write(path, [[line], [line]])
     path.write_bytes(b"x" + content[1:])
     with pytest.raises(RunError, match=r"journal\.jsonl:1: no line of this version"):
-        list(read_journal(path))
+        list(located_lines(path))

@@ -56,7 +56,6 @@ def test_columns_give_back_the_rows(given_rows: list[VerdictRow], chunk: int) ->
     assert verdicts.rows[:3] == given_rows[:3]
     assert verdicts.keys == [(row.id, row.content_hash) for row in given_rows]
     assert verdicts.users.tolist() == [row.user for row in given_rows]
-    assert verdicts.subsets.tolist() == [row.subset for row in given_rows]
     assert list(verdicts.by_id().rows) == sorted(given_rows, key=lambda row: row.id)
     credits = [row.outcome.credit if row.share is None else row.share for row in given_rows]
     np.testing.assert_array_equal(verdicts.values, np.array(credits, dtype=float))

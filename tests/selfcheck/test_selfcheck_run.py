@@ -15,7 +15,7 @@ from palate.evaluation import summarise
 from palate.records import Slate, user_key
 from palate.runs import Figure, Gain, Run, Summary, Verdicts
 from palate.selfcheck import Check, Tools, selfcheck
-from palate.selfcheck.checks import mirrored_checks, unmirrored_checks
+from palate.selfcheck.checks import world_checks
 from palate.selfcheck.route import planted_pairs, planted_scorers, route_checks
 from palate.selfcheck.run import FEWER
 from palate.selfcheck.trials import run_trial
@@ -97,7 +97,9 @@ def test_deterministic_and_told_of_progress() -> None:
 
 def on_mirrors(tools: Tools, worlds: int = 4) -> set[tuple[str, str, str]]:
     return failed(
-        mirrored_checks([run_trial(mirrored_world(0, k), 0, k, tools) for k in range(worlds)])
+        world_checks(
+            [run_trial(mirrored_world(0, k), 0, k, tools) for k in range(worlds)], "mirrored"
+        )
     )
 
 
@@ -148,7 +150,9 @@ def test_shift_without_the_scale_of_each_user_is_caught() -> None:
 def test_rows_taken_for_independent_are_caught() -> None:
     tools = Tools(summarise=redone(as_if_independent))
     trials = [run_trial(unmirrored_world(0, k), 0, k, tools) for k in range(500)]
-    assert ("coverage", "knows: accuracy", "unmirrored") in failed(unmirrored_checks(trials))
+    assert ("coverage", "knows: accuracy", "unmirrored") in failed(
+        world_checks(trials, "unmirrored")
+    )
 
 
 @pytest.mark.slow
@@ -161,8 +165,8 @@ def test_a_spread_by_user_alone_on_shared_questions_is_caught() -> None:
         run_trial(unmirrored_world(0, k, rows=2 * FEWER, shared=True), 0, k, tools)
         for k in range(300)
     ]
-    found = failed(mirrored_checks(couples, "mirrored shared"))
-    found |= failed(unmirrored_checks(rows, "unmirrored shared"))
+    found = failed(world_checks(couples, "mirrored shared"))
+    found |= failed(world_checks(rows, "unmirrored shared"))
     for shared in ("mirrored shared", "unmirrored shared"):
         assert ("coverage", "knows: accuracy", shared) in found
     assert {kind for kind, _, _ in found} == {"coverage"}

@@ -83,10 +83,7 @@ def test_known_and_generic_users_and_the_prior_are_weighed_as_written(monkeypatc
     kind = _trainer()
     trainer = object.__new__(kind)
     trainer.module = model.module
-    trainer.tokens = Tokens(
-        generic=None, choices=(5, 1, 2), opening=(), unit=1.0, alpha=0.3, beta=0.5, spread=2.0,
-        rate=1.0,
-    )  # fmt: skip
+    trainer.tokens = Tokens(None, (5, 1, 2), (), 1.0, Options(alpha=0.3, spread=2.0, rate=1.0))
     trainer.shares = torch.tensor([0.0, 1 / 5, 1.0, 1 / 2])
     ids = torch.tensor([[7, 52, 53, 8], [7, 56, 57, 0]])  # users 1 and 3
     found = trainer.compute_loss(None, {"input_ids": ids, "attention_mask": None})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from planted_scorers import Hazy, True_, world
 
+from pairs import register
 from palate.downstream import best_of_n
 from palate.evaluation import evaluate
 
@@ -16,9 +17,7 @@ def planted(tmp_path, monkeypatch):
 
     def make(n: int, n_rows: int = 240, seed: int = 0, root=None, some=slice(None), **options):
         kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
-        monkeypatch.setattr(
-            "palate.downstream.scores.scoring.build_scorer", lambda text, _: kinds[text]
-        )
+        register(monkeypatch, **kinds)
         pairs, samples = world(n_rows, seed)
         runs = [evaluate(one, pairs, name=name, root=root) for name, one in kinds.items()]
         names = list(kinds)[some]

@@ -103,7 +103,7 @@ class Named:
 
 def benchmark_figures(runs: list[Run], metric: str) -> dict[tuple[str, str], float]:
     units = benchmark_units(runs, metric)
-    return held_together(units, metric).table.figures if units else {}
+    return held_together(units, metric).figures if units else {}
 
 
 def test_gains_and_mirrors_are_those_of_the_summaries():

@@ -82,7 +82,7 @@ def test_differences_are_those_of_the_common_contestants_and_holm_is_over_all_of
         (("b", "gain"), ("b", "identity gain"), 5),
     ]
     common = NAMES[3:]
-    x, y = first.aligned.table.figures, second.aligned.table.figures
+    x, y = first.table.figures, second.table.figures
     quality = {name: own.mean() for name, own in downstream().values.items()}
     columns = [[side[name] for name in common] for side in (x, y, quality)]
     expected = agreement_difference(*columns, seed=3)

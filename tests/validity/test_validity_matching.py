@@ -154,7 +154,7 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
     found = match(Side("above", "mirrored accuracy", above, {}), below)
     assert found.contestants == tuple(readers)
     assert set(found.constant) == set(blind)
-    assert len(found.aligned.table.clusters) == 20
+    assert len(found.table.clusters) == 20
     # Whose users cancel is no blind scorer: couples differ, though no user moves the mean.
     ring = replace(
         below, users=np.array(list("abbccdda")), questions=np.repeat(list("wxyz"), 2),

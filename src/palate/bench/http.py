@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -51,9 +50,9 @@ def bench_http(
     with served(latency) as url:
         made = build_scorer(SPECS[scorer].format(url=url, concurrency=concurrency))
         assert isinstance(made, Scorer)
-        started, cpu = time.perf_counter(), _cpu()
+        started, cpu = time.perf_counter(), time.process_time()
         found = sum(value is not None for _, s in made.score(slates) for value in s.values)
-        seconds, cpu = time.perf_counter() - started, _cpu() - cpu
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     assert found == 2 * len(slates), f"{found} of {2 * len(slates)} responses were scored"
     return HttpBench(
         scorer, found, seconds, found / seconds, concurrency / latency, 1000 * cpu / found
@@ -67,11 +66,6 @@ def _slate(k: int) -> Slate:
         shown=tuple(Part(kind="post", text=text, rank=n) for n, text in enumerate(posts)),
         candidates=(f"{k} dumplings, " + "slowly " * 80, f"{k} salads, " + "quickly " * 80),
     )
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from itertools import count
 
 from palate.bench.operations import (
     costs_of,
@@ -79,8 +78,8 @@ def bench_prefix(
     exact = exact._replace(slates=2, repeats=1)
     jobs = [(case, settings) for case in cases]
     jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
-    total = sum(case.repeats for case, _ in jobs)
-    found, done = [], 0
+    total, turns = sum(case.repeats for case, _ in jobs), count(1)
+    found = []
     local: LocalModel | None = None
     for case, how in jobs:
         if local is None or local.settings != how:
@@ -88,8 +87,7 @@ def bench_prefix(
             local = _load(model, how)
         if not local.route.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
-        found.append(_Measurement(local, case).run(partial(_after, progress, done, total)))
-        done += case.repeats
+        found.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
     return found
 
 
@@ -97,10 +95,6 @@ def _load(model: str, settings: Settings) -> LocalModel:
     if model.startswith(PREFIX):
         return RandomModel(model, settings)
     return load_local(Reference.parse(model), "causal", settings)
-
-
-def _after(progress: Progress, done: int, total: int, turns: int) -> None:
-    progress(done + turns, total)
 
 
 class _Measurement:
@@ -111,7 +105,7 @@ class _Measurement:
         rows = self.work.rows
         self.length = round(sum(len(ids) for ids, _ in rows) / len(rows))
 
-    def run(self, progress: Callable[[int], None]) -> PrefixBench:
+    def run(self, after_turn: Callable[[], None]) -> PrefixBench:
         rows = self.work.rows
         order = sorted(range(len(rows)), key=lambda k: -len(rows[k][0]))
         ways: dict[str, Callable[[], list[float]]] = {
@@ -122,13 +116,13 @@ class _Measurement:
         self._warm_up()
         times: dict[str, list[float]] = {name: [] for name in ways}
         bare, scores = [], {}
-        for turn in range(self.case.repeats):
+        for _ in range(self.case.repeats):
             for name, way in ways.items():
                 started = time.perf_counter()
                 scores[name] = way()
                 times[name].append(time.perf_counter() - started)
             bare.append(self._bare())
-            progress(turn + 1)
+            after_turn()
         return self._result({n: statistics.median(t) for n, t in times.items()}, bare, scores)
 
     def _warm_up(self) -> None:
@@ -168,14 +162,14 @@ class _Measurement:
         longest = max((list(ids) for ids, _ in self.work.rows), key=len)
         ids, local = (longest * 2)[: self.length], self.local
         batches = (local.torch.tensor([ids] * n, device=local.device) for n in BARE_BATCHES)
-        return max(map(self._rate, batches))
-
-    def _rate(self, tokens: Any) -> float:
-        started = time.perf_counter()
-        with self.local.torch.inference_mode():
-            output = self.local.model.base_model(input_ids=tokens, use_cache=False)
-            float(output.last_hidden_state[0, 0, 0])  # waits for an accelerator
-        return len(tokens) / (time.perf_counter() - started)
+        rates = []
+        for tokens in batches:
+            started = time.perf_counter()
+            with local.torch.inference_mode():
+                output = local.model.base_model(input_ids=tokens, use_cache=False)
+                float(output.last_hidden_state[0, 0, 0])  # waits for an accelerator
+            rates.append(len(tokens) / (time.perf_counter() - started))
+        return max(rates)
 
     def _result(
         self, times: dict[str, float], bare: Sequence[float], scores: dict[str, list[float]]
@@ -215,8 +209,3 @@ def _flips(ours: Sequence[float], theirs: Sequence[float], n: int) -> int:
         for a in range(n)
         for b in range(a)
     )
-
-
-def as_rows(found: Sequence[PrefixBench]) -> list[dict[str, object]]:
-    """Return the measurements as plain JSON objects."""
-    return [asdict(one) for one in found]

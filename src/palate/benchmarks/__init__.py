@@ -2,9 +2,15 @@
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset, need_pairs, vote_of
-from palate.benchmarks.files import file_benchmark, is_path
 from palate.benchmarks.mirrors import couple_votes, mirrors
-from palate.benchmarks.registry import dataset_of, find_benchmark, list_benchmarks, load_benchmark
+from palate.benchmarks.registry import (
+    dataset_of,
+    file_benchmark,
+    find_benchmark,
+    is_path,
+    list_benchmarks,
+    load_benchmark,
+)
 
 __all__ = [
     "Benchmark",

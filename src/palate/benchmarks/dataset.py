@@ -98,11 +98,6 @@ class Dataset:
         """Names of the subsets, in order of appearance."""
         return tuple(dict.fromkeys(row.subset for row in self.rows))
 
-    @property
-    def has_profiles(self) -> bool:
-        """True where any row has a profile."""
-        return any(row.profile for row in self.rows)
-
     def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
         """Return the users of each subset, gathered once."""
         gathered = (*self.everyone, *self.rows)
@@ -132,7 +127,7 @@ class Dataset:
             known = ", ".join(sorted(str(s) for s in splits)) or "none: the rows have no split"
             raise BenchmarkError(f"{self.name} has no split {wanted!r} (splits: {known})")
         kept = [row for row in self.rows if wanted in ("all", row.split)]
-        decided = tuple(row for row in kept if not is_tie(row))
+        decided = tuple(row for row in kept if not getattr(row, "tie", False))
         if not decided:
             raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
         ties = len(kept) - len(decided)
@@ -210,11 +205,6 @@ def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ..
             "(best-of-n takes questions)"
         )
     return pairs
-
-
-def is_tie(row: Question) -> bool:
-    """Tell whether a row is a pair between which its user could not decide."""
-    return isinstance(row, PreferencePair) and row.tie
 
 
 def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:

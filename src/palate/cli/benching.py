@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from palate.bench import FULL, QUICK, PrefixBench, as_rows, bench_prefix, plot
+from palate.bench import FULL, QUICK, PrefixBench, bench_prefix, plot
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.errors import UsageError
@@ -49,7 +50,7 @@ def bench(
     with bars() as shown:
         found = bench_prefix(model, cases=kept, settings=settings, progress=shown.start("bench"))
     table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
-    show([table], form, as_rows(found))
+    show([table], form, [asdict(one) for one in found])
     if picture is not None:
         plot(found, picture)
 

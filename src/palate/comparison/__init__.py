@@ -1,8 +1,8 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
-from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
+from palate.comparison.compare import Comparison, compare, paired_test
 from palate.comparison.findings import Finding, findings_of, oracle_runs
-from palate.comparison.gains import gain, gains_of
+from palate.comparison.gains import gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import by_group, check_by, groups_of
 from palate.comparison.losing import users_who_lose
@@ -13,8 +13,6 @@ __all__ = [
     "Comparison",
     "Finding",
     "Grid",
-    "Group",
-    "Ranked",
     "by_group",
     "check_by",
     "check_ratings",
@@ -22,7 +20,6 @@ __all__ = [
     "evaluate_grid",
     "evaluate_ratings",
     "findings_of",
-    "gain",
     "gains_of",
     "groups_of",
     "oracle_runs",

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.comparison.documents import Tests
 from palate.comparison.paired import paired
 from palate.errors import ComparisonError
-from palate.runs import Run, Side, Tabular, Test, Verdicts, load_runs
+from palate.records import Record
+from palate.runs import Run, Side, Summary, Tabular, Test, Verdicts, load_runs
 
 LEAST_COMMON = 0.9
 Given = Run | Path | str
@@ -41,6 +41,15 @@ class Group:
     tests: tuple[Test, ...]
     n_common: int
     """Rows that all of its runs have."""
+
+
+class Tests(Record):
+    """Of `palate compare`."""
+
+    __test__ = False  # no test class of pytest's
+
+    runs: tuple[Summary, ...]
+    tests: tuple[Test, ...]
 
 
 @dataclass(frozen=True)
@@ -118,8 +127,14 @@ def paired_test(a: Run, b: Run) -> Test:
             f"{a.summary.scorer} ran under protocol {a.summary.protocol}, {b.summary.scorer} under "
             f"{b.summary.protocol}: their accuracies are not the same figure"
         )
-    _refuse_few(a, b)
     common = _common([a.verdicts, b.verdicts])
+    larger = max(len(a.verdicts), len(b.verdicts))
+    if len(common) < LEAST_COMMON * larger:
+        raise ComparisonError(
+            f"{a.summary.scorer} ({a.summary.context}) and {b.summary.scorer} "
+            f"({b.summary.context}) share {len(common)} of {larger} pairs of "
+            f"{a.summary.benchmark}; {LEAST_COMMON:.0%} are needed. Run both on the same rows"
+        )
     difference = paired(_take(a.verdicts, common), _take(b.verdicts, common))
     return Test(
         benchmark=a.summary.benchmark,
@@ -129,17 +144,6 @@ def paired_test(a: Run, b: Run) -> Test:
         method=difference.method,
         **difference.figures,
     )
-
-
-def _refuse_few(a: Run, b: Run) -> None:
-    common = len(_common([a.verdicts, b.verdicts]))
-    larger = max(len(a.verdicts), len(b.verdicts))
-    if common < LEAST_COMMON * larger:
-        raise ComparisonError(
-            f"{a.summary.scorer} ({a.summary.context}) and {b.summary.scorer} "
-            f"({b.summary.context}) share {common} of {larger} pairs of {a.summary.benchmark}; "
-            f"{LEAST_COMMON:.0%} are needed. Run both on the same rows"
-        )
 
 
 def _common(several: Sequence[Verdicts]) -> list[tuple[str, str]]:
@@ -168,9 +172,7 @@ def _ranking(runs: Sequence[Run], tests: Sequence[Test]) -> list[Ranked]:
     name = {(r.summary.scorer, r.summary.context): k for k, r in enumerate(runs)}
     beats: NDArray[np.bool_] = np.zeros((len(runs), len(runs)), dtype=bool)
     for test in tests:
-        if test.value is None:
-            continue
-        if test.p_holm is not None and test.p_holm < 0.05:
+        if test.value is not None and test.p_holm is not None and test.p_holm < 0.05:
             a, b = name[test.a.scorer, test.a.context], name[test.b.scorer, test.b.context]
             winner, loser = (a, b) if test.value > 0 else (b, a)
             beats[winner, loser] = True

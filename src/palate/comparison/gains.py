@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from palate import metrics
 from palate.comparison.paired import paired
 from palate.errors import ComparisonError, SpecError
-from palate.runs import Gain, Run
+from palate.metrics import minimum_detectable_effect
+from palate.runs import Gain, Run, holm_within
 from palate.scorers import is_baseline
 from palate.specs import Spec
 
-STATE_GAINS: tuple[tuple[Literal["gain", "identity"], str], ...] = (
-    ("gain", "prior"),
-    ("identity", "stranger"),
-)
+Kind = Literal["gain", "identity"]
+STATE_GAINS: tuple[tuple[Kind, str], ...] = (("gain", "prior"), ("identity", "stranger"))
 
 
 def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) -> list[Gain]:
@@ -41,25 +39,16 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
                 oracle=run.summary.oracle,
             )  # fmt: skip
             found.append(base if other is None else gain(run, other, base))
-    for benchmark in dict.fromkeys(one.benchmark for one in found):  # one table each
-        family = [
-            k for k, one in enumerate(found)
-            if one.benchmark == benchmark and not one.oracle and not is_baseline(one.scorer)
-        ]  # fmt: skip
-        corrected = metrics.holm([found[k].p for k in family])
-        for k, p in zip(family, corrected, strict=True):
-            found[k] = found[k].model_copy(update={"p_holm": p})
-    return found
+    tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in found]
+    corrected = holm_within(tables, [one.p for one in found])
+    return [one.model_copy(update={"p_holm": p}) for one, p in zip(found, corrected, strict=True)]
 
 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
     """Return what a user's own state gains over the prior's and over a stranger's."""
     summary, found = run.summary, []
-    try:
-        spec = Spec.parse(summary.scorer)
-    except SpecError:  # an object's own name
-        return []
-    if spec.options.get("state", "own") != "own":
+    spec = without_draws(summary.scorer)
+    if spec is None or spec.options.get("state", "own") != "own":
         return []
     scorers = [by for name, by, shown in by_cell
                if (name, shown) == (summary.benchmark, summary.context)]  # fmt: skip
@@ -82,8 +71,7 @@ def under(text: str, option: str, value: str, among: Iterable[str]) -> list[str]
     >>> under("profile:5", "of", "stranger", ["profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
     """
-    spec = Spec.parse(text)
-    wanted = spec.model_copy(update={"options": {**spec.options, option: value}})
+    wanted = Spec.parse(text).having(**{option: value})
     return [other for other in among if without_draws(other) == wanted]
 
 
@@ -94,11 +82,9 @@ def without_draws(text: str) -> Spec | None:
     'profile:5?of=stranger'
     """
     try:
-        spec = Spec.parse(text)
+        return Spec.parse(text).having(draws=None)
     except SpecError:  # an object's own name
         return None
-    options = {name: value for name, value in spec.options.items() if name != "draws"}
-    return spec.model_copy(update={"options": options})
 
 
 def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
@@ -113,7 +99,7 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
         )
     difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
     estimate = difference.estimate
-    effect = metrics.minimum_detectable_effect(estimate.se, estimate.df)
+    effect = minimum_detectable_effect(estimate.se, estimate.df)
     return base.model_copy(update={
         **difference.figures,
         "n_left_out": difference.n_all - estimate.n,
@@ -121,12 +107,8 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
     })  # fmt: skip
 
 
-def _partners(
-    context: str, oracle: bool, asked: Sequence[str]
-) -> list[tuple[Literal["gain", "identity"], str]]:
-    partners: list[tuple[Literal["gain", "identity"], str]] = []
-    if "none" in asked:
-        partners.append(("gain", "none"))
+def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:
+    partners: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
     if not oracle and Spec.parse(context).options.get("of") != "stranger":
         partners += [("identity", other) for other in under(context, "of", "stranger", asked)]
     return partners

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
-from palate.comparison.documents import Evaluation
 from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
@@ -24,8 +23,8 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import Context, Judge, Scorer, components_of, traits_of
-from palate.runs import Gain, GroupView, RatingFigures, Run, Tabular
+from palate.records import Context, Judge, Record, Scorer, components_of, traits_of
+from palate.runs import Gain, GroupView, RatingFigures, Run, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
 
@@ -45,6 +44,17 @@ class Cell(NamedTuple):
 
 POSTS = ("none", "profile:5", "stranger:5")
 """The contexts of a grid that names none, where users have posts."""
+
+
+class Evaluation(Record):
+    """Of `palate evaluate`."""
+
+    runs: tuple[Summary, ...]
+    gains: tuple[Gain, ...]
+    groups: tuple[GroupView, ...] = ()
+    """Only with `--by`."""
+    ratings: tuple[RatingFigures, ...] = ()
+    """Only with `--target rating`."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from palate import metrics
 from palate.benchmarks import Dataset
 from palate.comparison.losing import users_who_lose
 from palate.errors import BenchmarkError, UsageError
+from palate.evaluation.summarise import worst_decile
 from palate.runs import Figure, Gap, GroupFigure, GroupView, Run, Verdicts
 
 FEW = 10
@@ -37,15 +38,9 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
     """
     check_by(by)
     summary = run.summary
-    base = GroupView(
-        benchmark=summary.benchmark,
-        scorer=summary.scorer,
-        context=summary.context,
-        oracle=summary.oracle,
-        by=by,
-    )
+    cell = {name: getattr(summary, name) for name in ("benchmark", "scorer", "context", "oracle")}
     if run.verdicts.mirrored:
-        return base.model_copy(update={"note": MIRRORED})
+        return GroupView(**cell, by=by, note=MIRRORED)
     verdicts = run.verdicts.by_id()
     codes, names = _labels(verdicts, by)
     if not names:
@@ -54,15 +49,14 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
             "if the data do, run `palate evaluate` again (nothing is computed twice)"
         )
     groups = tuple(_figure(verdicts.take(codes == k), name) for k, name in enumerate(names))
-    worst = metrics.worst_decile(verdicts.values, verdicts.user_codes)
-    return base.model_copy(
-        update={
-            "groups": groups,
-            "n_unlabelled": int(np.count_nonzero(codes < 0)),
-            "largest_gap": _largest_gap(verdicts, codes, groups),
-            "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
-            "users_harmed": users_who_lose(run, against) if against is not None else None,
-        }
+    return GroupView(
+        **cell,
+        by=by,
+        groups=groups,
+        n_unlabelled=int(np.count_nonzero(codes < 0)),
+        largest_gap=_largest_gap(verdicts, codes, groups),
+        worst_decile=worst_decile(verdicts),
+        users_harmed=users_who_lose(run, against) if against is not None else None,
     )
 
 
@@ -119,7 +113,6 @@ def _labels(verdicts: Verdicts, by: str) -> Labels:
 
 
 def _figure(part: Verdicts, name: str) -> GroupFigure:
-    worst = metrics.worst_decile(part.values, part.user_codes)
     n_users = len(np.unique(part.user_codes))
     return GroupFigure(
         name=name,
@@ -127,7 +120,7 @@ def _figure(part: Verdicts, name: str) -> GroupFigure:
         n_pairs=len(part),
         n_users=n_users,
         under_10_users=n_users < FEW,
-        worst_decile={"raw": worst.raw, "shrunken": worst.shrunken},
+        worst_decile=worst_decile(part),
     )
 
 
@@ -148,11 +141,10 @@ def _largest_gap(
     best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))
     a, b, found = gaps[best]
     assert found.value is not None
+    low, high = found.low, found.high
     if found.value < 0:  # the better group first
         a, b = b, a
-    low, high = found.low, found.high
-    if found.value < 0 and low is not None and high is not None:
-        low, high = -high, -low
+        low, high = (None if end is None else -end for end in (high, low))
     return Gap(
         a=groups[a].name,
         b=groups[b].name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from palate import metrics
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError
 from palate.metrics import Clusters, Estimate, Predictions
-from palate.runs import Figure, RatingBaseline, RatingFigures, Run
+from palate.runs import Figure, RatingBaseline, RatingFigures, Run, holm_within
 
 Floats = NDArray[np.float64]
 BASELINES = ("user mean", "global mean")
@@ -78,21 +78,12 @@ def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingFigures]:
     Oracles are left out of the correction.
     """
     found = [evaluate_ratings(run, seed=seed) for run in runs]
-    for benchmark in dict.fromkeys(one.benchmark for one in found):
-        family = [
-            (k, j)
-            for k, one in enumerate(found)
-            if one.benchmark == benchmark and not one.oracle
-            for j in range(len(one.baselines))
-        ]
-        corrected = metrics.holm([found[k].baselines[j].p for k, j in family])
-        p_holm = dict(zip(family, corrected, strict=True))
-        for k in {k for k, _ in family}:
-            changed = tuple(
-                one.model_copy(update={"p_holm": p_holm[k, j]})
-                for j, one in enumerate(found[k].baselines)
-            )
-            found[k] = found[k].model_copy(update={"baselines": changed})
+    tests = [(one, baseline) for one in found for baseline in one.baselines]
+    tables = [None if one.oracle else one.benchmark for one, _ in tests]
+    corrected = iter(holm_within(tables, [baseline.p for _, baseline in tests]))
+    for k, one in enumerate(found):
+        baselines = [each.model_copy(update={"p_holm": next(corrected)}) for each in one.baselines]
+        found[k] = one.model_copy(update={"baselines": tuple(baselines)})
     return found
 
 
@@ -121,8 +112,7 @@ def _check_scale(row: str, low: float, high: float, scale: tuple[float, float]) 
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Items:
+class _Items(NamedTuple):
     """Distinct rated responses of users that have a score."""
 
     scores: Floats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from palate.engines.http.options import canonical
+from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.records import MOST_STRANGERS
 from palate.specs import Spec

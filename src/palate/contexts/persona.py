@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from palate.contexts.examples import Examples
 from palate.contexts.options import DRAWS
 from palate.contexts.profile import Profile
@@ -11,7 +9,7 @@ from palate.contexts.texts import Source, Text
 from palate.contexts.writing import MAX_TOKENS, Messages, Parts
 from palate.contexts.written import Written
 from palate.prompts import parse_persona, persona_prompt
-from palate.records import ContextInput, QuestionView, Settings, Shown, UserPool
+from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
 from palate.specs import Spec
@@ -39,11 +37,15 @@ class Persona(Written):
             self.texts.fingerprint, self._choices.fingerprint, self._posts.fingerprint
         )
         self.needs = ("choices", "posts") if self.reads == "either" else (self.reads,)
-        self._read_from: tuple[str, ...] = ()
+        self._read_from: set[str] = set()
 
     def inner(self, pool: UserPool) -> Examples | Profile:
         """Return the past choices or the posts that are read."""
-        return self._choices if self._source_of(pool) == "choices" else self._posts
+        source = self.reads
+        if source == "either":
+            source = "choices" if pool.have_choices else "posts"
+        self._read_from.add(source)
+        return self._choices if source == "choices" else self._posts
 
     def source(self, view: QuestionView, shown: Shown) -> Source:
         """Read the parts alone: a persona knows no question."""
@@ -54,28 +56,11 @@ class Persona(Written):
         """Return the description."""
         return parse_persona(text.text, cut_off=text.cut_off)
 
-    def prepare(self, inputs: Iterable[ContextInput]) -> None:
-        """Have all users' texts written at once."""
-        sources: set[str] = set()
-
-        def seen() -> Iterator[ContextInput]:
-            for each in inputs:
-                sources.add(self._source_of(each.pool))
-                yield each
-
-        super().prepare(seen())
-        self._read_from = tuple(sorted(sources))
-
     def notes(self) -> tuple[str, ...]:
         """Say what personas were written from."""
         named = {"choices": "past choices", "posts": "posts"}
-        read = " and ".join(named[source] for source in self._read_from)
+        read = " and ".join(named[source] for source in sorted(self._read_from))
         return (*((f"{self.spec}: written from {read}",) if read else ()), *super().notes())
-
-    def _source_of(self, pool: UserPool) -> str:
-        if self.reads != "either":
-            return self.reads
-        return "choices" if pool.have_choices else "posts"
 
 
 def _prompt(question: str, parts: Parts) -> Messages:

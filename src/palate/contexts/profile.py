@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable
 
 from palate.contexts.leaks import forbidden_texts, leaks
-from palate.contexts.options import DRAWS, OWNERS, read_count, read_draws
+from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_count, read_draws
 from palate.errors import SpecError
 from palate.records import Gold, Part, Post, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import build_ranking
 from palate.specs import Spec
+
+DEFAULT: dict[str, str | int] = {"order": "bm25", "of": "self", "draws": DRAWS}
 
 
 class Profile:
@@ -26,18 +28,16 @@ class Profile:
     needs = ("posts",)
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        spec.only({"order", "of", "draws"})
+        spec.only(DEFAULT)
         self.k = read_count(spec, "profile:5", "posts")
         self.of = spec.choice("of", OWNERS, "self")
         self.draws = read_draws(spec, self.of)
-        order = spec.options.get("order", "bm25")
+        order = spec.options.get("order", str(DEFAULT["order"]))
         self.rank, self.fingerprint = build_ranking(order, settings)
-        options = {"order": order} if order != "bm25" else {}
-        if self.of != "self":
-            options["of"] = self.of
-        if self.draws != DRAWS:
-            options["draws"] = str(self.draws)
-        self.spec = str(Spec(kind="profile", reference=str(self.k), options=options))
+        plain = Spec(kind="profile", reference=str(self.k))
+        self.spec = one_spelling(
+            plain, {"order": order, "of": self.of, "draws": self.draws}, DEFAULT
+        )
 
     def shown(
         self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None

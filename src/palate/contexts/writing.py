@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import Protocol
 
 from palate.engines import Ask, ChatEndpoint, Reader, Reply, generate, load_local
-from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import fitting_parts
 from palate.records import Message, Part, Settings
 from palate.seeding import digest
@@ -28,11 +27,9 @@ class Writer(Protocol):
 
     def fit(self, parts: Parts, prompt: Callable[[Parts], Messages]) -> Parts:
         """Return the parts that fit the model's window, a reply included."""
-        ...
 
     def write(self, prompts: Sequence[Messages]) -> Iterator[tuple[int, Reply]]:
         """Yield (position, reply) as they come."""
-        ...
 
 
 def build_writer(spec: Spec, settings: Settings, example: str, options: set[str]) -> Writer:
@@ -54,10 +51,7 @@ class LocalWriter:
     def __init__(self, reference: Reference, settings: Settings, max_tokens: int) -> None:
         self.reference, self.settings, self.max_tokens = reference, settings, max_tokens
         self._reader = Reader(reference, settings)
-        device = choose_device(settings.device)
-        dtype = str(choose_dtype(settings.dtype, device))
-        kind = device.split(":", maxsplit=1)[0]
-        self.fingerprint = digest("local", resolve(reference).content, dtype, kind, max_tokens)
+        self.fingerprint = digest("local", *self._reader.weights, max_tokens)
 
     def fit(self, parts: Parts, prompt: Callable[[Parts], Messages]) -> Parts:
         """Drop whole parts, the lowest-ranked first."""

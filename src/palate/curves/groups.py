@@ -71,18 +71,13 @@ class Groups:
                 concordance = metrics.clustered_mean(np.mean(moved, axis=0), of_couples)
                 own = credit(scored.margins - base.margins)
                 residual = metrics.clustered_mean((own[a] + own[b]) / 2, of_couples)
-            gain: tuple[Estimate | None, float | None] = (None, None)
-            lead = gain
-            if scored is not base:
-                gain = _difference(values, base.values[kept], clusters)
-            if reference is not None:
-                lead = _difference(values, reference.values[kept], clusters)
+            gain, p_gain = _difference(scored, None if scored is base else base, kept, clusters)
+            lead, p_lead = _difference(scored, reference, kept, clusters)
             yield Point(
                 model=model, group=group, shots=shots, n_users=int(inside.sum()),
                 n_pairs=int(kept.sum()), accuracy=metrics.clustered_mean(values, clusters),
                 mirrored_accuracy=mirrored, concordance=concordance, residual_accuracy=residual,
-                gain=gain[0], p_gain=gain[1],
-                gain_over_reference=lead[0], p_gain_over_reference=lead[1],
+                gain=gain, p_gain=p_gain, gain_over_reference=lead, p_gain_over_reference=p_lead,
             )  # fmt: skip
 
     def baseline(self, name: str, values: Doubles) -> Iterator[Point]:
@@ -120,9 +115,12 @@ class Groups:
 
 
 def _difference(
-    values: Doubles, others: Doubles, clusters: Clusters
-) -> tuple[Estimate, float | None]:
+    scored: Scored, other: Scored | None, kept: NDArray[np.bool_], clusters: Clusters
+) -> tuple[Estimate | None, float | None]:
     # The p of the t where users share questions.
+    if other is None:
+        return None, None
+    values, others = scored.values[kept], other.values[kept]
     estimate = metrics.paired_difference(values, others, clusters)
     if clusters.items is not None:
         return estimate, estimate.p

@@ -15,7 +15,6 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palate import metrics
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.contexts import build_context
 from palate.curves.consensus import majority_of_others
@@ -34,7 +33,7 @@ from palate.evaluation import (
     own_state,
 )
 from palate.records import Choice, Scorer, Settings, traits_of
-from palate.runs import SUMMARY, Manifest, versions
+from palate.runs import SUMMARY, Manifest, holm_within, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
 
@@ -225,12 +224,7 @@ def _credits(
 
 
 def _corrected(points: Sequence[Point]) -> Iterator[Point]:
-    families: dict[tuple[str, Shots | None], list[int]] = {}
-    for k, point in enumerate(points):
-        families.setdefault((point.group, point.shots), []).append(k)
-    adjusted: dict[int, float | None] = {}
-    for family in families.values():
-        corrected = metrics.holm([points[k].p_gain_over_reference for k in family])
-        adjusted.update(zip(family, corrected, strict=True))
-    for k, point in enumerate(points):
-        yield point.model_copy(update={"p_gain_over_reference_holm": adjusted[k]})
+    families = [(point.group, point.shots) for point in points]
+    corrected = holm_within(families, [point.p_gain_over_reference for point in points])
+    for point, p in zip(points, corrected, strict=True):
+        yield point.model_copy(update={"p_gain_over_reference_holm": p})

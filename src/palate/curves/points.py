@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from palate.metrics import Estimate
 from palate.records import Record
-from palate.runs import Result, read_content, read_rows
+from palate.runs import RecordResult
 
 Shots = int | Literal["all"]
 """Choices per user; `all` where every choice a user has is used."""
@@ -75,31 +73,13 @@ class CurveSummary(Record):
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True)
-class LearningCurve(Result):
+class LearningCurve(RecordResult[CurveSummary, CurveRow]):
     """The learning curves of one or several models on one benchmark."""
 
     kind: ClassVar[str] = "learning-curve"
     content_type, row_type = CurveSummary, CurveRow
-    summary: CurveSummary
-    rows: tuple[CurveRow, ...]
-    folder: Path | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:
         """The points of every model."""
         return self.summary.points
-
-    def content(self) -> CurveSummary:
-        """Return the summary."""
-        return self.summary
-
-    def lines(self) -> Iterator[str]:
-        """Yield every pair's credits as one line of JSON."""
-        return (row.model_dump_json() for row in self.rows)
-
-    @classmethod
-    def read(cls, folder: Path) -> LearningCurve:
-        """Read finished curves; raises `RunError` where they are unfinished or something else."""
-        summary = read_content(folder, cls.kind, CurveSummary)
-        return cls(summary, read_rows(folder, CurveRow), folder)

@@ -23,7 +23,7 @@ def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
     """
     line = 0
     try:
-        with _open(path) as stream:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
             while raw := stream.readline(max_line + 2):
                 line += 1
                 if len(raw.rstrip(b"\r\n")) > max_line:
@@ -42,10 +42,6 @@ def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
         ) from error
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror or error})", file=str(path)) from error
-
-
-def _open(path: Path) -> gzip.GzipFile | Any:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def _parse(raw: bytes, path: Path, line: int) -> Any:

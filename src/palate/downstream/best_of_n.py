@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palate import metrics
 from palate.benchmarks import Dataset, dataset_of
 from palate.downstream.best_of_result import (
     BestOfResult,
@@ -31,7 +30,7 @@ from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
 from palate.evaluation import Options, Start
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
-from palate.runs import Manifest, VerdictRow, versions
+from palate.runs import Manifest, VerdictRow, holm_within, versions
 
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""
@@ -125,20 +124,19 @@ def best_of_n(
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
+    retry = options.retry_unscored
     gold = [
-        rate_samples(
-            one, samples, pairs, begin(one.spec), retry_unscored=options.retry_unscored
-        )
+        rate_samples(one, samples, pairs, begin(one.spec), retry_unscored=retry)
         for one in measures
     ]  # fmt: skip
     if contrast:
+        what = "for the mirrored user"
         gold += [
             contrast_samples(
-                one, own, samples, pairs, begin(f"{one.spec} for the mirrored user"),
-                retry_unscored=options.retry_unscored,
+                one, own, samples, pairs, begin(f"{one.spec} {what}"), retry_unscored=retry
             )
             for one, own in zip(measures, gold, strict=True)
-        ]  # fmt: skip
+        ]
     scored = [
         score_samples(
             scorer, samples, pairs, context, root=root, options=options,
@@ -151,8 +149,7 @@ def best_of_n(
         manifest = _manifest(
             pairs, samples, scored, measures, result.summary.ks, options, contrast=contrast
         )
-        result = replace(result, folder=manifest.folder(root))
-        manifest.renew(manifest.folder(root))
+        result = replace(result, folder=manifest.renew(root))
         result.save()
     return result
 
@@ -296,19 +293,15 @@ def _picked(
 
 def _corrected(picks: Sequence[Picks]) -> list[Picks]:
     """Put Holm's p to each; a scorer that picks alike under several contexts is one test."""
-    tests: dict[str, dict[tuple[str, bytes], list[int]]] = {}
-    for k, (one, expected) in enumerate(picks):
-        if not one.oracle:
-            same = tests.setdefault(one.quality, {})
-            same.setdefault((one.scorer, expected.tobytes()), []).append(k)
-    sizes = range(len(picks[0][0].curve.points))
-    corrected: dict[tuple[int, int], float | None] = {}
-    for family in tests.values():
-        for at in sizes:
-            raw = [picks[own[0]][0].curve.points[at].gain.p for own in family.values()]
-            for own, p in zip(family.values(), metrics.holm(raw), strict=True):
-                corrected.update({(k, at): p for k in own})
+    keys = [(one.quality, one.scorer, one.oracle, expected.tobytes()) for one, expected in picks]
+    tests: dict[tuple[str, str, bool, bytes], Selection] = {}
+    for key, (one, _) in zip(keys, picks, strict=True):
+        tests.setdefault(key, one)
+    families = [None if oracle else quality for quality, _, oracle, _ in tests]
+    gains = ([point.gain.p for point in one.curve.points] for one in tests.values())
+    by_size = [holm_within(families, p) for p in zip(*gains, strict=True)]
+    p_holm = dict(zip(tests, zip(*by_size, strict=True), strict=True))
     return [
-        (one.model_copy(update={"p_holm": tuple(corrected.get((k, at)) for at in sizes)}), own)
-        for k, (one, own) in enumerate(picks)
+        (one.model_copy(update={"p_holm": p_holm[key]}), expected)
+        for key, (one, expected) in zip(keys, picks, strict=True)
     ]

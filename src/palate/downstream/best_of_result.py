@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Self
@@ -15,7 +13,7 @@ from pydantic import FiniteFloat
 from palate.errors import RunError
 from palate.metrics.selection import BestOfCurve, OverOptimisation
 from palate.records import Record
-from palate.runs import Result, TextHash, read_content, read_rows
+from palate.runs import RecordResult, TextHash
 
 
 class Selection(Record):
@@ -79,15 +77,11 @@ class BestOfRow(Record):
     """By selection, of the pick at each k; null where the row is left out."""
 
 
-@dataclass(frozen=True)
-class BestOfResult(Result):
+class BestOfResult(RecordResult[BestOfSummary, BestOfRow]):
     """Best of n of one policy."""
 
     kind: ClassVar[str] = "best-of-n"
     content_type, row_type = BestOfSummary, BestOfRow
-    summary: BestOfSummary
-    rows: tuple[BestOfRow, ...]
-    folder: Path | None = None
 
     @cached_property
     def expected(self) -> NDArray[np.float64]:
@@ -112,22 +106,13 @@ class BestOfResult(Result):
         mirrors = [number.get(row.mirror_of or "", -1) for row in self.rows]
         return None if -1 in mirrors else mirrors
 
-    def content(self) -> BestOfSummary:
-        """Return the summary."""
-        return self.summary
-
-    def lines(self) -> Iterator[str]:
-        """Yield every row as one line of JSON."""
-        return (row.model_dump_json() for row in self.rows)
-
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read a finished result; raises `RunError` where there is none, or its files differ."""
-        summary = read_content(folder, cls.kind, BestOfSummary)
-        rows = read_rows(folder, BestOfRow)
+        result = super().read(folder)
+        summary, rows = result.summary, result.rows
         sizes = {len(picks) for row in rows for picks in row.expected_quality if picks is not None}
         widths = {len(row.expected_quality) for row in rows}
-        result = cls(summary, rows, folder)
         curve = summary.selections[0].curve
         whole = len(rows) == curve.n_questions + curve.n_left_out
         whole &= widths == {len(summary.selections)} and sizes <= {len(summary.ks)}

@@ -15,8 +15,7 @@ from palate.embeddings.sources import Endpoint, HiddenStates, Sentences, Source
 from palate.embeddings.store import EmbeddingStore, Keys, as_keys
 from palate.embeddings.style import Style
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
-from palate.engines.http import HttpSettings, ledger_of
-from palate.engines.http.options import SHARED, http_options
+from palate.engines.http import SHARED, HttpSettings, http_options, ledger_of
 from palate.errors import SpecError
 from palate.models import cache_folder, resolve
 from palate.records import Settings

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from palate.embeddings.items import Item
 from palate.engines import Embedder, LocalModel, Reader, Wanted, load_embedder, load_local
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
-from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import as_text
 from palate.records import Settings
 from palate.seeding import digest
@@ -36,19 +35,15 @@ class Source(Protocol):
     @property
     def width(self) -> int:
         """Numbers of a vector."""
-        ...
 
     def read(self, item: Item) -> tuple[object, ...]:
         """Return what of an item a vector depends on."""
-        ...
 
     def prompt(self, item: Item) -> Item:
         """Return the item whose vector stands for this one's question."""
-        ...
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield (position, vector) as they come; None for what is too long for the model."""
-        ...
 
 
 class OfResponse:
@@ -93,11 +88,9 @@ class HiddenStates:
     def __init__(self, reference: Reference, settings: Settings) -> None:
         self.reference, self.settings = reference, settings
         self.reader = Reader(reference, settings)
-        device = choose_device(settings.device)
-        dtype = str(choose_dtype(settings.dtype, device))
-        kind = device.split(":", maxsplit=1)[0]
-        self.meaning = digest("hidden", resolve(reference).content, 1)
-        self.fingerprint = digest(self.meaning, dtype, kind)
+        content, *computed = self.reader.weights
+        self.meaning = digest("hidden", content, 1)
+        self.fingerprint = digest(self.meaning, *computed)
 
     @cached_property
     def _model(self) -> LocalModel:

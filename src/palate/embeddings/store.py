@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.errors import ModelError, ResourceError
+from palate.errors import ModelError, writing
 
 try:
     import fcntl
@@ -89,7 +89,7 @@ class EmbeddingStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        try:
+        with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / "lock").open("ab") as lock:
                 if fcntl is not None:
@@ -100,8 +100,6 @@ class EmbeddingStore:
                     if path.exists() and path.stat().st_size > whole * size:
                         os.truncate(path, whole * size)
                 yield
-        except OSError as error:
-            raise ResourceError(f"{self.folder}: cannot be written ({error.strerror})") from error
 
     def _whole(self) -> int:
         sizes = (("vectors", 2 * self.width), ("keys", KEY.itemsize))

@@ -1,8 +1,9 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
 from palate.evaluation.computing import Computation, Options, Progress, Start
-from palate.evaluation.evaluate import evaluate, meaningless, refuse, shown_by, spec_of
-from palate.evaluation.rows import Row, Rows, make_rows, nobody, own_state
+from palate.evaluation.evaluate import evaluate
+from palate.evaluation.job import Job, meaningless, refuse, spec_of
+from palate.evaluation.rows import Rows, make_rows, own_state
 from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
     KeepsStates,
@@ -18,10 +19,10 @@ from palate.evaluation.summarise import summarise
 __all__ = [
     "COMMON_PAIRS",
     "Computation",
+    "Job",
     "KeepsStates",
     "Options",
     "Progress",
-    "Row",
     "Rows",
     "Start",
     "adapt_to",
@@ -30,11 +31,9 @@ __all__ = [
     "make_rows",
     "meaningless",
     "need_choices",
-    "nobody",
     "own_state",
     "refuse",
     "root_margins",
-    "shown_by",
     "spec_of",
     "summarise",
     "whose_state",

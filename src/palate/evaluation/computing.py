@@ -18,23 +18,18 @@ from palate.execution import (
     WorkPlan,
 )
 from palate.records import (
-    Component,
     Judge,
     Scorer,
     Settings,
     Slate,
-    Traits,
     components_of,
     traits_of,
 )
 from palate.runs import (
     JOURNAL,
-    Identity,
     Journal,
-    Manifest,
     passes_of,
     result_folders,
-    versions,
 )
 
 Progress = Callable[[int, int], None]
@@ -86,37 +81,24 @@ class Computation:
         self.contestant, self.spec, self.rows = contestant, spec, rows
         self.options, self.built_from = options, built_from
         self.components = components_of(contestant)
+        self.traits = tuple(traits_of(part.scorer, spec) for part in self.components)
         self.plans = self._plans()
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """Of each component: all that its numbers depend on beside the rows."""
-        return tuple(self.traits_of(part).fingerprint for part in self.components)
+        return tuple(traits.fingerprint for traits in self.traits)
 
     @property
     def details(self) -> tuple[Mapping[str, Any], ...]:
         """Of each component: what a manifest says of it."""
-        return tuple(self.traits_of(part).details for part in self.components)
+        return tuple(traits.details for traits in self.traits)
 
     @property
     def models(self) -> tuple[str, ...]:
         """What the numbers come from: content hashes of folders, names of served models."""
         told = (details.get(key) for details in self.details for key in ("content", "model"))
         return tuple(sorted({str(one) for one in told if one is not None}))
-
-    def traits_of(self, component: Component) -> Traits:
-        """Return what a component declares."""
-        return traits_of(component.scorer, self.spec)
-
-    def manifest(self, kind: str, identity: Identity, **more: str) -> Manifest:
-        """Return what a folder of these results says of itself; `more` is part of the identity."""
-        return Manifest(
-            kind=kind,
-            identity={**identity.model_dump(mode="json"), **more},
-            passes=tuple(plan.id for plan in self.plans),
-            details=self.details,
-            versions=versions(),
-        )
 
     def run(
         self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress
@@ -129,41 +111,30 @@ class Computation:
             done += n
             progress(done, total)
 
-        return [
-            self._pass(number, root, journal, runner, advance)
-            for number in range(len(self.components))
-        ]
+        results = []
+        for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
+            source = WithoutContext(self.rows) if part.blind else self.rows
+            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
+            with ResultIndex(plan) as known:
+                if root is not None and journal is not None:
+                    own = journal.path.parent
+                    for other in result_folders(root):
+                        if other != own and plan.id in passes_of(other):
+                            known.read(other / JOURNAL)
+                    known.read(journal.path, own=True)  # last, so that its own lines win
+                results.append(Pass(
+                    task, plan, source, known, journal,
+                    retry_unscored=self.options.retry_unscored, advance=advance,
+                ).run(runner))  # fmt: skip
+        return results
 
     def _plans(self) -> list[WorkPlan]:
         self.rows.prepare()
         # All in one sweep: what a context shows may be costly to find.
-        planners = [Planner(part.scorer, self.traits_of(part)) for part in self.components]
+        both = zip(self.components, self.traits, strict=True)
+        planners = [Planner(part.scorer, traits) for part, traits in both]
         for row in range(len(self.rows)):
             slate = self.rows.slate(row)
             for part, planner in zip(self.components, planners, strict=True):
                 planner.add(slate.without_context() if part.blind else slate)
         return [planner.plan(self.rows) for planner in planners]
-
-    def _pass(
-        self,
-        number: int,
-        root: Path | None,
-        journal: Journal | None,
-        runner: Runner,
-        advance: Callable[[int], None],
-    ) -> Results:
-        plan = self.plans[number]
-        blind = self.components[number].blind
-        source = WithoutContext(self.rows) if blind else self.rows
-        with ResultIndex(plan) as known:
-            if root is not None and journal is not None:
-                own = journal.path.parent
-                for other in result_folders(root):
-                    if other != own and plan.id in passes_of(other):
-                        known.read(other / JOURNAL)
-                known.read(journal.path, own=True)  # last, so that its own lines win
-            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
-            return Pass(
-                task, plan, source, known, journal,
-                retry_unscored=self.options.retry_unscored, advance=advance,
-            ).run(runner)  # fmt: skip

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation.rows import Rows
+from palate.evaluation.job import Job
 from palate.execution import Results
 from palate.records import (
     NO_STRANGER,
-    Judge,
     Judgement,
     Outcome,
     PreferencePair,
-    Scorer,
     Scores,
     Traits,
     Verdict,
@@ -24,30 +23,21 @@ from palate.records import (
 from palate.runs import Rated, VerdictRow
 from palate.seeding import digest
 
-Ints = NDArray[np.int32]
 Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
-    contestant: Scorer | Judge,
-    traits: Traits,
-    pairs: Sequence[PreferencePair],
-    rows: Rows,
-    passes: Sequence[Results],
-    mates: Ints,
+    job: Job, passes: Sequence[Results], mates: NDArray[np.int32]
 ) -> Iterator[VerdictRow]:
     """Yield each pair's verdict, judged from what each of the contestant's computations gave.
 
     `mates` holds the pair that each makes a couple with, under the mirror law; else -1. Where
     several strangers were drawn for a pair, their verdicts are averaged; scores never are.
     """
-    judged, combine = isinstance(contestant, Judge), getattr(contestant, "combine", None)
+    pairs, rows = job.pairs.pairs, job.rows
     for at, pair in enumerate(pairs):
         mate, first = int(mates[at]), at * rows.draws
-        drawn = [
-            _judged(judged, combine, traits, rows, row, passes)
-            for row in range(first, first + rows.draws)
-        ]
+        drawn = [_judged(job, row, passes) for row in range(first, first + rows.draws)]
         verdict, scores = drawn[0]
         if rows.draws > 1:
             verdict, scores = mean_verdict([each for each, _ in drawn]), None
@@ -87,28 +77,27 @@ def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
     return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
 
 
-def _judged(
-    judged: bool,
-    combine: Combine | None,
-    traits: Traits,
-    rows: Rows,
-    row: int,
-    passes: Sequence[Results],
-) -> tuple[Verdict, Scores | None]:
+def _judged(job: Job, row: int, passes: Sequence[Results]) -> tuple[Verdict, Scores | None]:
+    rows, traits = job.rows, job.traits
     position = rows.chosen_position(row)
     if rows.no_stranger[row]:
         return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
     if traits.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
         return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
-    if judged:
+    if job.judges:
         (judgement,) = passes[0].judgements(row)
         verdict = judgement.verdict(position)
         if traits.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
         return _by_protocol(verdict, traits), None
-    parts = [found.scores(row) for found in passes]
-    scores = combine(parts) if combine is not None else parts[0]
-    return _by_protocol(_from_scores(scores, position), traits), scores
+    combine: Combine = getattr(job.contestant, "combine", itemgetter(0))
+    scores = combine([results.scores(row) for results in passes])
+    first, second = scores.values
+    if first is None or second is None:
+        reason = scores.reason(0) or scores.reason(1) or "no score"
+        return Verdict(outcome=Outcome.UNSCORED, reason=reason), scores
+    verdict = Judgement(margin=margin_of(first, second)).verdict(position)
+    return _by_protocol(verdict, traits), scores
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> Rated | None:
@@ -130,11 +119,3 @@ def _by_protocol(verdict: Verdict, traits: Traits) -> Verdict:
     if traits.protocol == "paper" and verdict.outcome is Outcome.TIE:
         return verdict.model_copy(update={"outcome": Outcome.REJECTED})
     return verdict
-
-
-def _from_scores(scores: Scores, chosen_position: int) -> Verdict:
-    first, second = scores.values
-    if first is None or second is None:
-        reason = scores.reason(0) or scores.reason(1) or "no score"
-        return Verdict(outcome=Outcome.UNSCORED, reason=reason)
-    return Judgement(margin=margin_of(first, second)).verdict(chosen_position)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, overload
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from palate.errors import BenchmarkError, UsageError
 from palate.records import (
     Context,
     ContextInput,
+    Lazy,
     Message,
     PreferencePair,
     Question,
@@ -60,7 +61,7 @@ class Row(NamedTuple):
     shown: Shown
 
 
-class Rows(Sequence[Row]):
+class Rows(Lazy[Row]):
     """The rows of a benchmark under a context, each built when it is asked for.
 
     A row's candidates are the two responses of a pair, or all of a question's. Where several
@@ -85,7 +86,8 @@ class Rows(Sequence[Row]):
         # Where nothing is shown nobody need be gathered.
         self._pools = {} if context.blind else live.pools_of(dataset, seed)
         self._chosen = np.full(len(self.questions), -1, dtype=np.int8)
-        n = len(self)
+        n = len(self.questions) * self.draws
+        super().__init__(n, self._row)
         self.parts = np.zeros(n, dtype=np.int32)
         """Parts shown of the user."""
         self.own_words = np.zeros(n, dtype=np.int32)
@@ -94,18 +96,7 @@ class Rows(Sequence[Row]):
         self.no_stranger = np.zeros(n, dtype=np.bool_)
         """True where a text or a state is to be a third user's and there is none: unscored."""
 
-    def __len__(self) -> int:
-        return len(self.questions) * self.draws
-
-    @overload
-    def __getitem__(self, row: int) -> Row: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Row]: ...
-    def __getitem__(self, row: int | slice) -> Row | list[Row]:
-        """Return one row, or a list of some."""
-        at = range(len(self))[row]
-        if isinstance(at, range):
-            return [self[k] for k in at]
+    def _row(self, at: int) -> Row:
         question, draw = self.questions[at // self.draws], at % self.draws
         shown = self.context.shown(*self._input(question, draw // self._state_draws))
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
@@ -127,7 +118,8 @@ class Rows(Sequence[Row]):
         """Let the context do at once what would be costly row by row."""
         prepare = getattr(self.context, "prepare", None)
         if prepare is not None and not self.context.blind:
-            prepare(self._inputs())
+            draws = range(self.draws // self._state_draws)
+            prepare(self._input(question, draw) for question in self.questions for draw in draws)
 
     def id(self, row: int) -> str:
         """Return the question's id, and from the second draw on its number."""
@@ -160,10 +152,6 @@ class Rows(Sequence[Row]):
             order = candidate_order(pair.text, (pair.chosen, pair.rejected), self.seed)
             self._chosen[at] = order.index(pair.chosen)
         return int(self._chosen[at])
-
-    def _inputs(self) -> Iterator[ContextInput]:
-        draws = range(self.draws // self._state_draws)
-        return (self._input(question, draw) for question in self.questions for draw in draws)
 
     def _input(self, question: Question, draw: int) -> ContextInput:
         gold = question.gold if self.context.oracle else None
@@ -238,7 +226,7 @@ NAMES = {
 
 def _refuse_without_text(dataset: Dataset, context: Context) -> None:
     there = {
-        "posts": lambda: dataset.has_profiles,
+        "posts": lambda: any(row.profile for row in dataset.rows),
         "choices": lambda: bool(dataset.history),
         "aspects": lambda: any(row.gold.aspects for row in dataset.rows),
     }

@@ -6,6 +6,7 @@ Without this, one ranking held with user-dependent confidence would pass for per
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -44,12 +45,13 @@ def root_margins(
 ) -> Mapping[str, float]:
     """Return the root mean square margin of each user's state on these pairs."""
     file = _file(scorer, common, keys)
-    roots = _kept(file)
-    if roots is None:
-        scores = _scores(scorer, common, keys)
-        roots = dict(zip(keys, map(_root, scores), strict=True))
-        if file is not None:
-            _keep(file, roots)
+    if file is not None:
+        with contextlib.suppress(OSError, ValueError):
+            return dict(json.loads(file.read_text(encoding="utf-8")))
+    roots = dict(zip(keys, map(_root, _scores(scorer, common, keys)), strict=True))
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, canonical_json(roots))
     return roots
 
 
@@ -79,18 +81,6 @@ def _file(scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]) -> Path 
         return None
     name = digest("scales", traits.fingerprint, [slate.id for slate in common], keys)
     return cache_folder() / "scales" / f"{name[:40]}.json"
-
-
-def _kept(file: Path | None) -> dict[str, float] | None:
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file is not None else None
-    except (OSError, ValueError):
-        return None
-
-
-def _keep(file: Path, roots: Mapping[str, float]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, canonical_json(roots))
 
 
 def _common(rows: Rows, seed: int, n: int) -> list[Slate]:

@@ -23,7 +23,6 @@ from palate.records import (
 from palate.specs import Spec
 
 PERSONAL = "personal"
-OTHER_STATES = ("prior", "stranger")
 
 
 @runtime_checkable
@@ -36,25 +35,20 @@ class KeepsStates(Protocol):
     @property
     def state(self) -> str:
         """`own`, `stranger` or `prior`."""
-        ...
 
     @property
     def wants_choices(self) -> bool:
         """True until it knows any user's state."""
-        ...
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with a state for each user (id → their earlier choices)."""
-        ...
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with these users added; those present keep their states."""
-        ...
 
     @property
     def known(self) -> Sequence[str]:
         """Keys of the users with a state who may be third users, sorted."""
-        ...
 
 
 def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
@@ -136,12 +130,7 @@ def with_states(text: str, contestant: Any) -> list[str]:
     spec = Spec.parse(text)
     if not isinstance(contestant, KeepsStates) or contestant.state != "own":
         return [text]
-    others = [
-        str(spec.model_copy(update={"options": {**spec.options, "state": state}}))
-        for state in OTHER_STATES
-    ]
-    own = {name: value for name, value in spec.options.items() if name != "state"}
-    return [str(spec.model_copy(update={"options": own})), *others]
+    return [str(spec.having(state=state)) for state in (None, "prior", "stranger")]
 
 
 def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> list[str]:
@@ -157,8 +146,6 @@ def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> li
             found.append(text)
             continue
         for k in shots:
-            for repeat in range(repeats):
-                drawn = {"shots": str(k), **({"repeat": str(repeat)} if repeat else {})}
-                options = {**spec.options, **drawn}
-                found.append(str(spec.model_copy(update={"options": options})))
+            own = spec.having(shots=str(k))
+            found += [str(own.having(repeat=str(r)) if r else own) for r in range(repeats)]
     return found

@@ -49,7 +49,7 @@ def summarise(
         unscored_reasons=verdicts.unscored_reasons,
         mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
         concordance=Figure.of(shift(verdicts, scales)) if mirrored else None,
-        subsets=_subsets(verdicts),
+        subsets={name: Figure.of(headline(part)) for name, part in verdicts.of_subsets()},
         clustered_by=_clustered_by(verdicts),
         minimum_detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
@@ -77,20 +77,21 @@ def headline(verdicts: Verdicts) -> Estimate:
     return metrics.clustered_mean(values, verdicts.couple_clusters)
 
 
-def _subsets(verdicts: Verdicts) -> dict[str, Figure]:
-    return {name: Figure.of(headline(part)) for name, part in verdicts.of_subsets()}
-
-
 def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
     values, clusters = verdicts.values, verdicts.clusters
     chosen, rejected = verdicts.lengths.T
-    worst = metrics.worst_decile(values, verdicts.user_codes)
     controlled = metrics.length_controlled(values, chosen, rejected, clusters)
     return {
         "macro_accuracy": Figure.of(metrics.macro_mean(values, clusters)),
-        "worst_decile": {"raw": worst.raw, "shrunken": worst.shrunken},
+        "worst_decile": worst_decile(verdicts),
         "length_controlled": Figure.of(controlled),
     }
+
+
+def worst_decile(verdicts: Verdicts) -> dict[str, float | None]:
+    """Mean accuracy of the lowest tenth of users, raw and shrunk."""
+    worst = metrics.worst_decile(verdicts.values, verdicts.user_codes)
+    return {"raw": worst.raw, "shrunken": worst.shrunken}
 
 
 def _calibration(verdicts: Verdicts, seed: int) -> dict[str, Any] | None:

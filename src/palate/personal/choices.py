@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -117,24 +117,35 @@ class Choices:
     def blocks(self, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield all users that have choices, those with equally many together."""
         rows = self.rows_by_user()
-        waiting: list[int] = []
-        for user in [int(u) for u in np.argsort(self.counts, kind="stable") if self.counts[u]]:
-            padded = (len(waiting) + 1) * int(self.counts[user]) * self.width
-            alike = not waiting or self.counts[user] <= ALIKE * self.counts[waiting[0]]
-            if waiting and (padded > numbers or not alike):
-                yield self._block(waiting, rows)
-                waiting = []
-            waiting.append(user)
-        if waiting:
-            yield self._block(waiting, rows)
+        for users in batches(self.counts, self.width, numbers, ALIKE):
+            places, mask = side_by_side([rows[user] for user in users])
+            differences = self.features[self.chosen[places]]
+            differences -= self.features[self.rejected[places]]
+            differences *= mask[..., None]
+            yield Block(users, differences, mask)
 
-    def _block(self, users: list[int], rows: list[Whole]) -> Block:
-        longest = max(len(rows[user]) for user in users)
-        differences = np.zeros((len(users), longest, self.width), np.float32)
-        mask = np.zeros((len(users), longest), bool)
-        for k, user in enumerate(users):
-            own = rows[user]
-            chosen, rejected = self.chosen[own], self.rejected[own]
-            differences[k, : len(own)] = self.features[chosen] - self.features[rejected]
-            mask[k, : len(own)] = True
-        return Block(np.array(users), differences, mask)
+
+def batches(counts: Whole, each: int, numbers: int, alike: float = np.inf) -> Iterator[Whole]:
+    """Yield all users with choices, those with equally many together, as many as have room.
+
+    A choice, or padding in its place, takes `each` numbers; nobody has more than `alike` times as
+    many choices as the batch's first.
+    """
+    waiting: list[int] = []
+    for user in [int(u) for u in np.argsort(counts, kind="stable") if counts[u]]:
+        padded = (len(waiting) + 1) * int(counts[user]) * each
+        if waiting and (padded > numbers or counts[user] > alike * counts[waiting[0]]):
+            yield np.array(waiting)
+            waiting = []
+        waiting.append(user)
+    if waiting:
+        yield np.array(waiting)
+
+
+def side_by_side(rows: Sequence[Whole]) -> tuple[Whole, NDArray[np.bool_]]:
+    """Return sequences padded with 0 to the longest (at least 1), and where they are no padding."""
+    longest = max([1, *(len(own) for own in rows)])
+    places, mask = np.zeros((len(rows), longest), np.int64), np.zeros((len(rows), longest), bool)
+    for k, own in enumerate(rows):
+        places[k, : len(own)], mask[k, : len(own)] = own, True
+    return places, mask

@@ -1,5 +1,6 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
+from palate.records.lazy import Lazy
 from palate.records.pools import (
     MOST_STRANGERS,
     NO_STRANGER,
@@ -35,6 +36,7 @@ __all__ = [
     "Gold",
     "Judge",
     "Judgement",
+    "Lazy",
     "Message",
     "Outcome",
     "Part",

@@ -57,7 +57,7 @@ class UserPool:
         users = {
             name: User(
                 id=name,
-                posts=tuple(_by_date(posts.get(name, {}))),
+                posts=_by_date(posts.get(name, {}).values()),
                 choices=tuple(choices.get(name, ())),
                 traits=traits.get(name, {}),
             )
@@ -164,8 +164,6 @@ def third_users(
     return drawn
 
 
-def _by_date(posts: Mapping[str, Post]) -> list[Post]:
-    listed = list(posts.values())
-    return (
-        sorted(listed, key=lambda post: post.date or "") if all(p.date for p in listed) else listed
-    )
+def _by_date(posts: Collection[Post]) -> tuple[Post, ...]:
+    dated = all(post.date for post in posts)
+    return tuple(sorted(posts, key=lambda post: post.date or "") if dated else posts)

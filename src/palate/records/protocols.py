@@ -65,7 +65,6 @@ class Context(Protocol):
         self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
     ) -> Shown:
         """Return the parts to show for this question."""
-        ...
 
 
 class Settings(Record):
@@ -120,7 +119,6 @@ class Scorer(Protocol):
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield (position in the call, scores) as they come, each position once."""
-        ...
 
 
 @runtime_checkable
@@ -129,7 +127,6 @@ class Judge(Protocol):
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield (position in the call, judgement) as they come, each position once."""
-        ...
 
 
 class Component(NamedTuple):

@@ -1,7 +1,7 @@
 """Results on disk: manifest, append-only journal, rows, summary."""
 
 from palate.runs.groups import Gap, GroupFigure, GroupView, Losing
-from palate.runs.journal import Journal, Line, line_at, located_lines, read_journal
+from palate.runs.journal import Journal, Line, line_at, located_lines
 from palate.runs.manifest import (
     JOURNAL,
     MANIFEST,
@@ -16,21 +16,20 @@ from palate.runs.manifest import (
     slug,
     versions,
 )
-from palate.runs.rated import Rated, RatedColumns
+from palate.runs.rated import Rated
 from palate.runs.ratings import RatingBaseline, RatingFigures
 from palate.runs.result import (
+    RecordResult,
     Result,
     Tabular,
     as_document,
     load,
     load_all,
     read_content,
-    read_rows,
-    read_summary,
 )
 from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
-from palate.runs.summary import Figure, Gain, Side, Summary, Test
+from palate.runs.summary import Figure, Gain, Side, Summary, Test, holm_within
 from palate.runs.verdicts import Verdicts
 
 __all__ = [
@@ -50,9 +49,9 @@ __all__ = [
     "Losing",
     "Manifest",
     "Rated",
-    "RatedColumns",
     "RatingBaseline",
     "RatingFigures",
+    "RecordResult",
     "Result",
     "Run",
     "Side",
@@ -63,6 +62,7 @@ __all__ = [
     "VerdictRow",
     "Verdicts",
     "as_document",
+    "holm_within",
     "line_at",
     "load",
     "load_all",
@@ -70,10 +70,7 @@ __all__ = [
     "located_lines",
     "passes_of",
     "read_content",
-    "read_journal",
     "read_manifest",
-    "read_rows",
-    "read_summary",
     "result_folders",
     "slug",
     "versions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,12 +18,12 @@ class Column(Generic[T]):
     def __init__(self, dtype: str) -> None:
         self._dtype = dtype
         self._chunks: list[NDArray[Any]] = []
-        self._waiting: list[T] = []
+        self._waiting: list[T | None] = []
 
-    def add(self, value: T) -> None:
-        """Take one value."""
-        self._waiting.append(value)
-        if len(self._waiting) == CHUNK:
+    def add(self, *values: T | None) -> None:
+        """Take values; None is NaN among numbers."""
+        self._waiting += values
+        if len(self._waiting) >= CHUNK:
             self._pack()
 
     def array(self) -> NDArray[Any]:
@@ -43,23 +43,12 @@ class Column(Generic[T]):
         self._waiting = []
 
 
-class Rows:
-    """Rows of a few numbers on their way into one array, as wide as the longest."""
-
-    def __init__(self) -> None:
-        self._flat: Column[float] = Column("f8")
-
-    def add(self, numbers: Sequence[float | None]) -> None:
-        """Take one row's."""
-        for number in numbers:
-            self._flat.add(np.nan if number is None else number)
-
-    def array(self, counts: NDArray[np.int8]) -> NDArray[np.float64]:
-        """Return all rows, NaN where one has fewer than the longest."""
-        width = int(counts.max()) if counts.size else 0
-        made = np.full((len(counts), width), np.nan)
-        made[np.arange(width) < counts[:, None]] = self._flat.array()
-        return made
+def by_row(numbers: NDArray[np.float64], counts: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return so many of the numbers for each row, NaN where one has fewer than the longest."""
+    width = int(counts.max()) if counts.size else 0
+    made = np.full((len(counts), width), np.nan)
+    made[np.arange(width) < counts[:, None]] = numbers
+    return made
 
 
 class Names:

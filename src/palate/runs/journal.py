@@ -12,10 +12,9 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
-from palate.errors import ResourceError, RunError
+from palate.errors import RunError, writing
 from palate.records import Record
 
 try:
@@ -53,11 +52,9 @@ class Journal:
 
     def __enter__(self) -> Journal:
         """Lock, cut back to the last whole batch."""
-        try:
+        with writing(self.path.parent, RunError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
-        except OSError as error:
-            raise RunError(f"{self.path.parent}: cannot be written ({error.strerror})") from error
         if fcntl is not None:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,12 +67,7 @@ class Journal:
         self._file.seek(0, os.SEEK_END)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -88,21 +80,16 @@ class Journal:
         *others, end = lines
         batch = [*others, end.model_copy(update={"last": True})]
         text = "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in batch)
-        try:
+        with writing(self.path):
             self._file.write(text.encode("utf-8"))
             self._file.flush()
-        except OSError as error:
-            raise ResourceError(f"{self.path}: cannot be written ({error.strerror})") from error
-
-
-def read_journal(path: Path) -> Iterator[Line]:
-    """Yield the lines of every whole batch; what follows the last one is left out."""
-    for _, line in located_lines(path):
-        yield line
 
 
 def located_lines(path: Path) -> Iterator[tuple[int, Line]]:
-    """Yield (byte offset, line) of every whole batch; raises `RunError` for a bad line."""
+    """Yield (byte offset, line) of every whole batch; what follows the last one is left out.
+
+    Raises `RunError` for a bad line.
+    """
     if not path.is_file():
         return
     end = whole_bytes(path)

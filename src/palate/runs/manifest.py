@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import platform
@@ -12,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from palate.errors import RunError
+from palate.errors import RunError, writing
 from palate.records import Record
 from palate.runs.files import write_json
 from palate.seeding import digest
@@ -84,14 +85,16 @@ class Manifest(Record):
             if mine != theirs:
                 raise RunError(f"{folder}: holds another result; choose another -o, or remove it")
             return
-        try:
+        with writing(folder, RunError):
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / MANIFEST, self.model_dump(mode="json", by_alias=True))
-        except OSError as error:
-            raise RunError(f"{folder}: cannot be written ({error.strerror})") from error
 
-    def renew(self, folder: Path) -> None:
-        """Write the manifest of a result that is made in one go; one of other inputs goes."""
+    def renew(self, root: Path) -> Path:
+        """Write the manifest of a result that is made in one go; return the result's folder.
+
+        One of other inputs goes.
+        """
+        folder = self.folder(root)
         if (folder / MANIFEST).is_file():
             both = (self, read_manifest(folder))
             new, old = (manifest.model_dump(mode="json") for manifest in both)
@@ -99,6 +102,7 @@ class Manifest(Record):
                 for name in (SUMMARY, MANIFEST):
                     (folder / name).unlink(missing_ok=True)
         self.write(folder)
+        return folder
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -156,10 +160,8 @@ def versions() -> dict[str, str]:
     """Return the versions of what computes, for the record."""
     installed = {"python": platform.python_version()}
     for package in RECORDED:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return installed
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.records import Record
-from palate.runs.columns import Column
 
 Pair = tuple[float | None, float | None]
 
@@ -46,43 +45,6 @@ class RatedColumns(NamedTuple):
             scores=_pair(self.scores[place]),
             response_hashes=(first.decode(), second.decode()),
         )
-
-
-class RatedRows:
-    """Rated rows on their way into columns; rows without ratings cost nothing here."""
-
-    def __init__(self) -> None:
-        self._rows, self._count = 0, 0
-        self._where: Column[int] = Column("i4")
-        self._numbers = [Column[float]("f8") for _ in range(3)]
-        self._responses: Column[bytes] = Column("S")
-
-    def add(self, rated: Rated | None) -> None:
-        """Take a row's."""
-        self._rows += 1
-        if rated is None:
-            return
-        self._where.add(self._rows - 1)
-        given = (rated.ratings, rated.scale or (None, None), rated.scores)
-        for column, pair in zip(self._numbers, given, strict=True):
-            for number in pair:
-                column.add(np.nan if number is None else number)
-        for response in rated.response_hashes:
-            self._responses.add(response.encode())
-        self._count += 1
-
-    def places(self) -> NDArray[np.int32]:
-        """Return where each row's numbers stand, -1 for none; empty where no row has any."""
-        if not self._count:
-            return np.zeros(0, dtype=np.int32)
-        found = np.full(self._rows, -1, dtype=np.int32)
-        found[self._where.array()] = np.arange(self._count)
-        return found
-
-    def columns(self) -> RatedColumns:
-        """Return all rated rows."""
-        ratings, scales, scores = (column.array().reshape(-1, 2) for column in self._numbers)
-        return RatedColumns(ratings, scales, scores, self._responses.array().reshape(-1, 2))
 
 
 def _pair(numbers: NDArray[np.float64]) -> Pair:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import ValidationError
 
-from palate.errors import RunError, SpecError, UsageError
+from palate.errors import RunError, SpecError, UsageError, writing
 from palate.records import Record
 from palate.runs.files import write_json, write_whole
 from palate.runs.manifest import (
@@ -25,6 +26,7 @@ from palate.specs import load as load_registered
 
 KINDS, TABLES = "palate.results", "palate.tables"
 R = TypeVar("R", bound=Record)
+S = TypeVar("S", bound=Record)
 
 
 class Table(Protocol):
@@ -32,15 +34,12 @@ class Table(Protocol):
 
     def text(self) -> str:
         """Return it for a terminal."""
-        ...
 
     def latex(self) -> str:
         """Return it as LaTeX."""
-        ...
 
     def columns_of_values(self) -> dict[str, list[object]]:
         """Return its cells by column, numbers as numbers."""
-        ...
 
 
 class Tabular:
@@ -87,6 +86,7 @@ class Result(Tabular):
 
     row_type: ClassVar[type[Record]]
     """What a line of `rows.jsonl` holds."""
+    summary: Record
     folder: Path | None
     """Where it lies on disk; None for one that is in memory alone."""
 
@@ -94,6 +94,10 @@ class Result(Tabular):
     def read(cls, folder: Path) -> Self:
         """Read a finished result of this kind; raises `RunError` where that cannot be."""
         raise NotImplementedError
+
+    def content(self) -> Record:
+        """Return the summary."""
+        return self.summary
 
     def lines(self) -> Iterator[str]:
         """Yield every row as one line of JSON."""
@@ -108,15 +112,32 @@ class Result(Tabular):
         """Write rows and summary into the result's folder, each whole or not at all."""
         if self.folder is None:
             raise UsageError(f"{self.kind}: it is in memory alone, so there is nowhere to save it")
-        try:
+        with writing(self.folder, RunError):
             write_whole(self.folder / ROWS, (f"{line}\n" for line in self.lines()))
             write_json(self.folder / SUMMARY, self.document())
-        except OSError as error:
-            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
 
     def to_arrow(self) -> Any:
         """Return the rows as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
         return _pyarrow().Table.from_pylist([json.loads(line) for line in self.lines()])
+
+
+@dataclass(frozen=True)
+class RecordResult(Result, Generic[S, R]):
+    """A result whose rows are few enough to be held as records."""
+
+    summary: S
+    rows: tuple[R, ...]
+    folder: Path | None = None
+
+    def lines(self) -> Iterator[str]:
+        """Yield every row as one line of JSON."""
+        return (row.model_dump_json() for row in self.rows)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read a finished result; raises `RunError` where there is none."""
+        summary = read_content(folder, cls.kind, cls.content_type)
+        return cls(summary, tuple(each_row(folder, cls.row_type)), folder)  # type: ignore[arg-type]
 
 
 def _pyarrow() -> Any:
@@ -132,8 +153,8 @@ def as_document(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema": SCHEMA, "kind": kind, **content}
 
 
-def read_summary(folder: Path, kind: str) -> dict[str, Any]:
-    """Return the content of a result's `summary.json`.
+def read_content(folder: Path, kind: str, record: type[R]) -> R:
+    """Return the content of a result's `summary.json` as a record.
 
     Raises `RunError` where the folder holds another kind, or the work is not finished.
     """
@@ -147,26 +168,13 @@ def read_summary(folder: Path, kind: str) -> dict[str, Any]:
         written = content.pop("schema"), content.pop("kind")
         if written != (SCHEMA, kind):
             raise ValueError(f"schema {written[0]}, kind {written[1]}")
+        return record.model_validate(content)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{folder}: no readable summary.json ({error})") from error
-    return content
-
-
-def read_content(folder: Path, kind: str, record: type[R]) -> R:
-    """Return the content of a result's `summary.json` as a record; raises as `read_summary`."""
-    try:
-        return record.model_validate(read_summary(folder, kind))
-    except ValidationError as error:
         raise RunError(f"{folder}: no readable summary.json ({_first(error)})") from error
 
 
-def read_rows(folder: Path, record: type[R]) -> tuple[R, ...]:
-    """Return a result's rows as records; raises `RunError` for what cannot be read."""
-    return tuple(each_row(folder, record))
-
-
 def each_row(folder: Path, record: type[R]) -> Iterator[R]:
-    """Yield a result's rows as records; raises as `read_rows`."""
+    """Yield a result's rows as records; raises `RunError` for what cannot be read."""
     try:
         with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
             yield from map(record.model_validate_json, file)

@@ -34,10 +34,6 @@ class Run(Result):
         """The headline figure."""
         return self.summary.accuracy.value
 
-    def content(self) -> Summary:
-        """Return the summary."""
-        return self.summary
-
     def lines(self) -> Iterator[str]:
         """Yield every row's verdict as one line of JSON."""
         return (row.line() for row in self.verdicts.rows)

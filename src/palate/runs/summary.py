@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
-from palate.metrics import Estimate
+from palate.metrics import Estimate, holm
 from palate.records import Record
 
 
@@ -127,3 +128,16 @@ class Test(Record):
     p_holm: float | None = None
     note: str | None = None
     """Why a value has no interval."""
+
+
+def holm_within(families: Sequence[Hashable], p: Sequence[float | None]) -> list[float | None]:
+    """Return each test's p, Holm-corrected over its family; None for one of the family None.
+
+    >>> holm_within(["a", "b", "a", None], [0.01, 0.04, 0.03, 0.001])
+    [0.02, 0.04, 0.03, None]
+    """
+    corrected = {
+        family: iter(holm([one for one, of in zip(p, families, strict=True) if of == family]))
+        for family in {*families} - {None}
+    }
+    return [None if family is None else next(corrected[family]) for family in families]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
-from palate.records import Outcome
-from palate.runs.columns import Column, Names, Rows
-from palate.runs.rated import RatedColumns, RatedRows
+from palate.records import Lazy, Outcome
+from palate.runs.columns import Column, Names, by_row
+from palate.runs.rated import RatedColumns
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
 
@@ -25,130 +24,104 @@ UNLABELLED = '["",{}]'
 CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Columns:
-    """Everything of the rows, 95 to 123 bytes each; ids are those of the pairs, not copies."""
-
-    id: NDArray[np.object_]
-    content: NDArray[np.bytes_]
-    question: NDArray[np.uint64]
-    """Hash of the text, as a number; so are those of the responses."""
-    chosen: NDArray[np.uint64]
-    rejected: NDArray[np.uint64]
-    user: NDArray[np.int32]
-    subset: NDArray[np.int32]
-    mirror_of: NDArray[np.object_]
-    outcome: NDArray[np.int8]
-    margin: NDArray[np.float64]
-    share: NDArray[np.float64]
-    """Empty where no row has one."""
-    orders: NDArray[np.float64]
-    n_orders: NDArray[np.int8]
-    chosen_first: NDArray[np.bool_]
-    reason: NDArray[np.int32]
-    own_words: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    label: NDArray[np.int32]
-    """Of category and traits together."""
-    rated: NDArray[np.int32]
-    """Empty where no row is rated."""
-
-
 class Verdicts:
-    """Rows as columns."""
+    """Rows as columns, 95 to 123 bytes a row; ids are those of the pairs, not copies."""
+
+    ids: NDArray[np.object_]
+    contents: NDArray[np.bytes_]
+    user_codes: NDArray[np.int32]
+    """Whose row it is, as a number; equal numbers are equal users."""
+    margins: NDArray[np.float64]
+    """Margin of chosen over rejected; NaN where unscored, or where a row has a share."""
+    own_words: NDArray[np.int32]
+    """Words of the user's own shown part."""
+    lengths: NDArray[np.int32]
+    """Characters of chosen and rejected, shape (rows, 2)."""
+    _questions: NDArray[np.uint64]
+    """Hash of the text, as a number; so are those of the responses."""
+    _chosen: NDArray[np.uint64]
+    _rejected: NDArray[np.uint64]
+    _subset: NDArray[np.int32]
+    _mirror_of: NDArray[np.object_]
+    _outcomes: NDArray[np.int8]
+    _shares: NDArray[np.float64]
+    """Empty where no row has one."""
+    _orders: NDArray[np.float64]
+    _n_orders: NDArray[np.int8]
+    _chosen_first: NDArray[np.bool_]
+    _reason: NDArray[np.int32]
+    _label: NDArray[np.int32]
+    """Of category and traits together."""
+    _places: NDArray[np.int32]
+    """Where the ratings of each row stand; empty where no row is rated."""
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = Names(), Names(), Names()
         self._labels = Names()
-        self._columns, self._rated = self._gather(rows)
+        columns, self._rated = self._gather(rows)
+        self._columns = tuple(columns)
+        self.__dict__.update(columns)
 
     def __len__(self) -> int:
-        return len(self._columns.id)
+        return len(self.ids)
 
     @property
     def rows(self) -> Sequence[VerdictRow]:
         """The rows, each built when it is asked for."""
-        return _Rows(self)
+        return Lazy(len(self), self._row)
 
     @property
     def keys(self) -> list[tuple[str, str]]:
         """Id and content of each row: what rows of two runs are paired by."""
-        contents = (content.decode() for content in self._columns.content.tolist())
-        return list(zip(self._columns.id.tolist(), contents, strict=True))
+        contents = (content.decode() for content in self.contents.tolist())
+        return list(zip(self.ids.tolist(), contents, strict=True))
 
     @property
     def users(self) -> NDArray[np.str_]:
         """Whose row it is."""
-        return np.array(self._users.names, dtype=str)[self._columns.user]
-
-    @property
-    def user_codes(self) -> NDArray[np.int32]:
-        """Whose row it is, as a number; equal numbers are equal users."""
-        return self._columns.user
+        return np.array(self._users.names, dtype=str)[self.user_codes]
 
     @cached_property
     def question_codes(self) -> NDArray[np.int64]:
         """What each row asks, as a number; equal numbers are equal questions."""
-        return compact(self._columns.question)[0]
+        return compact(self._questions)[0]
 
     @cached_property
     def clusters(self) -> Clusters:
         """Users, questions and responses of each row, for the statistics."""
-        ours = self._columns
-        users = _by_appearance(ours.user)
-        return Clusters(users, self.question_codes, (ours.chosen, ours.rejected))
+        users = _by_appearance(self.user_codes)
+        return Clusters(users, self.question_codes, (self._chosen, self._rejected))
 
     @cached_property
     def couple_clusters(self) -> Clusters:
         """Both users, question and responses of each couple, in the order of `couples`."""
-        (a, b), ours = self.couples.T, self._columns
-        texts = ours.chosen[a], ours.rejected[a]
-        users = _by_appearance(ours.user[a], ours.user[b])
-        return Clusters(users, compact(ours.question[a])[0], texts)
-
-    @property
-    def subsets(self) -> NDArray[np.str_]:
-        """The subset of each row."""
-        return np.array(self._subsets.names, dtype=str)[self._columns.subset]
+        a, b = self.couples.T
+        texts = self._chosen[a], self._rejected[a]
+        users = _by_appearance(self.user_codes[a], self.user_codes[b])
+        return Clusters(users, compact(self._questions[a])[0], texts)
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """1 chosen, ½ tie, 0 rejected, NaN unscored; where a row has a share, the share."""
-        found: NDArray[np.float64] = CREDITS[self._columns.outcome]
-        shares = self._columns.share
-        return np.where(np.isnan(shares), found, shares) if shares.size else found
-
-    @property
-    def margins(self) -> NDArray[np.float64]:
-        """Margin of chosen over rejected; NaN where unscored, or where a row has a share."""
-        return self._columns.margin
+        credits: NDArray[np.float64] = CREDITS[self._outcomes]
+        shares = self._shares
+        return np.where(np.isnan(shares), credits, shares) if shares.size else credits
 
     @property
     def orders(self) -> NDArray[np.float64]:
         """Margins of chosen over rejected in each order, NaN where there is none; two columns."""
-        orders = self._columns.orders[self._columns.n_orders == 2][:, :2]
+        orders = self._orders[self._n_orders == 2][:, :2]
         return orders if orders.size else np.zeros((0, 2))
 
     @property
     def chosen_first(self) -> NDArray[np.bool_]:
         """Whether the chosen response stood first, of the rows that `orders` has."""
-        found: NDArray[np.bool_] = self._columns.chosen_first[self._columns.n_orders == 2]
-        return found
-
-    @property
-    def own_words(self) -> NDArray[np.int32]:
-        """Words of the user's own shown part."""
-        return self._columns.own_words
-
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        """Characters of chosen and rejected, shape (rows, 2)."""
-        return self._columns.lengths
+        return np.asarray(self._chosen_first[self._n_orders == 2])
 
     @property
     def label_codes(self) -> tuple[NDArray[np.int32], list[tuple[str, dict[str, str]]]]:
         """The number of each row's label, and (category, traits) of each label by number."""
-        return self._columns.label, self._label_values
+        return self._label, self._label_values
 
     @cached_property
     def _label_values(self) -> list[tuple[str, dict[str, str]]]:
@@ -158,25 +131,25 @@ class Verdicts:
     @property
     def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
         """The number of each row's subset, and the subsets by number."""
-        return self._columns.subset, self._subsets.names
+        return self._subset, self._subsets.names
 
     @property
     def rated(self) -> tuple[NDArray[np.int32], RatedColumns]:
         """Where each row's ratings and scores stand, -1 for none, and those of all rated rows."""
-        places = self._columns.rated
+        places = self._places
         return places if places.size else np.full(len(self), -1, dtype=np.int32), self._rated
 
     @cached_property
     def couples(self) -> NDArray[np.int64]:
         """Positions of the two rows of each couple, shape (couples, 2)."""
-        ids, named = self._columns.id, self._columns.mirror_of
+        ids, named = self.ids, self._mirror_of
         if not any(name is not None for name in named):
             return np.zeros((0, 2), dtype=np.int64)
         position = {name: k for k, name in enumerate(ids)}
         other = np.fromiter((position.get(name or "", -1) for name in named), np.int64, len(self))
-        ours = np.arange(len(self))
-        one = (other > ours) & (named[other] == ids)
-        return np.stack([ours[one], other[one]], axis=1)
+        rows = np.arange(len(self))
+        first = (other > rows) & (named[other] == ids)
+        return np.stack([rows[first], other[first]], axis=1)
 
     @property
     def mirrored(self) -> bool:
@@ -186,7 +159,7 @@ class Verdicts:
     @property
     def unscored_reasons(self) -> dict[str, int]:
         """How often each reason left a row unscored, in alphabetical order."""
-        codes = self._columns.reason[self._columns.outcome == OUTCOMES.index(Outcome.UNSCORED)]
+        codes = self._reason[self._outcomes == OUTCOMES.index(Outcome.UNSCORED)]
         names = [*self._reasons.names, "unknown"]  # -1, no reason, is the last
         counts = np.bincount(codes % len(names), minlength=len(names)).tolist()
         found: dict[str, int] = {}
@@ -200,19 +173,16 @@ class Verdicts:
         at = np.asarray(positions)
         at = at if at.size else at.astype(np.int64)
         made = object.__new__(Verdicts)
-        made._users, made._subsets, made._reasons = self._users, self._subsets, self._reasons
-        made._labels = self._labels
-        made._rated = self._rated
-        ours = self._columns
-        columns = {f.name: getattr(ours, f.name) for f in fields(ours)}
-        made._columns = replace(
-            ours, **{name: c[at] if len(c) == len(self) else c for name, c in columns.items()}
-        )
+        for name in ("_users", "_subsets", "_reasons", "_labels", "_rated", "_columns"):
+            setattr(made, name, getattr(self, name))
+        for name in self._columns:
+            column = getattr(self, name)
+            setattr(made, name, column[at] if len(column) == len(self) else column)
         return made
 
     def order_by_id(self) -> NDArray[np.int64]:
         """Return the positions of the rows in the order of their ids."""
-        return np.array(sorted(range(len(self)), key=self._columns.id.__getitem__), dtype=np.int64)
+        return np.array(sorted(range(len(self)), key=self.ids.__getitem__), dtype=np.int64)
 
     def by_id(self) -> Verdicts:
         """Return the rows in the order of their ids."""
@@ -220,106 +190,94 @@ class Verdicts:
 
     def of_subsets(self) -> Iterator[tuple[str, Verdicts]]:
         """Yield each subset and its rows, in order of appearance."""
-        for code in dict.fromkeys(self._columns.subset.tolist()):
-            yield self._subsets.names[code], self.take(self._columns.subset == code)
+        for code in dict.fromkeys(self._subset.tolist()):
+            yield self._subsets.names[code], self.take(self._subset == code)
 
     def same_rows(self, other: Verdicts) -> bool:
         """Tell whether two runs judge the same rows in the same order."""
-        ours, theirs = self._columns, other._columns
         return (
             len(self) == len(other)
-            and bool((ours.id == theirs.id).all())
-            and bool((ours.content == theirs.content).all())
+            and bool((self.ids == other.ids).all())
+            and bool((self.contents == other.contents).all())
         )
 
     def _row(self, k: int) -> VerdictRow:
-        ours = self._columns
-        margin, reason = float(ours.margin[k]), int(ours.reason[k])
-        share = float(ours.share[k]) if ours.share.size else math.nan
-        orders = ours.orders[k, : ours.n_orders[k]].tolist()
-        chosen, rejected = ours.lengths[k].tolist()
-        category, traits = self._label_values[ours.label[k]]
-        place = int(ours.rated[k]) if ours.rated.size else -1
+        margin, reason = float(self.margins[k]), int(self._reason[k])
+        share = float(self._shares[k]) if self._shares.size else math.nan
+        orders = self._orders[k, : self._n_orders[k]].tolist()
+        chosen, rejected = self.lengths[k].tolist()
+        category, traits = self._label_values[self._label[k]]
+        place = int(self._places[k]) if self._places.size else -1
         return VerdictRow(
-            id=ours.id[k],
-            content_hash=ours.content[k].decode(),
-            question_hash=f"{ours.question[k]:016x}",
-            response_hashes=(f"{ours.chosen[k]:016x}", f"{ours.rejected[k]:016x}"),
-            user=self._users.names[ours.user[k]],
-            subset=self._subsets.names[ours.subset[k]],
-            mirror_of=ours.mirror_of[k],
-            outcome=OUTCOMES[ours.outcome[k]],
+            id=self.ids[k],
+            content_hash=self.contents[k].decode(),
+            question_hash=f"{self._questions[k]:016x}",
+            response_hashes=(f"{self._chosen[k]:016x}", f"{self._rejected[k]:016x}"),
+            user=self._users.names[self.user_codes[k]],
+            subset=self._subsets.names[self._subset[k]],
+            mirror_of=self._mirror_of[k],
+            outcome=OUTCOMES[self._outcomes[k]],
             margin=None if math.isnan(margin) else margin,
             share=None if math.isnan(share) else share,
             orders=tuple(None if math.isnan(order) else order for order in orders),
-            chosen_first=bool(ours.chosen_first[k]),
+            chosen_first=bool(self._chosen_first[k]),
             reason=None if reason < 0 else self._reasons.names[reason],
-            own_words=int(ours.own_words[k]),
+            own_words=int(self.own_words[k]),
             lengths=(chosen, rejected),
             category=category,
             traits=traits,
             ratings=None if place < 0 else self._rated.row(place),
         )
 
-    def _gather(self, rows: Iterable[VerdictRow]) -> tuple[_Columns, RatedColumns]:
+    def _gather(self, rows: Iterable[VerdictRow]) -> tuple[dict[str, NDArray[Any]], RatedColumns]:
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
         made: dict[str, tuple[Column[Any], Callable[[VerdictRow], Any]]] = {
-            "id": (Column("O"), lambda row: row.id),
-            "content": (Column("S"), lambda row: row.content_hash.encode()),
-            "question": (Column("u8"), lambda row: int(row.question_hash, 16)),
-            "chosen": (Column("u8"), lambda row: int(row.response_hashes[0], 16)),
-            "rejected": (Column("u8"), lambda row: int(row.response_hashes[1], 16)),
-            "user": (Column("i4"), lambda row: self._users.code(row.user)),
-            "subset": (Column("i4"), lambda row: self._subsets.code(row.subset)),
-            "mirror_of": (Column("O"), lambda row: row.mirror_of),
-            "outcome": (Column("i1"), lambda row: number[row.outcome]),
-            "margin": (Column("f8"), lambda row: np.nan if row.margin is None else row.margin),
-            "share": (Column("f8"), lambda row: np.nan if row.share is None else row.share),
-            "n_orders": (Column("i1"), lambda row: len(row.orders)),
-            "chosen_first": (Column("?"), lambda row: row.chosen_first),
-            "reason": (
+            "ids": (Column("O"), lambda row: row.id),
+            "contents": (Column("S"), lambda row: row.content_hash.encode()),
+            "_questions": (Column("u8"), lambda row: int(row.question_hash, 16)),
+            "_chosen": (Column("u8"), lambda row: int(row.response_hashes[0], 16)),
+            "_rejected": (Column("u8"), lambda row: int(row.response_hashes[1], 16)),
+            "user_codes": (Column("i4"), lambda row: self._users.code(row.user)),
+            "_subset": (Column("i4"), lambda row: self._subsets.code(row.subset)),
+            "_mirror_of": (Column("O"), lambda row: row.mirror_of),
+            "_outcomes": (Column("i1"), lambda row: number[row.outcome]),
+            "margins": (Column("f8"), lambda row: row.margin),
+            "_shares": (Column("f8"), lambda row: row.share),
+            "_n_orders": (Column("i1"), lambda row: len(row.orders)),
+            "_chosen_first": (Column("?"), lambda row: row.chosen_first),
+            "_reason": (
                 Column("i4"),
                 lambda row: -1 if row.reason is None else self._reasons.code(row.reason),
             ),
             "own_words": (Column("i4"), lambda row: row.own_words),
-            "label": (Column("i4"), lambda row: self._labels.code(_label(row))),
+            "_label": (Column("i4"), lambda row: self._labels.code(_label(row))),
+            "_places": (Column("?"), lambda row: row.ratings is not None),
         }
-        orders, lengths, rated = Rows(), Column[int]("i4"), RatedRows()
+        orders, lengths = Column[float]("f8"), Column[int]("i4")
+        ratings, scales, scores = (Column[float]("f8") for _ in range(3))
+        responses = Column[bytes]("S")
         for row in rows:
             for column, value in made.values():
                 column.add(value(row))
-            rated.add(row.ratings)
-            orders.add(row.orders)
-            for length in row.lengths:
-                lengths.add(length)
-        columns: dict[str, Any] = {name: column.array() for name, (column, _) in made.items()}
-        if np.isnan(columns["share"]).all():
-            columns["share"] = np.zeros(0)
-        both = lengths.array().reshape(-1, 2)
-        ratings, places = rated.columns(), rated.places()
-        numbers = orders.array(columns["n_orders"])
-        return _Columns(orders=numbers, lengths=both, rated=places, **columns), ratings
-
-
-class _Rows(Sequence[VerdictRow]):
-    """The rows of verdicts, built one at a time."""
-
-    def __init__(self, verdicts: Verdicts) -> None:
-        self._verdicts = verdicts
-
-    def __len__(self) -> int:
-        return len(self._verdicts)
-
-    @overload
-    def __getitem__(self, k: int) -> VerdictRow: ...
-    @overload
-    def __getitem__(self, k: slice) -> Sequence[VerdictRow]: ...
-    def __getitem__(self, k: int | slice) -> VerdictRow | Sequence[VerdictRow]:
-        """Return one row, or a list of some."""
-        at = range(len(self))[k]
-        if isinstance(at, range):
-            return [self._verdicts._row(j) for j in at]
-        return self._verdicts._row(at)
+            orders.add(*row.orders)
+            lengths.add(*row.lengths)
+            if row.ratings is not None:  # rows without ratings cost nothing here
+                ratings.add(*row.ratings.ratings)
+                scales.add(*(row.ratings.scale or (None, None)))
+                scores.add(*row.ratings.scores)
+                responses.add(*(name.encode() for name in row.ratings.response_hashes))
+        columns: dict[str, NDArray[Any]] = {
+            name: column.array() for name, (column, _) in made.items()
+        }
+        if np.isnan(columns["_shares"]).all():
+            columns["_shares"] = np.zeros(0)
+        columns["_orders"] = by_row(orders.array(), columns["_n_orders"])
+        columns["lengths"] = lengths.array().reshape(-1, 2)
+        rated = columns["_places"]
+        places = np.where(rated, np.cumsum(rated) - 1, -1) if rated.any() else np.zeros(0)
+        columns["_places"] = places.astype(np.int32)
+        pairs = (column.array().reshape(-1, 2) for column in (ratings, scales, scores, responses))
+        return columns, RatedColumns(*pairs)
 
 
 def _by_appearance(*users: NDArray[np.int32]) -> tuple[NDArray[np.int64], ...]:

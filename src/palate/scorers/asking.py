@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import NamedTuple, Protocol, TypeVar
 
-from palate.engines import Ask, ChatEndpoint, ChatSettings, Reply, generate
-from palate.engines.http import ledger_of
-from palate.engines.http.options import SHARED, http_options
+from palate.engines import Ask, ChatEndpoint, Reply, generate
 from palate.errors import EndpointError, ModelError
-from palate.records import Message, Settings, Slate, Traits
+from palate.records import Lazy, Message, Settings, Slate, Traits
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -22,7 +20,6 @@ MAX_TOKENS = 512
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
 TOP_LOGPROBS = 20
-LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 class Prompt(NamedTuple):
@@ -50,19 +47,15 @@ class Answerer(Protocol):
 
     def traits(self, what: str, prompt: str, **more: object) -> Traits:
         """Return the traits of a judge that asks here."""
-        ...
 
     def fit(self, slate: Slate, prompts: Prompts) -> Slate:
         """Cut what is shown until every prompt fits."""
-        ...
 
     def text(self, messages: tuple[Message, ...]) -> str:
         """Return a prompt as the model reads it."""
-        ...
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
         """Yield (position, the group's answers) as they come."""
-        ...
 
 
 def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) -> Answerer:
@@ -74,13 +67,8 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
         return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
-    spec.only(options | SHARED | {"base_url", "max_tokens", "limit_field"})
-    chat = ChatSettings(
-        model=reference.name,
-        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-        **http_options(spec, settings, "https://…/v1"),
-    )
-    return ChatAnswers(ChatEndpoint(chat, ledger=ledger_of(settings)), max_tokens)
+    chat = ChatEndpoint.of(spec, reference.name, settings, options | {"max_tokens"})
+    return ChatAnswers(chat, max_tokens)
 
 
 class LocalAnswers:
@@ -212,16 +200,12 @@ class ChatAnswers:
         def asks() -> Iterator[Ask]:
             for position, (k, j, question) in enumerate(places):
                 under_way[position] = (k, j, question.labels)
-                yield self._ask(question, max_tokens)
+                size = (1, TOP_LOGPROBS) if question.labels else (max_tokens, 0)
+                yield Ask(question.messages, *size)
 
         with closing(self.chat.ask(asks())) as replies:
             for position, reply in replies:
                 yield (*under_way.pop(position), reply)
-
-    def _ask(self, question: Prompt, max_tokens: int) -> Ask:
-        if question.labels:
-            return Ask(question.messages, 1, TOP_LOGPROBS)
-        return Ask(question.messages, max_tokens)
 
     def _read(self, labels: tuple[str, ...], reply: Reply) -> Answer:
         if reply.failure is not None:
@@ -248,30 +232,10 @@ class ChatAnswers:
         return Answer(text=reply.text, labels=tuple(best[label] for label in labels))
 
 
-class Rendered(Sequence[Sequence[Prompt]], Generic[Item]):
-    """Groups that are rendered when they are looked at, so that few are held at a time."""
-
-    def __init__(self, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]) -> None:
-        self._items, self._make = items, make
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, k: int) -> Sequence[Prompt]: ...
-    @overload
-    def __getitem__(self, k: slice) -> Rendered[Item]: ...
-    def __getitem__(self, k: int | slice) -> Sequence[Prompt] | Rendered[Item]:
-        """Render one group."""
-        if isinstance(k, slice):
-            return Rendered(self._items[k], self._make)
-        return self._make(self._items[k])
-
-
 def rendered(
     answers: Answerer, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]
 ) -> Groups:
     """Return groups of questions; a model in this process looks at each more than once."""
     if isinstance(answers, ChatAnswers):
-        return Rendered(items, make)
+        return Lazy(len(items), lambda k: make(items[k]))
     return [make(item) for item in items]

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TypeVar
 
 from palate.engines import ChatTemplate, LocalModel, Reader, load_local, route_of
-from palate.models import choose_device, choose_dtype, resolve
 from palate.prompts import cut_to_fit
 from palate.records import Scores, Settings, Slate, Traits
 from palate.seeding import digest
@@ -50,21 +49,19 @@ class LocalText:
 
     def traits(self, what: str, prompt: str, **more: object) -> Traits:
         """Return traits whose fingerprint holds weights, precision, prompt and what is computed."""
-        folder = resolve(self.reference)
-        device = choose_device(self.settings.device)
-        dtype = str(choose_dtype(self.settings.dtype, device)).removeprefix("torch.")
-        kind = device.split(":", maxsplit=1)[0]
+        content, dtype, device = self.reader.weights
+        dtype = dtype.removeprefix("torch.")
         tokens, attention = self.settings.batch_tokens, self.settings.attention or "tree"
         details = {
             "reference": str(self.reference),
-            "content": folder.content,
+            "content": content,
             "dtype": dtype,
-            "device": kind,
+            "device": device,
             "batch_tokens": tokens,
             "attention": attention,
             "prompt": prompt,
         }
-        made = digest(what, folder.content, dtype, kind, tokens, attention, prompt)
+        made = digest(what, content, dtype, device, tokens, attention, prompt)
         return Traits.model_validate(
             {"fingerprint": made, "details": details, "cuts": True, **more}
         )

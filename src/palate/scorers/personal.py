@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from palate.embeddings import Features, items_of
 from palate.errors import SpecError, UsageError
 from palate.personal import Trained, UserStates, take
 from palate.records import Choice, Scores, Settings, Slate, Traits
-from palate.scorers.states_wanted import OPTIONS, StatesWanted, shots_of
+from palate.scorers.states_wanted import OPTIONS, KeepsUsers
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -35,7 +35,7 @@ class Vectors(NamedTuple):
     """slates × candidates: where a response has a vector."""
 
 
-class Personal:
+class Personal(KeepsUsers[UserStates]):
     """Scores each response by its vector and the user's state.
 
     `?state=own` (the default) reads the user's own state, `prior` that of a user of whom nothing is
@@ -51,22 +51,11 @@ class Personal:
             raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
         self.trained = trained if trained is not None else _loaded(spec)
-        self.settings = settings
         self.features: Features = self.trained.features(settings)
-        wanted = StatesWanted.of(spec)
-        self.state, self.minus = wanted.state, wanted.minus
-        self.shots, self.repeat = wanted.shots, wanted.repeat
-        self.users: UserStates | None = None
-        self.live: frozenset[str] = frozenset()
-        """Keys of users who joined; they are nobody's third user."""
+        super().__init__(spec, settings)
         self._every: dict[str, np.ndarray] | None = None
-        if wanted.users is not None:
-            self.users = UserStates.load(wanted.users, self.trained.fingerprint)
-
-    @property
-    def wants_choices(self) -> bool:
-        """True until it knows any user's state but those of users who joined."""
-        return not self.known and self.state != "prior"
+        if self.wanted.users is not None:
+            self.users = UserStates.load(self.wanted.users, self.trained.fingerprint)
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
         """Return this scorer with a state for each user (id → their earlier choices).
@@ -75,7 +64,7 @@ class Personal:
         """
         learnt = self._learnt(history)
         joined = self.users.of(self.live) if self.users is not None and self.live else None
-        return self._with(learnt if joined is None else learnt.joined_by(joined), self.live)
+        return self.with_users(learnt if joined is None else learnt.joined_by(joined), self.live)
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> Personal:
         """Return this scorer with these users added (id → what they chose).
@@ -85,17 +74,12 @@ class Personal:
         """
         new = self._learnt(choices)
         users = new if self.users is None else self.users.joined_by(new)
-        return self._with(users, self.live | set(new.keys))
+        return self.with_users(users, self.live | set(new.keys))
 
     @property
     def trained_on(self) -> frozenset[str]:
         """Keys of the users it was trained on."""
         return self.trained.trained_on
-
-    @property
-    def known(self) -> Sequence[str]:
-        """Keys of the users with a state who may be third users, sorted."""
-        return tuple(sorted(set(self.users.keys) - self.live)) if self.users is not None else ()
 
     @property
     def traits(self) -> Traits:
@@ -142,13 +126,12 @@ class Personal:
         return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",)
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> UserStates:
-        chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
-        return self.trained.adapt(chosen, self.features)
+        return self.trained.adapt(self.shots(choices), self.features)
 
-    def _with(self, users: UserStates, live: frozenset[str]) -> Personal:
-        copy = object.__new__(Personal)
-        copy.__dict__.update(self.__dict__)
-        copy.users, copy.live, copy._every = users, live, None
+    def with_users(self, users: UserStates, live: frozenset[str]) -> Self:
+        """Return this scorer with these users' states, put together anew."""
+        copy = super().with_users(users, live)
+        copy._every = None
         return copy
 
     def _of_size(

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from palate.engines import Encoded
 from palate.errors import DataError, UsageError
@@ -26,7 +26,7 @@ from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import ScaledDifference
-from palate.scorers.states_wanted import OPTIONS, State, StatesWanted, shots_of
+from palate.scorers.states_wanted import OPTIONS, KeepsUsers, State
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
@@ -155,7 +155,7 @@ def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
     return next(found for _, found in model.local.model.log_probabilities([encoded]))
 
 
-class PersonalPolicyScorer(ScaledDifference):
+class PersonalPolicyScorer(KeepsUsers[Users], ScaledDifference):
     """r_u(x, y) = β [log π(y | e_u, x) − log π_ref(y | x)] (P-DPO; Li et al. 2024).
 
     Options as of every personal reward model: `?state=own|stranger|prior`, `?users=FILE`,
@@ -174,25 +174,13 @@ class PersonalPolicyScorer(ScaledDifference):
         self.policy = PersonalPolicy.load(folder)
         self.beta = self.policy.beta
         self.reference = self.policy.reference(spec.options.get("reference"))
-        self.settings = settings
-        wanted = StatesWanted.of(spec)
-        options = {name: value for name, value in spec.options.items() if name != "draws"}
-        if wanted.draws > 1:
-            options["draws"] = str(wanted.draws)
-        self.canonical = str(spec.model_copy(update={"options": options}))
-        self.state, self.minus = wanted.state, wanted.minus
-        self.shots, self.repeat, self.draws = wanted.shots, wanted.repeat, wanted.draws
-        self.users: Users | None = None
-        self.live: frozenset[str] = frozenset()
-        if wanted.users is not None:
-            states = UserStates.load(wanted.users, self.policy.fingerprint)
+        super().__init__(spec, settings)
+        self.draws = self.wanted.draws
+        self.canonical = str(spec.having(draws=str(self.draws) if self.draws > 1 else None))
+        if self.wanted.users is not None:
+            states = UserStates.load(self.wanted.users, self.policy.fingerprint)
             self.users = FromFile(states)
         self._compose()
-
-    @property
-    def wants_choices(self) -> bool:
-        """True until it knows any user's choices or state but those of users who joined."""
-        return not self.known and self.state != "prior"
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
         """Return this scorer with a state for each user (id → their earlier choices).
@@ -201,26 +189,21 @@ class PersonalPolicyScorer(ScaledDifference):
         """
         learnt = self._learnt(history)
         if not self.live or self.users is None:
-            return self._with(learnt, frozenset())
+            return self.with_users(learnt, frozenset())
         if self.known:
             raise UsageError("p-dpo: adapt it first and join users then, or build it anew")
-        return self._with(Joined(learnt, self.users), self.live)
+        return self.with_users(Joined(learnt, self.users), self.live)
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> PersonalPolicyScorer:
         """Return this scorer with these users added, as `Personal.join` does."""
         new = self._learnt(choices)
         users = new if self.users is None else Joined(self.users, new)
-        return self._with(users, self.live | set(new.place))
+        return self.with_users(users, self.live | set(new.place))
 
     @property
     def trained_on(self) -> frozenset[str]:
         """Keys of the users it was trained on."""
         return self.policy.trained_on
-
-    @property
-    def known(self) -> Sequence[str]:
-        """Keys of the users with a state who may be third users, sorted."""
-        return tuple(sorted(set(self.users.place) - self.live)) if self.users is not None else ()
 
     def token_rewards(self, slate: Slate) -> list[tuple[float, ...]]:
         """Return the reward of each token of each candidate; a candidate's sum to its score.
@@ -246,13 +229,11 @@ class PersonalPolicyScorer(ScaledDifference):
         return said
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> FromChoices:
-        chosen = shots_of(choices, self.shots, self.settings.seed, self.repeat)
-        return FromChoices(self.policy, self.reference, chosen, self.settings)
+        return FromChoices(self.policy, self.reference, self.shots(choices), self.settings)
 
-    def _with(self, users: Users, live: frozenset[str]) -> PersonalPolicyScorer:
-        copy = object.__new__(PersonalPolicyScorer)
-        copy.__dict__.update(self.__dict__)
-        copy.users, copy.live = users, live
+    def with_users(self, users: Users, live: frozenset[str]) -> Self:
+        """Return this scorer with these users' states, its two models made anew."""
+        copy = super().with_users(users, live)
         copy._compose()
         return copy
 

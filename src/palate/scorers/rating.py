@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp
 
-from palate.engines.http.options import canonical
+from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Scores, Settings, Slate

@@ -12,8 +12,16 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from palate.engines.endpoints.rewards import FORMATS, Outputs, Text, check_count
-from palate.engines.http import HttpClient, HttpSettings, Post, body_of, ledger_of
-from palate.engines.http.options import SHARED, canonical, http_options
+from palate.engines.http import (
+    SHARED,
+    HttpClient,
+    HttpSettings,
+    Post,
+    body_of,
+    canonical,
+    http_options,
+    ledger_of,
+)
 from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render

@@ -1,17 +1,28 @@
-"""Whose state a personal scorer reads, and from how many choices: options that all share."""
+"""What all personal scorers share: whose state is read, from how many choices, and who joined."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
 from palate.errors import SpecError, UsageError
-from palate.records import MOST_STRANGERS, user_key
+from palate.records import MOST_STRANGERS, Settings, user_key
 from palate.seeding import shuffled
 from palate.specs import Spec
 
 T = TypeVar("T")
+
+
+class Places(Protocol):
+    """Users with a state."""
+
+    @property
+    def place(self) -> Mapping[str, int]:
+        """Where each user's state stands, by key."""
+
+
+Users = TypeVar("Users", bound=Places)
 State = Literal["own", "stranger", "prior"]
 STATES = ("own", "stranger", "prior")
 OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus", "draws"})
@@ -56,12 +67,38 @@ class StatesWanted(NamedTuple):
         )
 
 
-def shots_of(
-    choices: Mapping[str, Sequence[T]], shots: int | None, seed: int, repeat: int
-) -> dict[str, Sequence[T]]:
-    """Return the choices that each user's state is learnt from, by their key."""
-    keyed = {user_key(user): listed for user, listed in choices.items()}
-    return {key: drawn(listed, shots, seed, repeat, key) for key, listed in keyed.items()}
+class KeepsUsers(Generic[Users]):
+    """A scorer with a state per user: the options of its spec, and whom it knows."""
+
+    users: Users | None = None
+    live: frozenset[str] = frozenset()
+    """Keys of users who joined; they are nobody's third user."""
+
+    def __init__(self, spec: Spec, settings: Settings) -> None:
+        self.settings, self.wanted = settings, StatesWanted.of(spec)
+        self.state, self.minus = self.wanted.state, self.wanted.minus
+
+    @property
+    def wants_choices(self) -> bool:
+        """True until it knows any user's choices or state but those of users who joined."""
+        return not self.known and self.state != "prior"
+
+    @property
+    def known(self) -> Sequence[str]:
+        """Keys of the users with a state who may be third users, sorted."""
+        return tuple(sorted(set(self.users.place) - self.live)) if self.users is not None else ()
+
+    def shots(self, choices: Mapping[str, Sequence[T]]) -> dict[str, Sequence[T]]:
+        """Return the choices that each user's state is learnt from, by their key."""
+        of, seed = self.wanted, self.settings.seed
+        keyed = {user_key(user): listed for user, listed in choices.items()}
+        return {key: drawn(listed, of.shots, seed, of.repeat, key) for key, listed in keyed.items()}
+
+    def with_users(self, users: Users, live: frozenset[str]) -> Self:
+        """Return this scorer with these users' states."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update({**self.__dict__, "users": users, "live": live})
+        return copy
 
 
 def drawn(listed: Sequence[T], shots: int | None, seed: int, repeat: int, key: str) -> Sequence[T]:

@@ -7,7 +7,7 @@ for fewer. Some fifty checks are made, so one seed in ten or so fails one by cha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -50,8 +50,12 @@ class Check(Record):
         return self.low <= self.value <= self.high
 
 
-def mirrored_checks(trials: Sequence[Trial], rows: Rows = "mirrored") -> list[Check]:
-    """Check what was found on couples: blind is a point, knowing is on target and covered."""
+def world_checks(trials: Sequence[Trial], rows: Rows) -> list[Check]:
+    """Check what was found in worlds of one kind: every scorer is on target and covered.
+
+    On couples the blind ones are exactly at ½, and know no target beside.
+    """
+    mirrored = rows.startswith("mirrored")
 
     def accuracy(scorer: str) -> list[Found]:
         return [trial.summaries[scorer].accuracy for trial in trials]
@@ -60,51 +64,29 @@ def mirrored_checks(trials: Sequence[Trial], rows: Rows = "mirrored") -> list[Ch
         found = (trial.summaries[scorer].concordance for trial in trials)
         return [figure for figure in found if figure is not None]
 
-    checks = [
-        point("blind: accuracy", accuracy("blind"), rows),
-        point("blind: concordance", shift("blind"), rows),
-    ]
+    checks = []
+    if mirrored:
+        checks += [
+            point("blind: accuracy", accuracy("blind"), rows),
+            point("blind: concordance", shift("blind"), rows),
+        ]
     if rows == "mirrored":
         checks += [
             point("confident blind: accuracy", accuracy("confident")),
             point("confident blind: concordance, scaled by user", shift("confident")),
         ]
-    targets = [(f"{s}: accuracy", accuracy(s), truth(s, mirrored=True)) for s in KNOWING]
-    targets.append(("knows: concordance", shift("knows"), truth("knows", mirrored=True)))
-    return checks + _targets(targets, trials, rows, mirrored=True)
-
-
-def unmirrored_checks(trials: Sequence[Trial], rows: Rows = "unmirrored") -> list[Check]:
-    """Check what was found on rows: every scorer is on target and covered."""
-    targets = [
-        (
-            f"{scorer}: accuracy",
-            [trial.summaries[scorer].accuracy for trial in trials],
-            truth(scorer, mirrored=False),
-        )
-        for scorer in ("blind", *KNOWING)
-    ]
-    return _targets(targets, trials, rows, mirrored=False)
-
-
-def _targets(
-    targets: Sequence[tuple[str, Sequence[Found], float]],
-    trials: Sequence[Trial],
-    rows: Rows,
-    *,
-    mirrored: bool,
-) -> list[Check]:
-    targets = list(targets)
-    for ours, theirs in GAINS:
-        planted = truth(ours, mirrored=mirrored) - truth(theirs, mirrored=mirrored)
-        found = [trial.gains[ours, theirs] for trial in trials]
-        targets.append((f"{ours} − {theirs}: gain", found, planted))
-    measures: tuple[Callable[[str, Sequence[Found], float, Rows], Check], ...]
-    measures = (mean_error, coverage)
-    checks = [measure(*target, rows) for measure in measures for target in targets]
-    idle = GAINS[-1]
-    name = f"{idle[0]} − {idle[1]}: p of no gain"
-    return [*checks, false_alarms(name, [trial.gains[idle] for trial in trials], rows)]
+    planted = {s: truth(s, mirrored=mirrored) for s in ("blind", *KNOWING, "vague")}
+    scorers = KNOWING if mirrored else ("blind", *KNOWING)
+    targets = [(f"{s}: accuracy", accuracy(s), planted[s]) for s in scorers]
+    if mirrored:
+        targets.append(("knows: concordance", shift("knows"), planted["knows"]))
+    gains = {f"{a} − {b}": [trial.gains[a, b] for trial in trials] for a, b in GAINS}
+    for (a, b), (name, found) in zip(GAINS, gains.items(), strict=True):
+        targets.append((f"{name}: gain", list(found), planted[a] - planted[b]))
+    checks += [mean_error(*target, rows) for target in targets]
+    checks += [coverage(*target, rows) for target in targets]
+    *_, (idle, of_nothing) = gains.items()
+    return [*checks, false_alarms(f"{idle}: p of no gain", of_nothing, rows)]
 
 
 def point(what: str, found: Sequence[Found], rows: Rows = "mirrored") -> Check:

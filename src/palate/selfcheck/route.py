@@ -10,7 +10,6 @@ import numpy as np
 from palate.benchmarks import Dataset
 from palate.evaluation import evaluate
 from palate.records import PreferencePair, Scores, Slate, Traits, user_key
-from palate.runs import Run, Verdicts
 from palate.seeding import digest
 from palate.selfcheck.checks import Check, point
 from palate.selfcheck.contestants import confidence, margins
@@ -18,6 +17,7 @@ from palate.selfcheck.trials import planted_rows, planted_texts, planted_verdict
 from palate.selfcheck.worlds import FEATURES, Floats, World, mirrored_world, unmirrored_world
 
 COUPLES, ROWS = 40, 80
+JUDGED = attrgetter("id", "user", "question_hash", "response_hashes", "outcome")
 
 
 class Planted:
@@ -96,26 +96,17 @@ def route_checks(seed: int) -> list[Check]:
         planted = margins(world, seed, 0)
         for name, scorer in planted_scorers(world, features).items():
             run = evaluate(scorer, pairs, "none", root=None, name=f"planted-{name}")
-            differing += _differing(run, planted_verdicts(rows, planted[name]))
+            both = zip(run.verdicts.rows, planted_verdicts(rows, planted[name]).rows, strict=True)
+            differing += sum(JUDGED(row) != JUDGED(other) for row, other in both)
+            found = {"accuracy": run.summary.accuracy, "concordance": run.summary.concordance}
             if world.rows == "mirrored" and name != "knows":
-                points += _points(name, run)
+                points += [
+                    point(f"evaluate, {name}: {what}", [figure])
+                    for what, figure in found.items()
+                    if figure is not None
+                ]
     route = Check(
         kind="route", what="evaluate: verdicts unlike the planted", rows="all", worlds=len(worlds),
         value=differing, low=0, high=0,
     )  # fmt: skip
     return [route, *points]
-
-
-def _differing(run: Run, planted: Verdicts) -> int:
-    pairs = zip(run.verdicts.rows, planted.rows, strict=True)
-    read = attrgetter("id", "user", "question_hash", "response_hashes", "outcome")
-    return sum(read(ours) != read(theirs) for ours, theirs in pairs)
-
-
-def _points(name: str, run: Run) -> list[Check]:
-    found = {"accuracy": run.summary.accuracy, "concordance": run.summary.concordance}
-    return [
-        point(f"evaluate, {name}: {what}", [figure])
-        for what, figure in found.items()
-        if figure is not None
-    ]

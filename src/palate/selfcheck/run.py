@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from palate.errors import UsageError
-from palate.selfcheck.checks import Check, mirrored_checks, unmirrored_checks
+from palate.selfcheck.checks import Check, world_checks
 from palate.selfcheck.route import route_checks
 from palate.selfcheck.trials import Tools, Trial, run_trial
 from palate.selfcheck.worlds import Rows, mirrored_world, unmirrored_world
@@ -49,10 +49,5 @@ def selfcheck(
         ):
             trials[world.rows].append(run_trial(world, seed, number, tools))
         progress(number + 1, worlds)
-    return [
-        *mirrored_checks(trials["mirrored"]),
-        *unmirrored_checks(trials["unmirrored"]),
-        *mirrored_checks(trials["mirrored shared"], "mirrored shared"),
-        *unmirrored_checks(trials["unmirrored shared"], "unmirrored shared"),
-        *route_checks(seed),
-    ]
+    checks = [check for rows, each in trials.items() for check in world_checks(each, rows)]
+    return [*checks, *route_checks(seed)]

@@ -67,7 +67,12 @@ def planted_rows(world: World) -> list[VerdictRow]:
 
 def planted_verdicts(rows: Sequence[VerdictRow], of_chosen: Floats) -> Verdicts:
     """Return the verdicts on these rows by their margins."""
-    return Verdicts(_judged(*pair) for pair in zip(rows, of_chosen.tolist(), strict=True))
+    given = (Judgement(margin=margin).verdict(0) for margin in of_chosen.tolist())
+    # A copy skips the validation of what has been validated; it takes half of the time.
+    return Verdicts(
+        row.model_copy(update={"outcome": verdict.outcome, "margin": verdict.margin})
+        for row, verdict in zip(rows, given, strict=True)
+    )
 
 
 def planted_texts(world: World, k: int) -> tuple[str, tuple[str, str]]:
@@ -103,9 +108,3 @@ def _row(world: World, k: int) -> VerdictRow:
         own_words=1,
         lengths=(500 + longer, 500) if chosen_longer else (500, 500 + longer),
     )
-
-
-def _judged(row: VerdictRow, margin: float) -> VerdictRow:
-    verdict = Judgement(margin=margin).verdict(0)
-    # A copy skips the validation of what has been validated; it takes half of the time.
-    return row.model_copy(update={"outcome": verdict.outcome, "margin": verdict.margin})

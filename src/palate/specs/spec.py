@@ -51,6 +51,16 @@ class Spec(Record):
         query = "&".join(pairs)
         return f"{head}?{query}" if query else head
 
+    def having(self, **options: str | None) -> Spec:
+        """Return the spec with these options; None takes one away.
+
+        >>> str(Spec.parse("profile:5?draws=3").having(draws=None, of="stranger"))
+        'profile:5?of=stranger'
+        """
+        every = {**self.options, **options}
+        left = {name: value for name, value in every.items() if value is not None}
+        return self.model_copy(update={"options": left})
+
     def need_reference(self, example: str) -> str:
         """Return the reference; raises `SpecError` with an example where it is missing."""
         if self.reference is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from palate.errors import UsageError
 from palate.models import import_torch
 from palate.training.fitting import (
     Progress,
@@ -41,8 +43,35 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """How the soft tokens are trained; sizes are in units of a word's root mean square number."""
+class Options:
+    """What P-DPO is trained with, beside the optimiser's recipe."""
+
+    tokens: int = 10
+    """T: soft tokens of a user."""
+    alpha: float = 0.5
+    """Weight of the loss that knows the user; the rest teaches the generic user's tokens."""
+    beta: float = 0.5
+    """Of DPO: how far the policy may go from its reference."""
+    spread: float = 1.0
+    """How far users' tokens differ before any choice, in root mean square numbers of a word."""
+    rate: float = 0.01
+    """Learning rate of the soft tokens, in the same unit."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant; raises `UsageError`."""
+        for name, holds, expected in (
+            ("tokens", self.tokens >= 1, "1 or more"),
+            ("alpha", 0 < self.alpha <= 1, "above 0 and at most 1"),
+            ("beta", 0 < self.beta < math.inf, "a number above 0"),
+            ("spread", 0 < self.spread < math.inf, "a number above 0"),
+            ("rate", 0 < self.rate < math.inf, "a number above 0"),
+        ):
+            if not holds:
+                raise UsageError(f"p-dpo: {name}={getattr(self, name)}: expected {expected}")
+
+
+class Tokens(NamedTuple):
+    """The soft tokens before training."""
 
     generic: Any
     """Where e_0 starts (T × d)."""
@@ -52,13 +81,7 @@ class Tokens:
     """What the template writes before the place of the tokens."""
     unit: float
     """Root mean square number of a word's vector."""
-    alpha: float
-    """Weight of the loss with the user known; the rest is that of the generic user's tokens."""
-    beta: float
-    spread: float
-    """Standard deviation of o_u / unit before any choice."""
-    rate: float
-    """Learning rate of e_0 and of o_u, in units."""
+    options: Options
 
 
 class Tuned(NamedTuple):
@@ -112,7 +135,7 @@ def tune_preferences(
             columns[name].append(value)
     losses: list[float] = []
     arguments = config(trl.DPOConfig, recipe, device, scratch)
-    arguments.beta, arguments.precompute_ref_log_probs = tokens.beta, True
+    arguments.beta, arguments.precompute_ref_log_probs = tokens.options.beta, True
     trainer = _trainer()(
         model=model,
         args=arguments,
@@ -193,8 +216,11 @@ def _trainer() -> Any:
             named = {id(one) for one in soft}
             every = (p for p in self.model.parameters() if p.requires_grad)
             rest = [p for p in every if id(p) not in named]
-            rates = self.tokens.rate * self.tokens.unit, self.tokens.rate
-            groups = [{"params": [one], "lr": lr} for one, lr in zip(soft, rates, strict=True)]
+            rate = self.tokens.options.rate
+            groups = [
+                {"params": [one], "lr": lr}
+                for one, lr in zip(soft, (rate * self.tokens.unit, rate), strict=True)
+            ]
             self.optimizer = torch.optim.AdamW(
                 [{"params": rest}, *groups], lr=self.args.learning_rate, weight_decay=0.0
             )
@@ -207,8 +233,8 @@ def _trainer() -> Any:
             generic = super().compute_loss(model, anybody)
             users = self.module.users(ids)
             own = self.module.offsets[users - 1].square().sum(dim=(1, 2))
-            prior = (self.shares[users] * own).mean() / (2 * self.tokens.spread**2)
-            alpha = self.tokens.alpha
+            prior = (self.shares[users] * own).mean() / (2 * self.tokens.options.spread**2)
+            alpha = self.tokens.options.alpha
             return alpha * (known + prior) + (1 - alpha) * generic
 
     return TwoTerms

@@ -40,7 +40,6 @@ class Wide(Protocol):
     @property
     def width(self) -> int:
         """Tokens that a batch must hold of it."""
-        ...
 
 
 R = TypeVar("R", bound=Wide)

@@ -8,7 +8,6 @@ from palate.validity.result import (
     Coefficients,
     Difference,
     DownstreamQuality,
-    ScorerValues,
     Validity,
     ValiditySummary,
 )
@@ -20,7 +19,6 @@ __all__ = [
     "Difference",
     "Downstream",
     "DownstreamQuality",
-    "ScorerValues",
     "Statistics",
     "Validity",
     "ValiditySummary",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
 from pathlib import Path
 
 from palate.downstream import BestOfResult
@@ -14,14 +13,14 @@ from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.runs import Manifest, Result, Run, load_all, versions
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import Downstream, downstream_of, joined
-from palate.validity.figures import METRICS
+from palate.validity.figures import METRICS, benchmark_units, same_as_none
 from palate.validity.matching import (
     LEAST,
     Match,
+    Side,
     by_the_models_that_picked,
     match,
     refuse_other_questions,
-    sides_of,
 )
 from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
 
@@ -84,8 +83,7 @@ def validity(
         versions=versions(),
     )  # fmt: skip
     place = picked[0].folder
-    folder = manifest.folder(Path(root) if place is None else place.parents[2])
-    manifest.renew(folder)
+    folder = manifest.renew(Path(root) if place is None else place.parents[2])
     result = Validity(summary, folder)
     result.save()
     return result
@@ -121,7 +119,11 @@ def _compare(
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
     for quality in downstream:
         refuse_other_questions(by_benchmark.get(quality.of.benchmark, ()), quality)
-    sides = sides_of(by_benchmark, metrics)
+    sides = [
+        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
+        for name, own in by_benchmark.items()
+        for metric in metrics
+    ]
     by_measure = [
         [one for side in sides if (one := match(side, quality)) is not None]
         for quality in downstream
@@ -135,15 +137,16 @@ def _compare(
     able = [[one for one in some if len(one.contestants) >= LEAST] for some in by_measure]
     pairs = compared(able[0]) if able else []
     total = sum(map(len, able)) + bool(pairs)
-    steps = count(1)
-
-    def step() -> None:
-        progress(next(steps), total)
-
-    found = [one for some in able for one in _all_coefficients(some, how, step)]
+    found: list[Coefficients] = []
+    for matches in able:
+        of_measure = []
+        for one in matches:
+            of_measure.append(_coefficients(one, how))
+            progress(len(found) + len(of_measure), total)
+        found += _corrected(of_measure)
     differences = differences_of(pairs, how.seed)
     if pairs:
-        step()
+        progress(total, total)
     if not found:
         raise UsageError(
             f"validity: no figure has {LEAST} contestants with downstream results"
@@ -162,13 +165,7 @@ def _compare(
     )  # fmt: skip
 
 
-def _all_coefficients(
-    matches: Sequence[Match], how: Statistics, step: Callable[[], None]
-) -> list[Coefficients]:
-    found = []
-    for one in matches:
-        found.append(_coefficients(one, how))
-        step()
+def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:
     families = zip(*(one.agreements for one in found), strict=True)
     corrected = [holm([agreement.chance.p for agreement in family]) for family in families]
     of_each = zip(found, zip(*corrected, strict=True), strict=True)
@@ -176,7 +173,7 @@ def _all_coefficients(
 
 
 def _coefficients(matched: Match, how: Statistics) -> Coefficients:
-    downstream, (table, largest, smallest) = matched.downstream, matched.aligned
+    downstream, table = matched.downstream, matched.table
     quality = downstream.table(matched.contestants)
     x, y = list(table.figures.values()), list(quality.figures.values())
     known = reliability(table.values, table.clusters)
@@ -187,7 +184,8 @@ def _coefficients(matched: Match, how: Statistics) -> Coefficients:
             ScorerValues(scorer=scorer, context=context, metric_value=a, downstream_value=b)
             for (scorer, context), a, b in zip(matched.contestants, x, y, strict=True)
         ),
-        constant=matched.constant, n=len(table.clusters), n_largest=largest, smallest=smallest,
+        constant=matched.constant, n=len(table.clusters), n_largest=matched.n_largest,
+        smallest=matched.smallest,
         agreements=rank_agreement(x, y, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed),
         reliability=known, downstream_reliability=picked,
         noise_ceiling=None

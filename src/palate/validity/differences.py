@@ -69,7 +69,7 @@ def differences_of(pairs: Sequence[tuple[Match, Match]], seed: int = 0) -> tuple
 def _difference(first: Match, second: Match, seed: int) -> Difference:
     common, downstream = _common(first, second), first.downstream
     quality = downstream.table(common).figures
-    x1, x2 = (side.aligned.table.figures for side in (first, second))
+    x1, x2 = (side.table.figures for side in (first, second))
     return Difference(
         first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
         downstream=downstream.of, n=len(common),

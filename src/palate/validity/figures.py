@@ -31,6 +31,11 @@ class UnitValues(NamedTuple):
     clusters: Clusters
     """Users, questions and texts of each unit."""
 
+    @property
+    def n(self) -> int:
+        """Units that count."""
+        return int(np.count_nonzero(~np.isnan(self.values)))
+
 
 class ScorerTable(NamedTuple):
     """Values of several contestants over the same units."""
@@ -45,16 +50,6 @@ class ScorerTable(NamedTuple):
     def figures(self) -> dict[Contestant, float]:
         """Each contestant's mean."""
         return dict(zip(self.contestants, self.values.mean(axis=0).tolist(), strict=True))
-
-
-class AlignedMetric(NamedTuple):
-    """A benchmark's metric for several contestants, over the units that count for all of them."""
-
-    table: ScorerTable
-    of: int
-    """Units of the contestant with the most."""
-    fewest: Contestant
-    """Who has the fewest."""
 
 
 def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitValues]:
@@ -95,26 +90,21 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitVa
     return found
 
 
-def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> AlignedMetric:
+def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> ScorerTable:
     """Hold all contestants to the units that count for every one of them.
 
     Raises `ComparisonError` where there is none.
     """
-    known = {name: ~np.isnan(own.values) for name, own in units.items()}
-    counts = {name: int(own.sum()) for name, own in known.items()}
-    fewest = min(counts, key=counts.__getitem__)
-    shared = np.logical_and.reduce(list(known.values()))
+    values = np.stack([own.values for own in units.values()], axis=1)
+    shared = np.asarray(~np.isnan(values).any(axis=1))
     if not shared.any():
+        fewest = min(units, key=lambda name: units[name].n)
         raise ComparisonError(
             f"validity: no row has {metric} of every contestant; leave out who is unscored where "
             f"others are not, {_named(fewest)} first"
         )
-    table = ScorerTable(
-        contestants=tuple(units),
-        values=np.stack([own.values[shared] for own in units.values()], axis=1),
-        clusters=next(iter(units.values())).clusters.take(shared),
-    )
-    return AlignedMetric(table, max(counts.values()), fewest)
+    clusters = next(iter(units.values())).clusters
+    return ScorerTable(tuple(units), values[shared], clusters.take(shared))
 
 
 def _named(contestant: Contestant) -> str:
@@ -158,14 +148,13 @@ def _units(
         if not verdicts.mirrored:
             return None
         a, b = verdicts.couples.T
-        if metric == "mirrored accuracy":
-            values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
-            return UnitValues(values, verdicts.couple_clusters)
-        values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
-        told = run.summary.concordance.value if run.summary.concordance is not None else None
-        # A scorer that keeps users' states was scaled by user, and the run does not say by what.
-        if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
-            return None
+        values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
+        if metric == "concordance":
+            values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
+            told = run.summary.concordance.value if run.summary.concordance is not None else None
+            # A scorer that keeps users' states was scaled by user; the run does not say by what.
+            if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
+                return None
         return UnitValues(values, verdicts.couple_clusters)
     other = _partner(metric, runs, contestant)
     return None if other is None else _gained(verdicts, other.verdicts, contestant)

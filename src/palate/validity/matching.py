@@ -13,13 +13,11 @@ from palate.metrics.estimates import ROUNDING
 from palate.runs import SUMMARY, Run, read_manifest
 from palate.validity.downstream import Downstream, Origin
 from palate.validity.figures import (
-    AlignedMetric,
     Contestant,
+    ScorerTable,
     UnitValues,
-    benchmark_units,
     held_together,
     run_name,
-    same_as_none,
 )
 
 LEAST = 3
@@ -43,23 +41,19 @@ class Match(NamedTuple):
     benchmark: str
     metric: str
     downstream: Downstream
-    aligned: AlignedMetric
+    table: ScorerTable
+    """Over the units that count for all of them."""
+    n_largest: int
+    """Units of the contestant with the most."""
+    smallest: Contestant
+    """Who has the fewest."""
     constant: tuple[Contestant, ...] = ()
     """Left out: both of their figures are the same in every unit."""
 
     @property
     def contestants(self) -> tuple[Contestant, ...]:
         """Those with both, in the order of the runs."""
-        return self.aligned.table.contestants
-
-
-def sides_of(runs: Mapping[str, Sequence[Run]], metrics: Sequence[str]) -> list[Side]:
-    """Return every figure of every benchmark; raises as `benchmark_units`."""
-    return [
-        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
-        for name, own in runs.items()
-        for metric in metrics
-    ]
+        return self.table.contestants
 
 
 def match(side: Side, downstream: Downstream) -> Match | None:
@@ -85,8 +79,11 @@ def match(side: Side, downstream: Downstream) -> Match | None:
     if len(constant) == len(both):
         constant = ()
     moved = {one: own for one, own in both.items() if one not in constant}
-    aligned = held_together(moved, side.metric)
-    return Match(side.benchmark, side.metric, downstream, aligned, constant)
+    counts = {one: own.n for one, own in moved.items()}
+    return Match(
+        side.benchmark, side.metric, downstream, held_together(moved, side.metric),
+        max(counts.values()), min(counts, key=counts.__getitem__), constant,
+    )  # fmt: skip
 
 
 def refuse_other_questions(runs: Sequence[Run], downstream: Downstream) -> None:

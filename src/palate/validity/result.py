@@ -110,20 +110,15 @@ class Validity(Result):
     summary: ValiditySummary
     folder: Path | None = None
 
-    def content(self) -> ValiditySummary:
-        """Return the summary."""
-        return self.summary
-
     def lines(self) -> Iterator[str]:
         """Yield, per coefficient and scorer, both values as one line of JSON."""
         for each in self.summary.coefficients:
             of = each.downstream
             for scorer in each.scorers:
-                row = ValidityRow(
+                yield ValidityRow(
                     benchmark=each.benchmark, metric=each.metric, policy=of.policy,
                     quality=of.quality, k=of.k, **scorer.model_dump(),
-                )  # fmt: skip
-                yield row.model_dump_json()
+                ).model_dump_json()  # fmt: skip
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -1,5 +1,56 @@
-"""`tasting`, the bundled benchmark: 48 mirrored couples of 32 fictional users."""
+"""`tasting`, the bundled benchmark: 48 mirrored couples of 32 fictional users.
 
-from palate.benchmarks.tasting.tasting import BENCHMARK
+A couple is two users, one question, and one response for each: A's chosen is B's rejected by
+construction, so the mirror law cannot be broken by a slip of the pen.
+"""
 
-__all__ = ["BENCHMARK"]
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset
+from palate.errors import BenchmarkError
+
+SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
+
+
+def rows(subset: str) -> Iterator[dict[str, Any]]:
+    """Yield the two rows of each couple of a subset."""
+    text = files(__package__).joinpath(f"{subset}.json").read_text(encoding="utf-8")
+    written = json.loads(text)
+    profile = {user["user_id"]: user["posts"] for user in written["users"]}
+    for couple in written["couples"]:
+        for ours, theirs in (couple["sides"], couple["sides"][::-1]):
+            yield {
+                "id": f"{couple['id']}-{ours['user_id']}",
+                "mirror_of": f"{couple['id']}-{theirs['user_id']}",
+                "user_id": ours["user_id"],
+                "subset": subset,
+                "category": couple["category"],
+                "question": couple["question"],
+                "profile": profile[ours["user_id"]],
+                "narrative": ours["narrative"],
+                "rubric_aspects": ours["rubric_aspects"],
+                "chosen": ours["response"],
+                "rejected": theirs["response"],
+            }
+
+
+def _load(options: LoadOptions) -> Dataset:
+    if options.source is not None or options.revision is not None or options.columns:
+        raise BenchmarkError("tasting is bundled: it takes no --source, --revision or --map")
+    return Dataset.from_rows(BENCHMARK.name, (row for subset in SUBSETS for row in rows(subset)))
+
+
+BENCHMARK = Benchmark(
+    name="tasting",
+    description="48 mirrored couples of 32 fictional users; works at once, without a network",
+    loader=_load,
+    licence="CC BY 4.0",
+    citation="The palate authors (2026). tasting, a bundled benchmark of mirrored preferences.",
+    subsets=SUBSETS,
+)

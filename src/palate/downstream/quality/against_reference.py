@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from typing import Any
 
 from palate.downstream.quality.protocol import Answered, Rated
 from palate.downstream.quality.rows import Measure, require
-from palate.errors import UsageError
-from palate.models import import_torch
 from palate.records import Question
 from palate.seeding import digest
 from palate.specs import Spec
 
-
-def import_text_metrics() -> Any:
-    """Import torchmetrics' measures of text; raises `UsageError` with what to install."""
-    import_torch()
-    try:
-        from torchmetrics.functional import text
-    except ImportError as error:
-        raise UsageError("ROUGE and BERTScore need pip install 'palate[quality]'") from error
-    return text
-
-
 FORMAT = 1
 """Raised when a measure's values change: ratings that were kept are then asked for again."""
-
-
-def library_of_text_metrics() -> str:
-    """Return which torchmetrics computes, for the fingerprints of the measures that it does."""
-    return f"torchmetrics {version('torchmetrics')}"
 
 
 class AgainstReference(Measure):
@@ -74,10 +55,6 @@ class AgainstReference(Measure):
 
     def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         # By reference, so that what is computed of one is kept only while it is read.
-        by_reference: dict[str, list[int]] = {}
-        for k, item in enumerate(items):
-            by_reference.setdefault(item.question.gold.reference or "", []).append(k)
-        for reference, own in by_reference.items():
-            for k in own:
-                found = self.value(items[k].response, reference)
-                yield k, Rated(value=min(1.0, max(0.0, found)))
+        for k in sorted(range(len(items)), key=lambda k: items[k].question.gold.reference or ""):
+            overlap = self.value(items[k].response, items[k].question.gold.reference or "")
+            yield k, Rated(value=min(1.0, max(0.0, overlap)))

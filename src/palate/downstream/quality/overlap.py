@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from palate.downstream.quality.against_reference import AgainstReference
 from palate.downstream.quality.bertscore import BertScore
-from palate.downstream.quality.chrf import Chrf
-from palate.downstream.quality.rouge import KEYS, Rouge
+from palate.downstream.quality.ngrams import ROUGE, Chrf, Rouge
 from palate.errors import SpecError
 from palate.records import Settings
 from palate.specs import Spec
 
-NAMES = (*KEYS, "chrf", "bertscore")
+NAMES = (*ROUGE, "chrf", "bertscore")
 
 
 def overlap(spec: Spec, settings: Settings) -> AgainstReference:
@@ -18,7 +17,7 @@ def overlap(spec: Spec, settings: Settings) -> AgainstReference:
 
     Only BERTScore has an option, `?model=REF`.
 
-    Raises `SpecError` for another name or option, `UsageError` where torchmetrics is missing.
+    Raises `SpecError` for another name or option.
     """
     name = spec.need_reference("overlap:rouge-l")
     if name not in NAMES:

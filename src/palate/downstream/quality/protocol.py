@@ -65,11 +65,9 @@ class Quality(Protocol):
 
     def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows lack what is needed, saying which and how many."""
-        ...
 
     def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
         """Yield (position in the call, rating) as they come, each position once.
 
         Rows are checked first, as by `check`.
         """
-        ...

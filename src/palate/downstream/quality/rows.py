@@ -11,7 +11,6 @@ from palate.errors import BenchmarkError
 from palate.records import Question
 
 Ratings = Iterator[tuple[int, Rated]]
-Rate = Callable[[Sequence[Answered]], Ratings]
 EMPTY = "empty response"
 NAMED = 3
 """Rows that an error names."""
@@ -55,39 +54,6 @@ def rows_of(items: Sequence[Answered]) -> list[Question]:
     return list({id(item.question): item.question for item in items}.values())
 
 
-def spare_empty(items: Sequence[Answered], rate: Rate, *, aspects: bool) -> Ratings:
-    """Yield 0 for responses of nothing but white space, and what `rate` gives for the others.
-
-    `aspects` says whether a rating has a value for every aspect of its row.
-    """
-    said = []
-    for k, item in enumerate(items):
-        if item.response.strip():
-            said.append(k)
-            continue
-        nothing = (0.0,) * (len(item.question.gold.aspects) if aspects else 0)
-        yield k, Rated(value=0.0, aspects=nothing, reason=EMPTY)
-    for n, rated in rate([items[k] for k in said]):
-        yield said[n], rated
-
-
-def rate_once(
-    items: Sequence[Answered], read: Callable[[Answered], Hashable], rate: Rate
-) -> Ratings:
-    """Yield ratings; items of which `read` returns the same are one piece of work.
-
-    `rate` is not called where there is nothing to rate, so that no model is loaded for it.
-    """
-    places: dict[Hashable, list[int]] = defaultdict(list)
-    for k, item in enumerate(items):
-        places[read(item)].append(k)
-    if not places:
-        return
-    own = list(places.values())
-    for n, rated in rate([items[first] for first, *_ in own]):
-        yield from ((k, rated) for k in own[n])
-
-
 class Measure(ABC):
     """What palate's own measures share; most read a rubric.
 
@@ -105,10 +71,27 @@ class Measure(ABC):
     def rate(self, items: Sequence[Answered]) -> Ratings:
         """Yield ratings as they come, empty responses first; what reads alike is rated once."""
         self.check(rows_of(items))
-        return spare_empty(items, self._once, aspects="aspects" in self.needs)
+        return self._spared(items)
+
+    def _spared(self, items: Sequence[Answered]) -> Ratings:
+        full = []
+        for k, item in enumerate(items):
+            if item.response.strip():
+                full.append(k)
+                continue
+            n = len(item.question.gold.aspects) if "aspects" in self.needs else 0
+            yield k, Rated(value=0.0, aspects=(0.0,) * n, reason=EMPTY)
+        for n, rated in self._once([items[k] for k in full]):
+            yield full[n], rated
 
     def _once(self, items: Sequence[Answered]) -> Ratings:
-        return rate_once(items, self._read, self._rated)
+        places: dict[Hashable, list[int]] = defaultdict(list)
+        for k, item in enumerate(items):
+            places[self._read(item)].append(k)
+        alike = list(places.values())
+        # No model is loaded where there is nothing to rate.
+        for n, rated in self._rated([items[first] for first, *_ in alike]) if alike else ():
+            yield from ((k, rated) for k in alike[n])
 
     @abstractmethod
     def _read(self, item: Answered) -> tuple[object, ...]: ...

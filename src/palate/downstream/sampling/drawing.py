@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 
 from palate.benchmarks import Dataset
-from palate.downstream.sampling.policies import Failed, Policy, Sample, Wanted
+from palate.downstream.sampling.policies import Policy, Sample, Wanted
 from palate.downstream.sampling.samples import Samples, check_number
+from palate.engines import Reply
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, make_rows
@@ -89,14 +90,14 @@ def draw_samples(
         if missing:
             wanted.append(Wanted(prompt, tuple(missing)))
             owners.append(key)
-    failed: list[Failed] = []
+    failed: list[Reply] = []
     total = len(prompts) * n
-    for k, number, came in policy.draw(wanted) if wanted else ():
-        if isinstance(came, Failed):
-            failed.append(came)
+    for k, number, reply in policy.draw(wanted) if wanted else ():
+        if reply.failure is not None:
+            failed.append(reply)
             continue
-        known[owners[k], number] = came
-        text = canonical_json(came._asdict()).encode("utf-8", "surrogatepass")
+        sample = known[owners[k], number] = Sample(reply.text, reply.cut_off)
+        text = canonical_json(sample._asdict()).encode("utf-8", "surrogatepass")
         store.put(digest(owners[k], number), text)
         if progress is not None:
             progress(len(known), total)
@@ -112,10 +113,10 @@ def draw_samples(
     return found
 
 
-def _refuse(policy: Policy, failed: Sequence[Failed], total: int) -> None:
+def _refuse(policy: Policy, failed: Sequence[Reply], total: int) -> None:
     if not failed:
         return
-    reasons = "; ".join(sorted({one.reason for one in failed}))
+    reasons = "; ".join(sorted({str(reply.failure) for reply in failed}))
     said = f"{policy.spec}: {len(failed)} of {total} samples were not drawn ({reasons})"
     if any(one.outage for one in failed):
         raise EndpointError(f"{said}; what came is kept, run the same command again")

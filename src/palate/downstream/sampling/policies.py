@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from palate.engines import Reader, load_local, sample
+from palate.engines import Reader, Reply, load_local, sample
 from palate.engines.endpoints.sampling import Draw, SamplingEndpoint
 from palate.engines.local.threads import spread
 from palate.errors import UsageError
-from palate.models import choose_device, choose_dtype, resolve
 from palate.records import Message, Settings
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -28,13 +27,6 @@ class Sample(NamedTuple):
     text: str
     cut_off: bool = False
     """It ended at `max_tokens`."""
-
-
-class Failed(NamedTuple):
-    """Why there is no answer."""
-
-    reason: str
-    outage: bool
 
 
 class Wanted(NamedTuple):
@@ -56,9 +48,8 @@ class Policy(Protocol):
     fingerprint: str
     """Hash of all that the distribution of samples depends on beside their prompt."""
 
-    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
-        """Yield (position, number, sample) as they come, each once."""
-        ...
+    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
+        """Yield (position, number, answer or why there is none) as they come, each once."""
 
 
 def build_policy(text: str, settings: Settings) -> Policy:
@@ -101,13 +92,10 @@ class LocalPolicy:
     def __init__(self, spec: str, reference: Reference, settings: Settings, how: How) -> None:
         self.spec, self.reference, self.settings, self.how = spec, reference, settings, how
         self._reader = Reader(reference, settings)
-        device = choose_device(settings.device)
-        dtype = str(choose_dtype(settings.dtype, device))
-        kind = device.split(":", maxsplit=1)[0]
-        content = resolve(reference).content
-        self.fingerprint = digest("policy", content, dtype, kind, tuple(how), settings.seed)
+        weights = self._reader.weights
+        self.fingerprint = digest("policy", *weights, tuple(how), settings.seed)
 
-    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
+    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
         """Yield samples prompt by prompt; none is drawn where a prompt leaves no room for one."""
         model = load_local(self.reference, "causal", self.settings)
         _ = model.head  # made by one thread
@@ -115,7 +103,7 @@ class LocalPolicy:
         encoded = [self._reader.template.prompt(one.prompt) for one in wanted]
         for k, ids in enumerate(encoded):
             if len(ids) > room:
-                yield from ((k, number, Failed(TOO_LONG, False)) for number in wanted[k].numbers)
+                yield from ((k, number, Reply(failure=TOO_LONG)) for number in wanted[k].numbers)
         if any(len(ids) > room for ids in encoded):
             return
         how, seed = self.how._asdict(), self.settings.seed
@@ -125,7 +113,7 @@ class LocalPolicy:
         )
         for k, found in spread(model.torch, model.device, jobs):
             for number, came in zip(wanted[k].numbers, found, strict=True):
-                yield k, number, Sample(came.text, came.cut_off)
+                yield k, number, Reply(came.text, came.cut_off)
 
 
 class EndpointPolicy:
@@ -136,11 +124,7 @@ class EndpointPolicy:
         at = endpoint.settings
         self.fingerprint = digest("policy", at.model, at.base_url, tuple(how), settings.seed)
 
-    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Sample | Failed]]:
+    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
         """Yield samples as they come."""
         draws = [Draw(one.prompt, one.numbers, *self.how, self.seed) for one in wanted]
-        for k, number, came in self.endpoint.draw(draws):
-            if came.failure is not None:
-                yield k, number, Failed(came.failure, came.outage)
-            else:
-                yield k, number, Sample(came.text, came.cut_off)
+        yield from self.endpoint.draw(draws)

@@ -11,7 +11,7 @@ from typing import Any
 
 from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import Sample
-from palate.errors import DataError, ResourceError, UsageError
+from palate.errors import DataError, UsageError, writing
 from palate.seeding import canonical_json, digest
 
 
@@ -68,12 +68,10 @@ class Samples:
             canonical_json({"id": row, "samples": [one._asdict() for one in own]})
             for row, own in zip(self.rows, self.of_row, strict=True)
         )
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             text = "".join(f"{line}\n" for line in lines)
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        except OSError as error:
-            raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def check_number(n: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ def gather(
     only, they tie.
     """
     judged = isinstance(work.contestant, Judge)
-    needs_shown = work.traits_of(work.components[0]).needs_shown
+    needs_shown = work.traits[0].needs_shown
     found = []
     for row, own in enumerate(samples.of_row):
         texts = sampled.texts[row]
@@ -44,22 +45,18 @@ def gather(
         else:
             said = _scored(work, texts, row, passes)
         known = [value for value in said.values() if not isinstance(value, str)]
-        lowest = _below(known) if texts else 0.0
+        lowest: float | str = 0.0 if not texts else EMPTY
+        if known:
+            lowest = min(known) - max(1.0, abs(min(known)))
         found.append(
             [said.get(one.text, "no score") if one.text.strip() else lowest for one in own]
         )
     return found
 
 
-def _below(known: Sequence[float]) -> float | str:
-    least = min(known, default=None)
-    return EMPTY if least is None else least - max(1.0, abs(least))
-
-
 def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
-    combine = getattr(work.contestant, "combine", None)
-    parts = [found.scores(row) for found in passes]
-    scores = combine(parts) if combine is not None else parts[0]
+    combine = getattr(work.contestant, "combine", itemgetter(0))
+    scores = combine([results.scores(row) for results in passes])
     return {
         text: (scores.reason(k) or "no score") if value is None else float(np.float32(value))
         for k, (text, value) in enumerate(zip(texts, scores.values, strict=True))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.records import Record
-from palate.runs import Result, TextHash, read_content, read_rows
+from palate.runs import RecordResult, TextHash
 
 
 class ScoresSummary(Record):
@@ -53,15 +50,11 @@ class ScoreRow(Record):
     """Why a sample has no score."""
 
 
-@dataclass(frozen=True)
-class SampleScores(Result):
+class SampleScores(RecordResult[ScoresSummary, ScoreRow]):
     """The scores of all samples by one scorer under one context."""
 
     kind: ClassVar[str] = "scores"
     content_type, row_type = ScoresSummary, ScoreRow
-    summary: ScoresSummary
-    rows: tuple[ScoreRow, ...]
-    folder: Path | None = None
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
@@ -72,17 +65,3 @@ class SampleScores(Result):
     def count(rows: tuple[ScoreRow, ...]) -> dict[str, int]:
         """Return how often each reason left a sample unscored."""
         return dict(Counter(reason for row in rows for reason in row.reasons if reason))
-
-    def content(self) -> ScoresSummary:
-        """Return the summary."""
-        return self.summary
-
-    def lines(self) -> Iterator[str]:
-        """Yield every row as one line of JSON."""
-        return (row.model_dump_json() for row in self.rows)
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read finished scores; raises `RunError` where there are none."""
-        summary = read_content(folder, cls.kind, ScoresSummary)
-        return cls(summary, read_rows(folder, ScoreRow), folder)

@@ -6,7 +6,6 @@ What N answers to a question share is read once; a judge compares every two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 from palate.benchmarks import Dataset
@@ -18,21 +17,16 @@ from palate.downstream.scores.result import SampleScores, ScoreRow, ScoresSummar
 from palate.downstream.scores.slates import SampleRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
-    Computation,
+    Job,
     Options,
     Progress,
-    adapt_to,
-    make_rows,
     meaningless,
     need_choices,
     refuse,
-    shown_by,
     spec_of,
-    whose_state,
 )
-from palate.execution import build_runner
 from palate.records import traits_of
-from palate.runs import JOURNAL, Identity, Journal, VerdictRow
+from palate.runs import VerdictRow
 from palate.scorers import build_scorer
 
 
@@ -83,41 +77,16 @@ def score_samples(
     Raises `UsageError` for a scorer that makes no sense under this context, `EndpointError` where
     an endpoint did not answer, and what building and running a scorer raises.
     """
-    options = options or Options()
-    settings = options.settings
-    contestant = build_scorer(scorer, settings)
-    spec = spec_of(contestant, scorer)
-    shown = build_context(context, settings)
-    adapted = adapt_to(contestant, pairs, spec)
-    built_from = scorer if adapted is contestant else None
-    contestant, traits = adapted, traits_of(adapted, spec)
-    refuse(traits, shown, spec)
-    if traits.pairs_only and samples.n == 1:
+    job = Job.of(scorer, pairs, context, options or Options())
+    spec = job.spec
+    if job.traits.pairs_only and samples.n == 1:
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")
     if samples.rows != tuple(row.id for row in pairs.rows):
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")
-    whose = whose_state(contestant, traits, pairs, settings.seed)
-    rows = make_rows(pairs, shown, seed=settings.seed, whose=whose)
-    sampled = SampleRows(rows, samples)
-    work = Computation(contestant, spec, sampled, options, built_from)
-    folder = None
-    with ExitStack() as stack:
-        journal = None
-        if root is not None:
-            details = work.details[0]
-            identity = Identity(
-                benchmark=pairs.name, scorer=spec, context=shown.spec,
-                rows=samples.content, revision=pairs.content_hash, fingerprints=work.fingerprints,
-                protocol=traits.protocol, split=pairs.split, shown_by=shown_by(shown, pairs),
-                seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
-                batch_tokens=settings.batch_tokens,
-            )  # fmt: skip
-            manifest = work.manifest(SampleScores.kind, identity, name=f"{spec} {shown.spec}")
-            folder = manifest.folder(root)
-            journal = stack.enter_context(Journal(folder / JOURNAL))
-            manifest.write(folder)
-        runner = build_runner(options.engine)
-        passes = work.run(journal, root, runner, progress or (lambda done, total: None))
+    sampled, name = SampleRows(job.rows, samples), f"{spec} {job.context.spec}"
+    identity = {"rows": samples.content, "revision": pairs.content_hash}
+    computed = job.computed(sampled, SampleScores.kind, root, progress, identity, name=name)
+    with computed as (work, passes, folder):
         lost = int(sum(one.outages.sum() for one in passes))
         if lost:
             raise EndpointError(
@@ -125,12 +94,11 @@ def score_samples(
                 "cap is reached); what came is kept, run the same command again"
             )
         scored = _rows(pairs, samples, gather(work, sampled, samples, passes))
-        notes = [note for one in (contestant, shown) for note in getattr(one, "notes", tuple)()]
         summary = ScoresSummary(
-            benchmark=pairs.name, scorer=spec, context=shown.spec, oracle=shown.oracle,
+            benchmark=pairs.name, scorer=spec, context=job.context.spec, oracle=job.context.oracle,
             models=work.models, fingerprints=work.fingerprints, policy=samples.policy,
             samples=samples.content, n_rows=len(scored), n_samples=samples.n,
-            unscored_reasons=SampleScores.count(scored), notes=(*traits.notes, *notes),
+            unscored_reasons=SampleScores.count(scored), notes=job.notes,
         )  # fmt: skip
         result = SampleScores(summary, scored, folder)
         if folder is not None:

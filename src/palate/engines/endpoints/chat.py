@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any, NamedTuple, Self
 
 from palate.engines.http import (
+    SHARED,
     Clock,
     HttpClient,
     HttpSettings,
@@ -15,9 +16,9 @@ from palate.engines.http import (
     Unusable,
     Wire,
     body_of,
+    http_options,
     ledger_of,
 )
-from palate.engines.http.options import SHARED, http_options
 from palate.records import Message, Settings
 from palate.specs import Spec
 
@@ -93,28 +94,38 @@ class ChatEndpoint:
                     yield position, Reply(failure=outcome.failure, outage=outcome.outage)
 
     def _post(self, ask: Ask) -> Post[Reply]:
-        body: dict[str, Any] = {
-            "model": self.settings.model,
-            "messages": [{"role": m.role, "content": m.content} for m in ask.messages],
-            self.settings.limit_field: ask.max_tokens,
-            "temperature": 0,
-        }
+        body = self._body(ask.messages, ask.max_tokens) | {"temperature": 0}
         if ask.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
         return Post("chat/completions", body_of(body), read_reply, ask.max_tokens)
 
+    def _body(self, messages: Iterable[Message], max_tokens: int) -> dict[str, Any]:
+        return {
+            "model": self.settings.model,
+            "messages": [{"role": m.role, "content": m.content} for m in messages],
+            self.settings.limit_field: max_tokens,
+        }
 
-def read_reply(said: Any) -> Reply | None:
-    """Read a chat completion; None, or what looking into it raises, where it is not one."""
-    choice = said["choices"][0]
-    text = choice["message"].get("content") or ""
+
+def read_reply(completion: Any) -> Reply:
+    """Read a chat completion; raises whatever looking into it raises where it is not one."""
+    choice = completion["choices"][0]
+    reply = read_choice(choice)
+    if reply.failure is not None:
+        raise Unusable(reply.failure)
     content = (choice.get("logprobs") or {}).get("content") or []
     listed = (content[0].get("top_logprobs") or [content[0]]) if content else []
     pairs = [(str(a["token"]), float(a["logprob"])) for a in listed]
+    # A token listed twice counts as listed first.
+    return reply._replace(first_token=dict(reversed(pairs)) if pairs else None)
+
+
+def read_choice(choice: Any) -> Reply:
+    """Read the text of one of a completion's choices."""
+    text = choice["message"].get("content") or ""
     if not isinstance(text, str):
-        return None
+        raise TypeError("content is no text")
     reason = choice.get("finish_reason")
     if reason == "content_filter":
-        raise Unusable("refused by the endpoint's content filter")
-    first = dict(reversed(pairs)) if pairs else None  # a token listed twice counts as listed first
-    return Reply(text, reason == "length", first)
+        return Reply(failure="refused by the endpoint's content filter")
+    return Reply(text, reason == "length")

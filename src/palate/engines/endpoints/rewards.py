@@ -1,4 +1,4 @@
-"""What reward servers are sent and what they reply, one class per server.
+"""What reward servers are sent and what they reply, one format per server.
 
 Read from vLLM 0.33, SGLang 0.5.23, text-embeddings-inference 1.8 and OpenRLHF 0.11; see
 docs/engines.md.
@@ -6,8 +6,9 @@ docs/engines.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from palate.engines.http import Unusable, usage
 from palate.records import Message
@@ -26,148 +27,96 @@ class Text(NamedTuple):
     ids: tuple[int, ...] = ()
 
 
-class Format(Protocol):
+class Format(NamedTuple):
     """One server's request and reply."""
 
     path: str
-    takes_messages: bool
+    body: Callable[[str, Sequence[Text]], dict[str, Any]]
+    """From the model's name and the texts, the request's JSON."""
+    outputs: Callable[[Any], list[Outputs]]
+    """From the reply's JSON, each text's numbers in the order asked; raises where it is none."""
+    used: Callable[[Any], tuple[int, int] | None] = lambda _: None
+    """From the reply's JSON, the tokens read and written; None where it does not say."""
+    takes_messages: bool = False
     """Whether the server renders messages itself, one conversation to a request."""
-    raw: bool
+    raw: bool = True
     """Whether the request asks for the head's numbers without a sigmoid or softmax over them."""
 
-    def body(self, model: str, texts: Sequence[Text]) -> dict[str, Any]:
-        """Return the request's JSON."""
-        ...
 
-    def outputs(self, said: Any) -> list[Outputs]:
-        """Return the numbers of each text, in the order asked; raises where it is no such reply."""
-        ...
+def _vllm_body(model: str, texts: Sequence[Text], **more: object) -> dict[str, Any]:
+    # Token ids in batches, or one conversation as messages.
+    asked: dict[str, Any] = {"model": model}
+    if texts[0].ids:
+        asked["input"] = [list(text.ids) for text in texts]
+    else:
+        (text,) = texts
+        asked["messages"] = [{"role": m.role, "content": m.content} for m in text.messages]
+    return {**asked, **more, "use_activation": False}
 
-    def used(self, said: Any) -> tuple[int, int] | None:
-        """Return the tokens read and written; None, as here, where the reply does not say."""
-        del said
+
+def _vllm_outputs(field: str, reply: Any) -> list[Outputs]:
+    rows = sorted(_list(reply["data"]), key=lambda row: int(row["index"]))
+    return [_numbered(row[field]) for row in rows]
+
+
+def _sglang_body(_: str, texts: Sequence[Text]) -> dict[str, Any]:
+    return {"input_ids": [list(text.ids) for text in texts]}
+
+
+def _sglang_outputs(reply: Any) -> list[Outputs]:
+    return [_numbered(row["embedding"]) for row in _list(reply)]
+
+
+def _sglang_used(reply: Any) -> tuple[int, int] | None:
+    try:
+        return sum(int(row["meta_info"]["prompt_tokens"]) for row in reply), 0
+    except (KeyError, TypeError, ValueError):
         return None
 
 
-class VllmClassify(Format):
-    """`POST /classify` of vLLM: token ids in batches, or one conversation as messages."""
-
-    path, takes_messages, raw = "classify", True, True
-
-    def body(self, model: str, texts: Sequence[Text]) -> dict[str, Any]:
-        """Return the request's JSON."""
-        return {"model": model, **_vllm_input(texts), "use_activation": False}
-
-    def outputs(self, said: Any) -> list[Outputs]:
-        """Return the numbers of each text; the field is called `probs` whatever was asked for."""
-        return [_numbered(row["probs"]) for row in _by_index(said["data"])]
-
-    def used(self, said: Any) -> tuple[int, int] | None:
-        """Return the tokens read."""
-        return usage(said)
+def _tei_body(_: str, texts: Sequence[Text]) -> dict[str, Any]:
+    # A list of lists is a batch; a flat pair would be one text.
+    return {"inputs": [[text.closed] for text in texts], "raw_scores": True, "truncate": False}
 
 
-class VllmPooling(VllmClassify):
-    """`POST /pooling` of vLLM with task `classify`."""
-
-    path = "pooling"
-
-    def body(self, model: str, texts: Sequence[Text]) -> dict[str, Any]:
-        """Return the request's JSON."""
-        return {
-            "model": model,
-            **_vllm_input(texts),
-            "task": "classify",
-            "encoding_format": "float",
-            "use_activation": False,
-        }
-
-    def outputs(self, said: Any) -> list[Outputs]:
-        """Return the numbers of each text."""
-        return [_numbered(row["data"]) for row in _by_index(said["data"])]
+def _tei_outputs(reply: Any) -> list[Outputs]:
+    # Labels come sorted by score.
+    return [{str(pair["label"]): float(pair["score"]) for pair in row} for row in _list(reply)]
 
 
-class Sglang(Format):
-    """`POST /classify` of SGLang: token ids; the head's numbers come back as `embedding`."""
-
-    path, takes_messages, raw = "classify", False, True
-
-    def body(self, model: str, texts: Sequence[Text]) -> dict[str, Any]:
-        """Return the request's JSON; the server holds one model, so none is named."""
-        del model
-        return {"input_ids": [list(text.ids) for text in texts]}
-
-    def outputs(self, said: Any) -> list[Outputs]:
-        """Return the numbers of each text."""
-        return [_numbered(row["embedding"]) for row in _list(said)]
-
-    def used(self, said: Any) -> tuple[int, int] | None:
-        """Return the tokens read."""
-        try:
-            return sum(int(row["meta_info"]["prompt_tokens"]) for row in said), 0
-        except (KeyError, TypeError, ValueError):
-            return None
+def _openrlhf_body(_: str, texts: Sequence[Text]) -> dict[str, Any]:
+    return {
+        "query": [text.closed for text in texts],
+        "prompts": [text.prompt for text in texts],
+        "labels": ["" for _ in texts],
+    }
 
 
-class Tei(Format):
-    """`POST /predict` of text-embeddings-inference: texts; labels sorted by score come back."""
-
-    path, takes_messages, raw = "predict", False, True
-
-    def body(self, model: str, texts: Sequence[Text]) -> dict[str, Any]:
-        """Return the request's JSON; a list of lists is a batch, a flat pair would be one text."""
-        del model
-        return {"inputs": [[text.closed] for text in texts], "raw_scores": True, "truncate": False}
-
-    def outputs(self, said: Any) -> list[Outputs]:
-        """Return the numbers of each text by label."""
-        return [{str(one["label"]): float(one["score"]) for one in row} for row in _list(said)]
-
-
-class OpenRlhf(Format):
-    """`POST /get_reward`, the reward server of OpenRLHF: whole texts; one number each comes back.
-
-    The server may have been told to normalise, so its numbers are not known to be raw.
-    """
-
-    path, takes_messages, raw = "get_reward", False, False
-
-    def body(self, model: str, texts: Sequence[Text]) -> dict[str, Any]:
-        """Return the request's JSON."""
-        del model
-        return {
-            "query": [text.closed for text in texts],
-            "prompts": [text.prompt for text in texts],
-            "labels": ["" for _ in texts],
-        }
-
-    def outputs(self, said: Any) -> list[Outputs]:
-        """Return the number of each text."""
-        return [{"0": float(value)} for value in _list(said["rewards"])]
+def _openrlhf_outputs(reply: Any) -> list[Outputs]:
+    return [{"0": float(value)} for value in _list(reply["rewards"])]
 
 
 FORMATS: Mapping[str, Format] = {
-    "vllm": VllmClassify(),
-    "vllm-pooling": VllmPooling(),
-    "sglang": Sglang(),
-    "tei": Tei(),
-    "openrlhf": OpenRlhf(),
+    # vLLM calls the field `probs` whatever was asked for.
+    "vllm": Format(
+        "classify", _vllm_body, partial(_vllm_outputs, "probs"), usage, takes_messages=True
+    ),
+    "vllm-pooling": Format(
+        "pooling",
+        partial(_vllm_body, task="classify", encoding_format="float"),
+        partial(_vllm_outputs, "data"),
+        usage,
+        takes_messages=True,
+    ),
+    "sglang": Format("classify", _sglang_body, _sglang_outputs, _sglang_used),
+    "tei": Format("predict", _tei_body, _tei_outputs),
+    # The server may have been told to normalise, so its numbers are not known to be raw.
+    "openrlhf": Format("get_reward", _openrlhf_body, _openrlhf_outputs, raw=False),
 }
-
-
-def _vllm_input(texts: Sequence[Text]) -> dict[str, Any]:
-    if texts[0].ids:
-        return {"input": [list(text.ids) for text in texts]}
-    (text,) = texts
-    return {"messages": [{"role": m.role, "content": m.content} for m in text.messages]}
 
 
 def _numbered(values: Any) -> Outputs:
     return {str(k): float(value) for k, value in enumerate(_list(values))}
-
-
-def _by_index(rows: Any) -> list[Any]:
-    return sorted(_list(rows), key=lambda row: int(row["index"]))
 
 
 def _list(value: Any) -> list[Any]:

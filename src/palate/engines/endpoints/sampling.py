@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.chat import ChatEndpoint, Reply
-from palate.engines.http import Outcome, Post, body_of
+from palate.engines.endpoints.chat import ChatEndpoint, Reply, read_choice
+from palate.engines.http import Post, body_of
 from palate.records import Message
 from palate.seeding import digest
 
@@ -48,58 +48,35 @@ class SamplingEndpoint(ChatEndpoint):
                 for k, numbers in missing.items()
                 for some in ([[one] for one in numbers] if alone else _cut(numbers))
             ]
-            for at, outcome in self._outcomes([(draws[k], some) for k, some in asked]):
-                k, wanted = asked[at]
-                came = list(outcome.value or ())[: len(wanted)]
-                if not came and len(wanted) > 1 and not outcome.outage:
-                    continue  # perhaps `n` is refused: each will be asked for alone
-                if not came:
-                    said = outcome.failure or "no reply in the answer"
-                    for number in wanted:
-                        yield k, number, Reply(failure=said, outage=outcome.outage)
+            posts = (self._sampling_post(draws[k], some) for k, some in asked)
+            with closing(self.client.ask(posts)) as outcomes:
+                for at, outcome in outcomes:
+                    k, wanted = asked[at]
+                    replies = outcome.value
+                    if replies is None:
+                        if len(wanted) > 1 and not outcome.outage:
+                            continue  # perhaps `n` is refused: each will be asked for alone
+                        failed = Reply(failure=outcome.failure, outage=outcome.outage)
+                        replies = (failed,) * len(wanted)
+                    for number, reply in zip(wanted, replies, strict=False):
+                        yield k, number, reply
                         missing[k].remove(number)
-                    continue
-                for number, reply in zip(wanted, came, strict=False):
-                    yield k, number, reply
-                    missing[k].remove(number)
             missing = {k: numbers for k, numbers in missing.items() if numbers}
             alone = True
 
-    def _outcomes(
-        self, asks: Sequence[tuple[Draw, list[int]]]
-    ) -> Generator[tuple[int, Outcome[tuple[Reply, ...]]]]:
-        with closing(self.client.ask(self._sampling_post(*one) for one in asks)) as outcomes:
-            yield from outcomes
-
     def _sampling_post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Reply, ...]]:
-        messages = [{"role": m.role, "content": m.content} for m in draw.messages]
-        body: dict[str, Any] = {
-            "model": self.settings.model,
-            "messages": messages,
-            self.settings.limit_field: draw.max_tokens,
-            "temperature": draw.temperature,
-            "top_p": draw.top_p,
-            "seed": int(digest("sample", draw.seed, messages, numbers[0])[:7], 16),
-        }
+        body = self._body(draw.messages, draw.max_tokens)
+        seed = digest("sample", draw.seed, body["messages"], numbers[0])
+        body |= {"temperature": draw.temperature, "top_p": draw.top_p, "seed": int(seed[:7], 16)}
         if len(numbers) > 1:
             body["n"] = len(numbers)
         read = partial(read_choices, most=len(numbers))
         return Post("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
 
 
-def read_choices(said: Any, most: int) -> tuple[Reply, ...] | None:
-    """Read a completion's choices, at most so many; None where it is no completion."""
-    return tuple(map(_read, said["choices"][:most])) or None
-
-
-def _read(choice: Mapping[str, Any]) -> Reply:
-    text = choice["message"].get("content") or ""
-    if not isinstance(text, str):
-        raise TypeError("content is no text")
-    reason = choice.get("finish_reason")
-    if reason == "content_filter":
-        return Reply(failure="refused by the endpoint's content filter")
-    return Reply(text, reason == "length")
+def read_choices(completion: Any, most: int) -> tuple[Reply, ...] | None:
+    """Read a completion's choices, at most so many; None where there is none."""
+    return tuple(map(read_choice, completion["choices"][:most])) or None
 
 
 def _cut(numbers: list[int]) -> Iterator[list[int]]:

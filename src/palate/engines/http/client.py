@@ -5,26 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Generator, Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from palate.engines.http.bodies import refusal, usage
-from palate.engines.http.bridge import carry
 from palate.engines.http.cache import ReplyCache
-from palate.engines.http.clock import Clock
 from palate.engines.http.gate import Gate
 from palate.engines.http.ledger import Ledger, Prices
-from palate.engines.http.pace import Pace
-from palate.engines.http.retry import REFUSED, RETRIED, TOO_MUCH, pause, retry_after
+from palate.engines.http.loop import LoopThread
+from palate.engines.http.pace import Clock, Pace
 from palate.engines.http.settings import HttpSettings, check_url, read_key
-from palate.engines.http.wire import Answer, Wire, WireFailure
+from palate.engines.http.wire import (
+    REFUSED,
+    RETRIED,
+    TOO_MUCH,
+    Answer,
+    Wire,
+    WireFailure,
+    pause,
+    refusal,
+    retry_after,
+    usage,
+)
 from palate.errors import EndpointError, UsageError
 
 T = TypeVar("T")
 TEMPLATE = 256
 """More tokens than a server's chat template adds around a conversation."""
-AHEAD = 8
-"""Requests made ready before there is a place for them."""
+AHEAD = 4
+"""Requests drawn at a time, for each that may be under way."""
+FREE = Decimal(0)
 CAPPED = "not asked: the cost cap is reached"
 
 
@@ -88,7 +98,6 @@ class HttpClient:
         self._cache = ReplyCache(Path(settings.cache)) if settings.cache is not None else None
         self._gate = Gate(settings.concurrency)
         self._pace = Pace(settings.rpm, settings.tpm, self._clock)
-        self._under_way = 0
 
     def ask(self, posts: Iterable[Post[T]]) -> Generator[tuple[int, Outcome[T]]]:
         """Yield (position, outcome) as they come; posts are drawn as there is room for them.
@@ -96,13 +105,16 @@ class HttpClient:
         Closing the generator calls off what is under way. Raises `EndpointError` where going on
         is pointless: the key or the model is refused.
         """
-        return carry(self, posts, self.settings.concurrency)
+        with LoopThread() as thread:
+            thread.wait(self.open())
+            try:
+                yield from thread.side_by_side(self.one, posts, AHEAD * self.settings.concurrency)
+            finally:
+                thread.wait(self.close())
 
     async def open(self) -> None:
         """Begin in this event loop."""
-        self._gate = self._gate.anew()
         self._pace.start()
-        self._under_way = 0
         if self._wire is None:
             from palate.engines.http.aio import HttpWire  # takes a tenth of a second
 
@@ -113,11 +125,6 @@ class HttpClient:
         """Drop all connections."""
         if self._wire is not None:
             await self._wire.close()
-
-    @property
-    def hungry(self) -> bool:
-        """True while fewer wait for a place than may soon be wanted."""
-        return self._gate.queue < AHEAD
 
     async def one(self, post: Post[T]) -> Outcome[T]:
         """Ask until there is an answer, a refusal, or no attempt left."""
@@ -141,12 +148,11 @@ class HttpClient:
 
     async def _attempt(self, post: Post[T], key: str) -> Outcome[T] | Again:
         bound = len(post.body) + TEMPLATE  # a token is at least one byte
-        most, cost = self._prices.of(bound, post.tokens_out), 0
+        most, cost = self._prices.of(bound, post.tokens_out), FREE
         ticket = await self._gate.enter()
         try:
             if not await self._afford(most):
                 return Outcome(failure=CAPPED, outage=True)
-            self._under_way += 1
             try:
                 left = await self._pace.leave(bound + post.tokens_out)
                 cost = most  # what nothing is known of was charged in full
@@ -158,16 +164,15 @@ class HttpClient:
                     self._gate.too_much(ticket)
                     return Again(f"no answer within {self.settings.timeout_s:g} s")
                 except WireFailure as error:
-                    cost = most if error.sent else 0
+                    cost = most if error.sent else FREE
                     return Again(f"connection failed ({error})")
                 said = _parse(answer.body) if answer.status == 200 else None
                 if answer.status != 200:
-                    cost = 0
+                    cost = FREE
                 elif (used := post.used(said)) is not None:
                     cost = self._prices.of(*used)
                     self._pace.correct(left, sum(used))
             finally:
-                self._under_way -= 1
                 self.ledger.settle(most, cost)
         finally:
             self._gate.leave()
@@ -181,11 +186,9 @@ class HttpClient:
             await asyncio.to_thread(self._cache.put, key, answer.body)
         return read
 
-    async def _afford(self, most: int) -> bool:
-        # What is under way may turn out cheaper than its bound, so it is waited for.
+    async def _afford(self, most: Decimal) -> bool:
         while not self.ledger.reserve(most):
-            if not self._under_way or self.ledger.closed:
-                self.ledger.close()
+            if self.ledger.closed:
                 return False
             await self._clock.sleep(0.02)
         return True

@@ -21,17 +21,6 @@ class Gate:
         self._entered = self._lowered_at = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def anew(self) -> Gate:
-        """Return an empty gate, for another event loop, that has learned as much."""
-        gate = Gate(self.most)
-        gate.limit = self.limit
-        return gate
-
-    @property
-    def queue(self) -> int:
-        """How many wait."""
-        return len(self._waiting)
-
     async def enter(self) -> int:
         """Wait for a place; returns the ticket that `too_much` wants."""
         if self._waiting or not self._free():

@@ -1,16 +1,12 @@
-"""What asking has cost, and the cap on it."""
+"""What asking has cost, and the cap on it; in `Decimal`, so that no rounding passes the cap."""
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
-from fractions import Fraction
+from decimal import Decimal
 
 from palate.records import Settings
-
-PICO = 10**12
-"""Sums are kept as whole picodollars, so that no rounding passes a cap."""
 
 
 class Prices:
@@ -18,13 +14,10 @@ class Prices:
 
     def __init__(self, price_in: float | None, price_out: float | None) -> None:
         self.known = price_in is not None or price_out is not None
-        # USD per million tokens are micro-USD per token; rounded up, as a cap wants it.
-        self._each = [
-            math.ceil(Fraction(str(price or 0)) * PICO / 10**6) for price in (price_in, price_out)
-        ]
+        self._each = [Decimal(str(price or 0)) / 10**6 for price in (price_in, price_out)]
 
-    def of(self, tokens_in: int, tokens_out: int) -> int:
-        """Return picodollars."""
+    def of(self, tokens_in: int, tokens_out: int) -> Decimal:
+        """Return USD."""
         return tokens_in * self._each[0] + tokens_out * self._each[1]
 
 
@@ -36,42 +29,40 @@ class Ledger:
 
     def __init__(self, max_cost: float | None = None) -> None:
         self.max_cost = max_cost
-        self.asked = self.cached = 0
-        self._cap = None if max_cost is None else math.floor(Fraction(str(max_cost)) * PICO)
-        self._spent = self._reserved = 0
-        self._closed = False
+        self.asked = self.cached = self._under_way = 0
+        self._cap = None if max_cost is None else Decimal(str(max_cost))
+        self._spent = self._reserved = Decimal(0)
+        self.closed = False
+        """True once the cap has stopped a request: nothing further is sent."""
         self._lock = threading.Lock()
 
     @property
     def spent(self) -> float:
         """USD."""
-        return self._spent / PICO
+        return float(self._spent)
 
-    @property
-    def closed(self) -> bool:
-        """True once the cap has stopped a request: nothing further is sent."""
-        return self._closed
+    def reserve(self, most: Decimal) -> bool:
+        """Set aside the most that one request can cost; False where the cap would be passed.
 
-    def reserve(self, most: int) -> bool:
-        """Set aside the most that one request can cost; False where the cap would be passed."""
+        What is under way may turn out cheaper than its bound; where nothing is, the ledger closes.
+        """
         with self._lock:
-            if self._closed:
+            if self.closed:
                 return False
             if self._cap is not None and self._spent + self._reserved + most > self._cap:
+                self.closed = not self._under_way
                 return False
             self._reserved += most
+            self._under_way += 1
             self.asked += 1
             return True
 
-    def settle(self, most: int, cost: int) -> None:
+    def settle(self, most: Decimal, cost: Decimal) -> None:
         """Put what it did cost in place of what was reserved."""
         with self._lock:
             self._reserved -= most
+            self._under_way -= 1
             self._spent += cost
-
-    def close(self) -> None:
-        """Send nothing further."""
-        self._closed = True
 
     def line(self) -> str:
         """Return what was asked and spent, in a few words; "" before anything was asked."""

@@ -1,14 +1,24 @@
-"""Where an endpoint is and how it may be used."""
+"""Where an endpoint is and how it may be used: the record, and the options of a spec behind it."""
 
 from __future__ import annotations
 
 import os
+import re
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field
 
 from palate.errors import SpecError, UsageError
-from palate.records import Record
+from palate.records import Record, Settings
+from palate.specs import Spec
+
+SHARED = {
+    "key_env", "concurrency", "timeout", "retries", "rpm", "tpm", "price_in", "price_out",
+}  # fmt: skip
+"""Options that every scorer on an endpoint has, and that change no number."""
+NETWORK = SHARED | {"limit_field", "batch"}
+DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 
 
 class HttpSettings(Record):
@@ -38,6 +48,37 @@ class HttpSettings(Record):
     def root(self) -> str:
         """The base URL, ending in a slash."""
         return self.base_url.rstrip("/") + "/"
+
+
+def http_options(spec: Spec, settings: Settings, example: str) -> dict[str, Any]:
+    """Return the fields of `HttpSettings` but the model; raises `SpecError` naming the option."""
+    if "base_url" not in spec.options:
+        raise SpecError(f"{spec}: an endpoint needs ?base_url={example}")
+    limits = {name: spec.number(name, 0, least=1) or None for name in ("rpm", "tpm")}
+    prices = {name: _price(spec, name) for name in ("price_in", "price_out")}
+    return {
+        "base_url": spec.options["base_url"],
+        "key_env": spec.options.get("key_env", "PALATE_API_KEY"),
+        "concurrency": spec.number("concurrency", 8, least=1),
+        "timeout_s": spec.number("timeout", 120, least=1),
+        "retries": spec.number("retries", 5),
+        "cache": settings.cache,
+        **limits,
+        **prices,
+    }
+
+
+def _price(spec: Spec, name: str) -> float | None:
+    value = spec.options.get(name)
+    if value is not None and not DECIMAL.match(value):
+        raise SpecError(f"spec {str(spec)!r}: {name}={value!r} is not a number such as 0.5")
+    return None if value is None else float(value)
+
+
+def canonical(spec: Spec) -> str:
+    """Return a spec without the options that say how to ask, not what."""
+    asked = {name: value for name, value in spec.options.items() if name not in NETWORK}
+    return str(spec.model_copy(update={"options": asked}))
 
 
 def read_key(name: str) -> str:

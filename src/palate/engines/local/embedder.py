@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.engines.local.threads import spread
+from palate.engines.text.reader import even_parts
 from palate.errors import ModelError, UsageError, first_line
 from palate.models import choose_device, import_torch, import_transformers, resolve
 from palate.records import Settings
@@ -120,12 +121,10 @@ class Embedder:
         room = max(1, (limit or len(spans) + 2) - tokenizer.num_special_tokens_to_add())
         if len(spans) <= room:
             return [text], [max(1, len(spans))]
-        count = -(-len(spans) // room)
-        cuts = np.linspace(0, len(spans), count + 1).round().astype(int)
         windows: list[str] = []
         sizes: list[int] = []
-        for i, j in zip(cuts[:-1], cuts[1:], strict=True):
-            piece, size = text[spans[i][0] : spans[j - 1][1]], int(j - i)
+        for i, j in even_parts(len(spans), room):
+            piece, size = text[spans[i][0] : spans[j - 1][1]], j - i
             if size > 1 and self._length(piece) > room:  # a word cut in two can take more tokens
                 inner, inner_sizes = self._windows(piece)
                 windows, sizes = windows + inner, sizes + inner_sizes

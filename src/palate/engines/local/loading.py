@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from palate.engines.text.reader import window_of
+from palate.engines.text.reader import Reader, window_of
 from palate.errors import ModelError, first_line
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers, resolve
 from palate.records import Settings
@@ -12,10 +12,15 @@ from palate.specs import Reference
 
 LOGIT_ROWS = 128
 """Rows of logits held at a time: a vocabulary is wide."""
-HEADS = {"causal": "AutoModelForCausalLM", "classifier": "AutoModelForSequenceClassification"}
+HEADS = {
+    "causal": "AutoModelForCausalLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "encoder": "AutoModel",
+}
 LACKING = {
     "classifier": "no trained classifier (see: palate train classifier)",
     "causal": "no language model that can write or read off probabilities",
+    "encoder": "no model that reads texts",
 }
 
 
@@ -47,10 +52,8 @@ class Loaded:
         options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
+        self.tokenizer = Reader(reference, settings).tokenizer
         try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
-                self.folder.path, trust_remote_code=settings.trust_remote_code
-            )
             loader = getattr(transformers, HEADS[head])
             self.model, info = loader.from_pretrained(
                 self.folder.path,
@@ -61,7 +64,8 @@ class Loaded:
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
             raise ModelError(f"{reference}: cannot be loaded ({first_line(error)})") from error
-        missing = sorted(info["missing_keys"])
+        # An encoder's own pooler is often left out of its weights, and is not read here.
+        missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
         if missing:
             raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {LACKING[head]}")
         self.model.to(self.device).eval()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from palate.engines.text.chat_template import ChatTemplate
 from palate.errors import ModelError, first_line
-from palate.models import import_transformers, resolve
+from palate.models import choose_device, choose_dtype, import_transformers, resolve
 from palate.records import Message, Settings
 from palate.specs import Reference
 
@@ -48,6 +51,13 @@ class Reader:
         return len(self.template.prompt((Message(role="user", content=""),)))
 
     @cached_property
+    def weights(self) -> tuple[str, str, str]:
+        """Content, dtype and kind of device: what of the model its numbers depend on."""
+        device = choose_device(self.settings.device)
+        dtype = str(choose_dtype(self.settings.dtype, device))
+        return resolve(self.reference).content, dtype, device.split(":", maxsplit=1)[0]
+
+    @cached_property
     def window(self) -> int | None:
         """Tokens the model can read, or None if it declares no limit."""
         return window_of(self.config, self.tokenizer)
@@ -73,3 +83,14 @@ def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None
     limits = [positions, tokenizer.model_max_length]
     real = [int(limit) for limit in limits if limit is not None and 0 < limit < 10**9]
     return min(real) if real else None
+
+
+def even_parts(length: int, room: int | None) -> list[tuple[int, int]]:
+    """Return from where to where each part reaches if a text is cut to fit, as evenly as it can be.
+
+    >>> even_parts(7, 3)
+    [(0, 2), (2, 5), (5, 7)]
+    """
+    count = 1 if room is None else max(1, -(-length // room))
+    cuts = np.linspace(0, length, count + 1).round().astype(int).tolist()
+    return list(pairwise(cuts))

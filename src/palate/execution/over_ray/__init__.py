@@ -1,4 +1,4 @@
-"""Units computed by actors of Ray Data."""
+"""Units computed by actors of Ray."""
 
 from palate.execution.over_ray.engine import OverRay
 

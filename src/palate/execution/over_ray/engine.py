@@ -1,34 +1,30 @@
-"""`ray?workers=N`: units scored by actors of Ray Data, on this machine or a cluster.
+"""`ray?workers=N`: units computed by actors of Ray, on this machine or a cluster.
 
-Every worker holds the contestant, built once from its spec; units go out, results come back as
-they are ready, and only this process writes. Ray starts a worker that dies again, and its unit with
-it; after more than three deaths a worker it is no accident and an error.
+Every worker builds the contestant once and computes one unit at a time. Its results come back while
+it computes, and only this process writes. A worker that dies is replaced, its unit given again.
 """
 
 from __future__ import annotations
 
-import pickle
 import sys
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from palate.errors import EngineError
-from palate.execution.over_ray.cluster import connect, share_of_cpus
-from palate.execution.over_ray.parcels import open_reply, portable, unit_table
-from palate.execution.over_ray.pulse import Pulse, end_workers, watched
-from palate.execution.over_ray.stream import Stream
-from palate.execution.over_ray.worker import Worker
+from palate.errors import EngineError, UsageError
+from palate.execution.over_ray.cluster import connect, free, one_line, require
+from palate.execution.over_ray.worker import Reply, Worker, results_in, source_of
 from palate.execution.runner import Came, Task, Unit
 from palate.specs import Spec
 
 GROUPS_AT_MOST, UNITS_PER_WORKER = 256, 8
-AHEAD_BYTES = 256 * 2**20
-"""Texts put into Ray's object store at a time; workers load their models anew after each."""
+DEATHS_AT_MOST = 3
 
 
 class OverRay:
-    """Runs units on Ray Data actors."""
+    """Runs units on Ray actors."""
 
     def __init__(self, spec: Spec) -> None:
         spec.refuse_reference()
@@ -38,6 +34,11 @@ class OverRay:
         self.gpus = spec.number("gpus", 0)
         self.wait_s = spec.number("wait", 600, least=1)
         self.address = spec.options.get("address", "local")
+        if self.address.startswith("ray://"):
+            raise UsageError(
+                f"engine ray: address={self.address} is a Ray Client, which carries no streams; "
+                "call palate on a machine of the cluster with address=auto"
+            )
 
     def groups_per_unit(self, groups: int) -> int:
         """Few enough that the last units keep every worker busy."""
@@ -50,64 +51,89 @@ class OverRay:
         first = next(units, None)
         if first is None:  # all is known: no cluster is needed
             return
-        made_from = portable(task)
         ray = connect(self.address)
-        share = share_of_cpus(ray.cluster_resources(), self.workers, self.threads, self.gpus)
-        rest: Iterator[Unit] = chain([first], units)
-        while (unit := next(rest, None)) is not None:
-            refs, sizes = [], {}
-            rest = chain([unit], rest)
-            ahead = 0
-            for one in rest:
-                text = pickle.dumps(one.slates)
-                refs.append(ray.put(unit_table(one.number, text)))
-                sizes[one.number] = len(one.slates)
-                ahead += len(text)
-                if ahead >= AHEAD_BYTES:
-                    break
-            yield from self._window(ray, task, made_from, share, refs, sizes)
-
-    def _window(
-        self,
-        ray: Any,
-        task: Task,
-        made_from: str | bytes,
-        share: float,
-        refs: list[Any],
-        sizes: dict[int, int],
-    ) -> Iterator[Came]:
-        pulse = ray.remote(num_cpus=0)(Pulse).remote()
-        environment = {"OMP_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": "false"}
-        n = min(self.workers, len(refs))
-
-        def dataset() -> Any:
-            return ray.data.from_arrow_refs(refs).map_batches(
-                Worker,
-                batch_size=1,
-                batch_format="pyarrow",
-                # One at a time: who is ready first would take a second unit and keep it waiting.
-                compute=ray.data.ActorPoolStrategy(size=n, max_tasks_in_flight_per_actor=1),
-                fn_constructor_args=(
-                    made_from, pickle.dumps(task.settings), task.component, self.threads, sys.path,
-                    pulse,
-                ),
-                num_cpus=share,
-                num_gpus=self.gpus or None,
-                runtime_env={"env_vars": environment},
-            )  # fmt: skip
-
-        stream = Stream(ray, dataset)
+        require(ray, self.workers, self.threads, self.gpus)
+        threads = {"OMP_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": "false"}
+        actor = ray.remote(Worker).options(
+            num_cpus=self.threads, num_gpus=self.gpus, runtime_env={"env_vars": threads}
+        )
+        made = (ray.put(source_of(ray, task)), task.settings, task.component, sys.path)
+        pool = _Pool(ray, lambda: actor.remote(*made), self.workers, self.wait_s)
         try:
-            for number, reply in watched(ray, stream, pulse, n, self.wait_s):
-                if number not in sizes:
-                    raise EngineError(f"engine ray: unit {number} came twice")
-                for position, result in open_reply(task, reply, sizes.pop(number)):
-                    yield Came(number, position, result)
-            if sizes:
-                raise EngineError(f"engine ray: {len(sizes)} units gave no result; run it again")
-        except BaseException:
-            end_workers(ray, pulse)
-            raise
+            for job, reply in pool.replies(chain([first], units)):
+                for position, result in results_in(task, reply):
+                    if position in job.missing:  # else it came before the unit's first worker died
+                        job.missing.remove(position)
+                        yield Came(job.unit, position, result)
         finally:
-            stream.stop()
-            ray.kill(pulse)
+            pool.close()
+
+
+@dataclass
+class _Job:
+    """What a worker does at a time: a unit, or nothing but to build the contestant."""
+
+    unit: int = -1
+    slates: Any = ()
+    missing: set[int] = field(default_factory=set)
+    deaths: int = 0
+
+
+class _Pool:
+    """Workers with one job each, and the units that wait for them."""
+
+    def __init__(self, ray: Any, hire: Callable[[], Any], size: int, wait_s: int) -> None:
+        self._ray, self._hire, self._size, self._wait_s = ray, hire, size, wait_s
+        self._waiting: deque[_Job] = deque()
+        self._busy: dict[Any, tuple[Any, _Job]] = {}  # by the stream of a worker's replies
+
+    def replies(self, units: Iterator[Unit]) -> Iterator[tuple[_Job, Reply]]:
+        """Yield each reply with its job until no unit is left."""
+        for _ in range(self._draw(units)):
+            self._give(self._hire(), _Job())  # a unit goes only to a worker that is there
+        while self._draw(units) or any(job.missing for _, job in self._busy.values()):
+            ready, _ = self._ray.wait([*self._busy], timeout=self._wait_s)
+            if not ready:
+                raise EngineError(
+                    f"engine ray: nothing came for {self._wait_s} s and no worker moves "
+                    f"({free(self._ray)}); free what the cluster runs, or wait longer with ?wait="
+                )
+            try:
+                reply = self._ray.get(next(ready[0]))
+            except (StopIteration, self._ray.exceptions.RayError) as error:
+                self._ended(*self._busy.pop(ready[0]), error)
+            else:
+                yield self._busy[ready[0]][1], reply
+
+    def close(self) -> None:
+        """Kill every worker."""
+        for worker, _ in self._busy.values():
+            self._ray.kill(worker)
+
+    def _draw(self, units: Iterator[Unit]) -> int:
+        # As many units as workers lie ready in Ray's store, so that no worker waits for texts.
+        while len(self._waiting) < self._size and (unit := next(units, None)) is not None:
+            positions = set(range(len(unit.slates)))
+            self._waiting.append(_Job(unit.number, self._ray.put(unit.slates), positions))
+        return len(self._waiting)
+
+    def _give(self, worker: Any, job: _Job) -> None:
+        self._busy[worker.work.remote(job.slates)] = worker, job
+
+    def _ended(self, worker: Any, job: _Job, error: Exception) -> None:
+        if isinstance(error, StopIteration) and not job.missing:
+            if self._waiting:
+                self._give(worker, self._waiting.popleft())
+                return
+        else:
+            job.deaths += 1
+            if job.deaths > DEATHS_AT_MOST:
+                raise EngineError(
+                    f"engine ray: {job.deaths} workers died at the same work; is there too little "
+                    f"memory? What is finished is kept ({one_line(error)})"
+                )
+            if job.missing:
+                self._waiting.appendleft(job)
+            if self._waiting:
+                self._give(self._hire(), _Job(deaths=job.deaths))
+        self._ray.kill(worker)  # a worker that Ray calls dead may live where it cannot be reached

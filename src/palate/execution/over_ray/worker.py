@@ -1,4 +1,4 @@
-"""What runs on a worker: a contestant built once, and units scored one after the other.
+"""What runs on a worker, and what travels there and back.
 
 What goes wrong travels back as a value, so that it reaches the user as one line and costs no retry.
 """
@@ -8,83 +8,79 @@ from __future__ import annotations
 import pickle
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from palate.errors import PalateError
-from palate.execution.runner import compute
-from palate.records import Settings, components_of
+from palate import errors
+from palate.errors import EngineError, PalateError, UsageError
+from palate.execution.over_ray.cluster import one_line
+from palate.execution.runner import Task, compute
+from palate.records import Settings, Slate, components_of
 from palate.scorers import build_scorer
 
-BEAT_EVERY_S = 1.0
+REPLY_EVERY_S = 1.0
+RESULTS, BROKEN = "results", "broken"
+Reply = tuple[str, Any]
+"""(`RESULTS`, [(position, result), ...]), or an error's kind and its message."""
 
 
 class Worker:
-    """Scores units of one component of a scorer; the model is loaded at the first."""
+    """Scores units of one component of a contestant, which it builds once."""
 
     def __init__(
-        self,
-        made_from: str | bytes,
-        settings: bytes,
-        component: int,
-        threads: int,
-        paths: list[str],
-        pulse: Any,
+        self, source: str | bytes, settings: Settings, component: int, paths: list[str]
     ) -> None:
         # A scorer's own module may lie beside the script that named it.
         sys.path += [path for path in paths if path not in sys.path]
-        self._made_from, self._component, self._threads = made_from, component, threads
-        self._settings: Settings = pickle.loads(settings)
-        self._pulse, self._beat_at = pulse, 0.0
+        self._source, self._settings, self._component = source, settings, component
         self._contestant: Any = None
 
-    def __call__(self, batch: Any) -> Any:
-        """Score the one unit of a table; returns a table of its number and the pickled reply."""
-        import pyarrow as pa
-
-        unit = batch.column("unit")[0].as_py()
-        reply = self.reply(batch.column("slates")[0].as_py())
-        return pa.table({"unit": [unit], "reply": pa.array([reply], pa.large_binary())})
-
-    def reply(self, slates: bytes) -> bytes:
-        """Return the pickled results, or the error with its exit code."""
+    def work(self, slates: tuple[Slate, ...]) -> Iterator[Reply]:
+        """Yield results about once a second; without slates the contestant is only built."""
         try:
             if self._contestant is None:
-                self._told_start()
+                yield RESULTS, []  # it lives; loading may take as long again
                 self._contestant = self._build()
-            self._keep_to_threads()
-            found = []
-            for position, result in compute(self._contestant, pickle.loads(slates)):
-                found.append((position, result))
-                self._beat()
-            return pickle.dumps(("results", found))
+            results, since = [], time.monotonic()
+            for result in compute(self._contestant, slates) if slates else ():
+                results.append(result)
+                if time.monotonic() - since >= REPLY_EVERY_S:
+                    yield RESULTS, results
+                    results, since = [], time.monotonic()
+            yield RESULTS, results
         except PalateError as error:
-            return pickle.dumps((type(error).__name__, str(error)))
+            yield type(error).__name__, str(error)
         except Exception as error:
-            said = " ".join(str(error).split())
-            return pickle.dumps(("broken", f"{type(error).__name__}: {said}"))
-
-    def _told_start(self) -> None:
-        import ray
-
-        own = ray.get_runtime_context()
-        try:  # waited for: it must be noted even if this worker dies at once
-            ray.get(self._pulse.start.remote(own.get_actor_id(), own.current_actor))
-        except ray.exceptions.RayActorError as error:
-            raise PalateError("the run that this worker was for is over") from error
+            yield BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}"
 
     def _build(self) -> Any:
-        made = self._made_from
-        whole = build_scorer(made, self._settings) if isinstance(made, str) else pickle.loads(made)
+        source = self._source
+        if isinstance(source, bytes):
+            whole = pickle.loads(source)
+        else:
+            whole = build_scorer(source, self._settings)
         return components_of(whole)[self._component].scorer
 
-    def _keep_to_threads(self) -> None:
-        # Beside OMP_NUM_THREADS, which a torch that was loaded earlier has not seen.
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.get_num_threads() != self._threads:
-            torch.set_num_threads(self._threads)
 
-    def _beat(self) -> None:
-        now = time.monotonic()
-        if now - self._beat_at >= BEAT_EVERY_S:
-            self._beat_at = now
-            self._pulse.beat.remote()
+def source_of(ray: Any, task: Task) -> str | bytes:
+    """Return what a worker builds the contestant from: its spec, or the object pickled."""
+    if task.spec is not None:
+        return task.spec
+    try:
+        made: bytes = ray.cloudpickle.dumps(task.contestant)
+    except Exception as error:  # pickling runs the object's own code
+        raise UsageError(
+            f"{task.name}: cannot be sent to workers ({one_line(error)}); register it under "
+            "palate.scorers and name it by its spec, or use engine here"
+        ) from error
+    return made
+
+
+def results_in(task: Task, reply: Reply) -> list[tuple[int, Any]]:
+    """Return the results of a reply; raises what the contestant raised."""
+    kind, content = reply
+    if kind == BROKEN:
+        raise EngineError(f"{task.name}: {content}")
+    if kind != RESULTS:
+        raise getattr(errors, kind, PalateError)(content)
+    return list(content)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from palate.errors import DataError
 from palate.models import import_torch
-from palate.personal.choices import Choices, Floats, Whole
+from palate.personal.choices import Choices, Floats, Whole, batches
 from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
-from palate.personal.methods.episodes import Network, Padded, batches, pad, train
+from palate.personal.methods.episodes import Network, Padded, pad, train
 from palate.personal.options import read_options
 from palate.personal.protocol import States, repeated
 from palate.personal.solvers.layers import Arrays, Parameters

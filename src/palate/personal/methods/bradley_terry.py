@@ -6,7 +6,8 @@ P(a over b) = σ(w·(φ(a) − φ(b))), w by maximum likelihood under a ridge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,8 @@ from scipy.special import expit
 
 from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
-from palate.personal.folds import FOLDS, folds
+from palate.personal.folds import best_of
+from palate.personal.methods.array_model import ArrayModel
 from palate.personal.options import read_options
 from palate.personal.products import dots
 from palate.personal.protocol import States
@@ -27,18 +29,16 @@ from palate.seeding import rng
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
-class BradleyTerry:
+@dataclass(eq=False)
+class BradleyTerry(ArrayModel):
     """score = w·φ; nobody has a state."""
 
     method: ClassVar[str] = "bradley-terry"
     paper: ClassVar[str] = "Bradley and Terry 1952"
-    log_odds: ClassVar[bool] = True
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"ridge": None}
 
-    def __init__(self, head: NDArray[np.float64], options: Mapping[str, Any]) -> None:
-        self.head, self.options = head, options
+    head: NDArray[np.float64]
+    options: Mapping[str, Any]
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -62,15 +62,6 @@ class BradleyTerry:
         """Return w·φ."""
         del states, prompts
         return dots(candidates, self.head)
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return the head."""
-        return {"head": self.head}
-
-    @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of a head."""
-        return cls(tensors["head"].astype(np.float64), options)
 
 
 def fit_head(
@@ -111,14 +102,9 @@ def choose_ridge(choices: Choices, seed: int) -> float:
     """Return the ridge whose heads make choices on held-out questions most likely, in 5 folds."""
     if not len(choices):
         raise DataError("no choice to learn from")
-    of_choice = folds(choices, FOLDS, rng("folds", seed))
-    losses = dict.fromkeys(RIDGES, 0.0)
-    for k in range(FOLDS):
-        out = of_choice == k
-        if not out.any() or out.all():
-            continue
-        kept, held = choices.take(~out), choices.take(out)
+
+    def losses(kept: Choices, held: Choices) -> Iterator[float]:
         for ridge in RIDGES:
-            head = fit_head(kept, ridge)
-            losses[ridge] += float(np.logaddexp(0, -held.differences @ head).sum())
-    return min(losses, key=lambda ridge: losses[ridge])
+            yield float(np.logaddexp(0, -held.differences @ fit_head(kept, ridge)).sum())
+
+    return best_of(RIDGES, choices, losses, rng("folds", seed))

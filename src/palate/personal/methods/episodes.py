@@ -7,14 +7,14 @@ number of choices it is shown is drawn anew each time, 0 included, so that few a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.models import import_torch
-from palate.personal.choices import Choices, Whole
+from palate.personal.choices import Choices, Whole, side_by_side
 from palate.personal.folds import FOLDS, folds
 from palate.personal.solvers.layers import Parameters
 
@@ -73,7 +73,7 @@ class Network(Protocol):
 def pad(choices: Choices, rows: Sequence[Whole]) -> Padded:
     """Lay choices side by side, one sequence of rows per user."""
     torch = import_torch()
-    index, mask = _index(rows)
+    index, mask = side_by_side(rows)
     chosen, rejected = (
         torch.from_numpy(choices.features[side[index]] * mask[..., None])
         if len(choices)
@@ -81,22 +81,6 @@ def pad(choices: Choices, rows: Sequence[Whole]) -> Padded:
         for side in (choices.chosen, choices.rejected)
     )
     return Padded(chosen, rejected, torch.from_numpy(mask))
-
-
-def batches(counts: Whole, each: int, numbers: int) -> Iterator[Whole]:
-    """Yield all users with choices, those with equally many together, as many as have room.
-
-    A choice, or padding in its place, takes `each` numbers.
-    """
-    waiting: list[int] = []
-    for user in np.argsort(counts, kind="stable"):
-        if waiting and (len(waiting) + 1) * int(counts[user]) * each > numbers:
-            yield np.array(waiting)
-            waiting = []
-        if counts[user]:
-            waiting.append(int(user))
-    if waiting:
-        yield np.array(waiting)
 
 
 def train(
@@ -149,14 +133,6 @@ def train(
     network.parts = best
 
 
-def _index(rows: Sequence[Whole]) -> tuple[Whole, NDArray[np.bool_]]:
-    longest = max([1, *(len(own) for own in rows)])
-    index, mask = np.zeros((len(rows), longest), np.int64), np.zeros((len(rows), longest), bool)
-    for k, own in enumerate(rows):
-        index[k, : len(own)], mask[k, : len(own)] = own, True
-    return index, mask
-
-
 def _losses(
     network: Network,
     state: torch.Tensor,
@@ -166,7 +142,7 @@ def _losses(
 ) -> torch.Tensor:
     """Return each user's mean −log P of the targets (u)."""
     torch = import_torch()
-    index, _ = _index([one.targets for one in episodes])
+    index, _ = side_by_side([one.targets for one in episodes])
     targets = pad(choices, [one.targets for one in episodes])
     both = torch.cat([targets.chosen, targets.rejected], dim=1)
     won, lost = network.reward(state, both).chunk(2, dim=1)

@@ -8,7 +8,8 @@ log-odds against the average training response, whose scaled vector is 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.folds import FOLDS, folds
+from palate.personal.folds import best_of
+from palate.personal.methods.array_model import ArrayModel
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.products import dots
@@ -25,22 +27,23 @@ from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
+CONCENTRATIONS = (0.5, 2.0, 8.0, 32.0, 128.0)
 
 
-class MixtureOfHeads:
+@dataclass(eq=False)
+class MixtureOfHeads(ArrayModel):
     """K heads shared by all; the state is π_u, K numbers that sum to 1."""
 
     method: ClassVar[str] = "mixture"
     paper: ClassVar[str] = "Zhao, Piech and Xia 2016"
     log_odds: ClassVar[bool] = False
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "heads": 4, "ridge": None, "concentration": None, "rounds": 100, "starts": 4,
     }  # fmt: skip
 
-    def __init__(self, heads: Doubles, shares: Doubles, options: Mapping[str, Any]) -> None:
-        self.heads, self.shares, self.options = heads, shares, options
+    heads: Doubles
+    shares: Doubles
+    options: Mapping[str, Any]
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -84,16 +87,6 @@ class MixtureOfHeads:
         wins, losses = (logsumexp(logs + log_expit(side), -1) for side in (each, -each))
         return np.asarray(wins - losses)
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return heads and mean shares."""
-        return {"heads": self.heads, "shares": self.shares}
-
-    @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of heads and shares."""
-        heads, shares = (tensors[name].astype(np.float64) for name in ("heads", "shares"))
-        return cls(heads, shares, options)
-
 
 def _em(
     choices: Choices, options: Mapping[str, Any], seed: tuple[int, int]
@@ -136,13 +129,12 @@ def _shares(choices: Choices, given: Doubles, prior: Doubles) -> Doubles:
 def _choose_concentration(
     choices: Choices, given: Mapping[str, Any], ridge: float, seed: int
 ) -> float:
-    out = folds(choices, FOLDS, rng("concentration", seed)) == 0
-    kept, held = choices.take(~out), choices.take(out)
-    losses = {}
-    for concentration in (0.5, 2.0, 8.0, 32.0, 128.0):
-        options = {**given, "ridge": ridge, "concentration": concentration, "starts": 1}
-        model = MixtureOfHeads._of(kept, options, seed)
-        shares = model.adapt(kept)["shares"][held.user]
-        p = (shares * expit(held.differences @ model.heads.T)).sum(axis=1)
-        losses[concentration] = float(-np.log(p).sum())
-    return min(losses, key=lambda concentration: losses[concentration])
+    def losses(kept: Choices, held: Choices) -> Iterator[float]:
+        for concentration in CONCENTRATIONS:
+            options = {**given, "ridge": ridge, "concentration": concentration, "starts": 1}
+            model = MixtureOfHeads._of(kept, options, seed)
+            shares = model.adapt(kept)["shares"][held.user]
+            p = (shares * expit(held.differences @ model.heads.T)).sum(axis=1)
+            yield float(-np.log(p).sum())
+
+    return best_of(CONCENTRATIONS, choices, losses, rng("concentration", seed), times=1)

@@ -7,50 +7,39 @@ which no comparison sees; h is a dimension in which everybody's ideal point is t
 end far away, and γ = 0 puts all of them there. So linear rewards belong to the model, and with
 F = 0 and h = w it is the global Bradley–Terry head w.
 
-Fitted by L-BFGS on the pooled likelihood with ½ strength (|h − w|² + |F|²), ½ Σ_k |p_k|² and
-−concentration Σ_k w̄_k log w_uk, w̄ the mean weights of the users seen.
+It is fitted as `simplex_mixture` says, under ½ strength (|h − w|² + |F|²) + ½ Σ_k |p_k|².
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.methods.shrinkage import SimplexWeights
+from palate.personal.methods.simplex_mixture import OUTWARD, SimplexMixture
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import pieces, sums_by_user
 from palate.personal.protocol import States
-from palate.personal.solvers.descent import minimise
-from palate.personal.solvers.simplex import (
-    logits,
-    mean_weights,
-    prior_loss,
-    through_softmax,
-    weights_of_users,
-)
+from palate.personal.solvers.descent import Loss
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
-ROUNDS = 2
-OUTWARD = 2.0
 CURVATURE = 0.1
 """γ at the start; L-BFGS moves it freely above 0."""
 
 
 @dataclass(eq=False)
-class PALA(SimplexWeights):
+class PALA(SimplexMixture):
     """score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
 
     Options: `prototypes` is K; `dimensions` the length of Fφ; `ridge` the global head's; `strength`
-    and `concentration` the pulls above (from strength 1e6 on everybody has the global head);
+    and `concentration` both pulls (from strength 1e6 on everybody has the global head);
     `starts` how many seeded fits compete.
     """
 
@@ -61,10 +50,14 @@ class PALA(SimplexWeights):
         "starts": 3,
     }  # fmt: skip
 
+    fitted: ClassVar[Sequence[str]] = ("head", "mapping", "prototypes", "curvature")
+    lowest: ClassVar[Sequence[float | None]] = (None, None, None, 0.0, None)
+
     head: Doubles
     mapping: Doubles
     prototypes: Doubles
-    curvature: float
+    curvature: Doubles
+    """γ, one number."""
     shares: Doubles
     options: Mapping[str, Any]
 
@@ -73,7 +66,7 @@ class PALA(SimplexWeights):
         """Return the model that is the global head for everybody: F = 0."""
         k, q = options["prototypes"], options["dimensions"]
         mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))
-        return cls(head, mapping, prototypes, 0.0, np.full(k, 1 / k), options)
+        return cls(head, mapping, prototypes, np.zeros(1), np.full(k, 1 / k), options)
 
     @classmethod
     def begin(
@@ -88,29 +81,7 @@ class PALA(SimplexWeights):
         mapping[: len(sizes)] = lengths[:, None] * right
         far = OUTWARD * spread(apart, k, stream)
         prototypes[:, : len(sizes)] = far @ right.T / lengths / 2
-        return cls(head, mapping, prototypes, CURVATURE, np.full(k, 1 / k), options)
-
-    def refined(
-        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
-    ) -> tuple[Self, float]:
-        """Return the joint fit that starts here, and its loss."""
-        seen = choices.of_users(np.flatnonzero(choices.counts))
-        rows = seen.differences.astype(np.float64)
-        both = seen.features[seen.chosen].astype(np.float64) + seen.features[seen.rejected]
-        joint = partial(_joint, rows, both, seen.user, sums_by_user(seen), head, options)
-        model, value = self, np.inf
-        for _ in range(ROUNDS):
-            weights = weights_of_users(
-                seen, model.by_prototype(seen), model.shares, options["concentration"]
-            )
-            curvature = np.array([model.curvature])
-            start = (model.head, model.mapping, model.prototypes, curvature, logits(weights))
-            lowest = (None, None, None, 0.0, None)
-            found, value = minimise(partial(joint, model.shares), start, lowest)
-            own, mapping, prototypes, bend, theta = found
-            shares = mean_weights(softmax(theta, axis=1))
-            model = type(self)(own, mapping, prototypes, float(bend[0]), shares, options)
-        return model, value
+        return cls(head, mapping, prototypes, np.array([CURVATURE]), np.full(k, 1 / k), options)
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return h·φ + 2 a_u·Fφ − γ |Fφ|²."""
@@ -119,23 +90,6 @@ class PALA(SimplexWeights):
         mapped = dots(candidates, self.mapping)
         near = dots(candidates, self.head) + 2 * slate_dots(mapped, ideal)
         return np.asarray(near - self.curvature * (mapped**2).sum(axis=2))
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return h, F, the prototypes, γ and the mean weights."""
-        return {
-            "head": self.head,
-            "mapping": self.mapping,
-            "prototypes": self.prototypes,
-            "curvature": np.array([self.curvature]),
-            "shares": self.shares,
-        }
-
-    @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of what `tensors` gave."""
-        parts = {name: array.astype(np.float64) for name, array in tensors.items()}
-        curvature = float(parts.pop("curvature")[0])
-        return cls(**parts, curvature=curvature, options=options)
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
@@ -150,37 +104,31 @@ class PALA(SimplexWeights):
             found[piece] = shared[:, None] + 2 * apart @ self.prototypes.T
         return found
 
+    def joint(self, choices: Choices, head: Doubles) -> Loss:
+        """Return the loss of h, F, the prototypes, γ and w (users × K), with its gradients."""
+        rows, sums = choices.differences.astype(np.float64), sums_by_user(choices)
+        chosen, rejected = (choices.features[of] for of in (choices.chosen, choices.rejected))
+        both = chosen.astype(np.float64) + rejected
+        centre, strength = head, self.options["strength"]
 
-def _joint(
-    rows: Doubles,
-    both: Doubles,
-    user: NDArray[np.int64],
-    sums: Any,
-    centre: Doubles,
-    options: Mapping[str, Any],
-    shares: Doubles,
-    head: Doubles,
-    mapping: Doubles,
-    prototypes: Doubles,
-    curvature: Doubles,
-    theta: Doubles,
-) -> tuple[float, tuple[Doubles, ...]]:
-    # |Fφ|² of the chosen less that of the rejected is F(φ − φ')·F(φ + φ').
-    strength, concentration = options["strength"], options["concentration"]
-    weights = softmax(theta, axis=1)
-    apart, together = rows @ mapping.T, both @ mapping.T
-    toward = 2 * (weights @ prototypes)[user] - curvature * together
-    margins = rows @ head + np.einsum("nq,nq->n", apart, toward)
-    pull = -expit(-margins)[:, None]
-    far = head - centre
-    value = np.logaddexp(0, -margins).sum()
-    value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (prototypes**2).sum()
-    by_head = rows.T @ pull[:, 0] + strength * far
-    by_mapping = (pull * toward).T @ rows - curvature * ((pull * apart).T @ both)
-    by_mapping += strength * mapping
-    by_ideal = 2 * (sums @ (pull * apart))
-    by_prototypes = weights.T @ by_ideal + prototypes
-    by_curvature = -np.array([(pull * apart * together).sum()])
-    by_theta = through_softmax(weights, by_ideal @ prototypes.T, shares, concentration)
-    value = float(value) + prior_loss(theta, shares, concentration)
-    return value, (by_head, by_mapping, by_prototypes, by_curvature, by_theta)
+        def loss(
+            head: Doubles, mapping: Doubles, prototypes: Doubles, bend: Doubles, weights: Doubles
+        ) -> tuple[float, list[Doubles]]:
+            # |Fφ|² of the chosen less that of the rejected is F(φ − φ')·F(φ + φ').
+            apart, together = rows @ mapping.T, both @ mapping.T
+            toward = 2 * (weights @ prototypes)[choices.user] - bend * together
+            margins = rows @ head + np.einsum("nq,nq->n", apart, toward)
+            pull = -expit(-margins)[:, None]
+            far = head - centre
+            value = np.logaddexp(0, -margins).sum()
+            value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (prototypes**2).sum()
+            by_head = rows.T @ pull[:, 0] + strength * far
+            by_mapping = (pull * toward).T @ rows - bend * ((pull * apart).T @ both)
+            by_mapping += strength * mapping
+            by_ideal = 2 * (sums @ (pull * apart))
+            by_prototypes = weights.T @ by_ideal + prototypes
+            by_bend = -np.array([(pull * apart * together).sum()])
+            by_weights = by_ideal @ prototypes.T
+            return float(value), [by_head, by_mapping, by_prototypes, by_bend, by_weights]
+
+        return loss

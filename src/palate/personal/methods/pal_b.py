@@ -7,52 +7,41 @@ apart: h·φ, its user side the constant 1. So with F = 0 and h = w it is the gl
 head w, and else it is h·φ + Fφ · Σ_k w_uk G_k (1, question).
 
 The question's vector is first cut to its principal components over the training questions, since
-there are far fewer questions than numbers of a vector. Fitted by L-BFGS on the pooled likelihood
-with ½ strength (|h − w|² + |F|²), ½ Σ_k |G_k|² and −concentration Σ_k w̄_k log w_uk.
+there are far fewer questions than numbers of a vector. It is fitted as `simplex_mixture` says,
+under ½ strength (|h − w|² + |F|²) + ½ Σ_k |G_k|².
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
-from palate.errors import DataError
 from palate.personal.choices import Choices, Floats
-from palate.personal.methods.questions import Questions
-from palate.personal.methods.shrinkage import SimplexWeights
+from palate.personal.methods.questions import Questions, given
+from palate.personal.methods.simplex_mixture import OUTWARD, SimplexMixture
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import along, narrowed, sums_by_user
 from palate.personal.protocol import States
-from palate.personal.solvers.descent import minimise
-from palate.personal.solvers.simplex import (
-    logits,
-    mean_weights,
-    prior_loss,
-    through_softmax,
-    weights_of_users,
-)
+from palate.personal.solvers.descent import Loss
 from palate.seeding import rng
 
 Doubles = NDArray[np.float64]
-ROUNDS = 2
-OUTWARD = 2.0
 NOISE = 0.3
 """Size of the random part of a start's maps of the question."""
 
 
 @dataclass(eq=False)
-class PALB(SimplexWeights):
+class PALB(SimplexMixture):
     """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
 
     Options: `prototypes` is K; `dimensions` is q; `components` how many principal components of the
-    question are kept; `ridge` the global head's; `strength` and `concentration` the pulls above
+    question are kept; `ridge` the global head's; `strength` and `concentration` both pulls
     (from strength 1e6 on everybody has the global head); `starts` how many seeded fits compete.
     """
 
@@ -64,10 +53,13 @@ class PALB(SimplexWeights):
         "concentration": None, "starts": 3,
     }  # fmt: skip
 
+    fitted: ClassVar[Sequence[str]] = ("head", "mapping", "projectors")
+
     head: Doubles
     mapping: Doubles
     projectors: Doubles
-    questions: Questions
+    question_mean: Doubles
+    question_components: Doubles
     shares: Doubles
     options: Mapping[str, Any]
 
@@ -78,9 +70,10 @@ class PALB(SimplexWeights):
         Raises `DataError` where the choices come without their questions' vectors.
         """
         k, q = options["prototypes"], options["dimensions"]
-        questions = Questions.of(_prompts(choices), options["components"])
+        asked = given(choices.prompts)[np.unique(choices.chosen)]
+        questions = Questions.of(asked, options["components"])
         mapping, projectors = np.zeros((q, len(head))), np.zeros((k, q, questions.width))
-        return cls(head, mapping, projectors, questions, np.full(k, 1 / k), options)
+        return cls(head, mapping, projectors, *questions, np.full(k, 1 / k), options)
 
     @classmethod
     def begin(
@@ -108,51 +101,17 @@ class PALB(SimplexWeights):
         model.projectors[:] += far.reshape(model.projectors.shape)
         return model
 
-    def refined(
-        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
-    ) -> tuple[Self, float]:
-        """Return the joint fit that starts here, and its loss."""
-        seen = choices.of_users(np.flatnonzero(choices.counts))
-        rows, asked = seen.differences.astype(np.float64), self.questions.of_choices(seen)
-        joint = partial(_joint, rows, asked, seen.user, sums_by_user(seen), head, options)
-        model, value = self, np.inf
-        for _ in range(ROUNDS):
-            weights = weights_of_users(
-                seen, model.by_prototype(seen), model.shares, options["concentration"]
-            )
-            start = (model.head, model.mapping, model.projectors, logits(weights))
-            found, value = minimise(partial(joint, model.shares), start)
-            own, mapping, projectors, theta = found
-            shares = mean_weights(softmax(theta, axis=1))
-            model = type(self)(own, mapping, projectors, self.questions, shares, options)
-        return model, value
+    @property
+    def questions(self) -> Questions:
+        """How questions are read."""
+        return Questions(self.question_mean, self.question_components)
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return the rewards; `prompts` (s × d) are the slates' questions."""
-        if prompts is None:
-            raise DataError("pal-b: the questions' vectors are missing")
-        asked = self.questions.apply(prompts)
+        asked = self.questions.apply(given(prompts))
         weights = states["weights"].astype(np.float64)
         ideal = np.einsum("sk,skq->sq", weights, np.einsum("kqp,sp->skq", self.projectors, asked))
         return dots(candidates, self.head) + slate_dots(dots(candidates, self.mapping), ideal)
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return h, F, the G_k, how questions are read, and the mean weights."""
-        return {
-            "head": self.head,
-            "mapping": self.mapping,
-            "projectors": self.projectors,
-            "question_mean": self.questions.mean,
-            "question_components": self.questions.components,
-            "shares": self.shares,
-        }
-
-    @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of what `tensors` gave."""
-        parts = {name: array.astype(np.float64) for name, array in tensors.items()}
-        questions = Questions(parts.pop("question_mean"), parts.pop("question_components"))
-        return cls(**parts, questions=questions, options=options)
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
@@ -161,42 +120,29 @@ class PALB(SimplexWeights):
         own = np.einsum("nq,kqp,np->nk", mapped, self.projectors, asked, optimize=True)
         return np.asarray(along(choices, self.head[:, None]) + own)
 
+    def joint(self, choices: Choices, head: Doubles) -> Loss:
+        """Return the loss of h, F, the G_k and w (users × K), with its gradients."""
+        rows, sums = choices.differences.astype(np.float64), sums_by_user(choices)
+        asked = self.questions.of_choices(choices)
+        centre, strength = head, self.options["strength"]
 
-def _prompts(choices: Choices) -> Floats:
-    if choices.prompts is None:
-        raise DataError("pal-b: the questions' vectors are missing")
-    return choices.prompts[np.unique(choices.chosen)]
+        def loss(
+            head: Doubles, mapping: Doubles, projectors: Doubles, weights: Doubles
+        ) -> tuple[float, list[Doubles]]:
+            k, q, p = projectors.shape
+            own, mapped = weights[choices.user], rows @ mapping.T
+            ideals = (asked @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
+            toward = np.einsum("nk,nkq->nq", own, ideals)
+            each = np.einsum("nq,nkq->nk", mapped, ideals)
+            margins = rows @ head + np.einsum("nk,nk->n", own, each)
+            pull = -expit(-margins)[:, None]
+            far = head - centre
+            value = np.logaddexp(0, -margins).sum()
+            value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (projectors**2).sum()
+            by_head = rows.T @ pull[:, 0] + strength * far
+            by_mapping = (pull * toward).T @ rows + strength * mapping
+            crossed = (own[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
+            by_projectors = (crossed.T @ asked).reshape(k, q, p) + projectors
+            return float(value), [by_head, by_mapping, by_projectors, sums @ (pull * each)]
 
-
-def _joint(
-    rows: Doubles,
-    asked: Doubles,
-    user: NDArray[np.int64],
-    sums: Any,
-    centre: Doubles,
-    options: Mapping[str, Any],
-    shares: Doubles,
-    head: Doubles,
-    mapping: Doubles,
-    projectors: Doubles,
-    theta: Doubles,
-) -> tuple[float, tuple[Doubles, ...]]:
-    strength, concentration = options["strength"], options["concentration"]
-    k, q, p = projectors.shape
-    weights = softmax(theta, axis=1)
-    own, mapped = weights[user], rows @ mapping.T
-    ideals = (asked @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
-    toward = np.einsum("nk,nkq->nq", own, ideals)
-    each = np.einsum("nq,nkq->nk", mapped, ideals)
-    margins = rows @ head + np.einsum("nk,nk->n", own, each)
-    pull = -expit(-margins)[:, None]
-    far = head - centre
-    value = np.logaddexp(0, -margins).sum()
-    value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (projectors**2).sum()
-    by_head = rows.T @ pull[:, 0] + strength * far
-    by_mapping = (pull * toward).T @ rows + strength * mapping
-    crossed = (own[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
-    by_projectors = (crossed.T @ asked).reshape(k, q, p) + projectors
-    by_theta = through_softmax(weights, sums @ (pull * each), shares, concentration)
-    value = float(value) + prior_loss(theta, shares, concentration)
-    return value, (by_head, by_mapping, by_projectors, by_theta)
+        return loss

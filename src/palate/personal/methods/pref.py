@@ -11,20 +11,21 @@ Then λ_u ~ N(μ, Σ): μ and Σ by expectation–maximisation, users' posterior
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices
+from palate.personal.methods.array_model import LinearModel
 from palate.personal.methods.shrinkage import Shrunk
 from palate.personal.methods.starts import differences_of_users, truncated_svd
-from palate.personal.products import dots, slate_dots
+from palate.personal.products import dots
 from palate.personal.projection import NUMBERS, along, narrowed, sums_by_user
 from palate.personal.protocol import States
-from palate.personal.solvers.descent import minimise
+from palate.personal.solvers.descent import Loss, minimise
 from palate.personal.solvers.newton import ridge_offsets
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
@@ -38,7 +39,8 @@ NOISE = 0.1
 """Starts differ by this share of a factor's length, in random directions."""
 
 
-class PReF(Shrunk):
+@dataclass(eq=False)
+class PReF(Shrunk, LinearModel):
     """score = λ_u·(Ψ'φ); the state is λ_u, J numbers.
 
     Options: `dimensions` is J; `ridge` the global head's; `strength` the pull above (from 1e6 on
@@ -51,10 +53,12 @@ class PReF(Shrunk):
         "dimensions": 6, "ridge": None, "strength": None, "starts": 2,
     }  # fmt: skip
 
-    def __init__(
-        self, psi: Doubles, mean: Doubles, factor: Doubles, options: Mapping[str, Any]
-    ) -> None:
-        self.psi, self.mean, self.factor, self.options = psi, mean, factor, options
+    psi: Doubles
+    mean: Doubles
+    """μ."""
+    factor: Doubles
+    """L, with Σ = LL'."""
+    options: Mapping[str, Any]
 
     @classmethod
     def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
@@ -84,7 +88,7 @@ class PReF(Shrunk):
         seen = choices.of_users(np.flatnonzero(choices.counts))
         rows = seen.differences.astype(np.float64)
         start = _factors(seen, rows @ self.psi, self.mean, self.factor)
-        joint = partial(_joint, rows, seen.user, sums_by_user(seen), head, options["strength"])
+        joint = _joint(seen, head, options["strength"], len(self.mean))
         (psi, _), value = minimise(joint, (self.psi, start))
         mean, factor = _population(seen, rows @ psi)
         return type(self)(psi, mean, factor, options), value
@@ -98,24 +102,9 @@ class PReF(Shrunk):
         found = _factors(choices, along(choices, self.psi), self.mean, self.factor)
         return {"factors": found.astype(np.float32)}
 
-    def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
-        """Return λ_u·(Ψ'φ)."""
-        del prompts
-        return slate_dots(candidates, self.heads_of(states))
-
     def heads_of(self, states: States) -> Doubles:
         """Return Ψ λ_u (users × d)."""
         return dots(states["factors"], self.psi)
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return Ψ, μ, and L with Σ = LL'."""
-        return {"psi": self.psi, "mean": self.mean, "factor": self.factor}
-
-    @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of Ψ, μ and L."""
-        psi, mean, factor = (tensors[n].astype(np.float64) for n in ("psi", "mean", "factor"))
-        return cls(psi, mean, factor, options)
 
 
 def _at(head: Doubles, j: int) -> Doubles:
@@ -128,25 +117,23 @@ def _first(j: int) -> Doubles:
     return np.diag([CONFIDENCE] + [1.0] * (j - 1))
 
 
-def _joint(
-    rows: Doubles,
-    user: NDArray[np.int64],
-    sums: Any,
-    head: Doubles,
-    strength: float,
-    psi: Doubles,
-    factors: Doubles,
-) -> tuple[float, tuple[Doubles, Doubles]]:
-    own, each = factors[user], rows @ psi
-    margins = np.einsum("nj,nj->n", each, own)
-    pull = -expit(-margins)[:, None]
-    j = psi.shape[1]
-    apart, away = psi - _at(head, j), factors - np.eye(j)[0]
-    pulled = away / np.diag(_first(j))
-    value = np.logaddexp(0, -margins).sum()
-    value += 0.5 * strength * (apart**2).sum() + 0.5 * (away * pulled).sum()
-    by_psi = rows.T @ (pull * own) + strength * apart
-    return float(value), (by_psi, sums @ (pull * each) + pulled)
+def _joint(choices: Choices, head: Doubles, strength: float, j: int) -> Loss:
+    """Return the loss of Ψ (d × J) and λ (users × J), with its gradients."""
+    rows, sums = choices.differences.astype(np.float64), sums_by_user(choices)
+    centre, mean, variance = _at(head, j), np.eye(j)[0], np.diag(_first(j))
+
+    def loss(psi: Doubles, factors: Doubles) -> tuple[float, list[Doubles]]:
+        own, each = factors[choices.user], rows @ psi
+        margins = np.einsum("nj,nj->n", each, own)
+        pull = -expit(-margins)[:, None]
+        apart, away = psi - centre, factors - mean
+        pulled = away / variance
+        value = np.logaddexp(0, -margins).sum()
+        value += 0.5 * strength * (apart**2).sum() + 0.5 * (away * pulled).sum()
+        by_psi = rows.T @ (pull * own) + strength * apart
+        return float(value), [by_psi, sums @ (pull * each) + pulled]
+
+    return loss
 
 
 @one_blas_thread()

@@ -54,9 +54,15 @@ class Questions(NamedTuple):
 
     def of_choices(self, choices: Choices) -> Doubles:
         """Return every choice's question as read (n × width)."""
-        if choices.prompts is None:
-            raise DataError("choices: the questions' vectors are missing")
+        prompts = given(choices.prompts)
         found = np.ones((len(choices), self.width))
         for piece in pieces(len(choices), choices.width):
-            found[piece] = self.apply(choices.prompts[choices.chosen[piece]])
+            found[piece] = self.apply(prompts[choices.chosen[piece]])
         return found
+
+
+def given(prompts: Floats | None) -> Floats:
+    """Return the questions' vectors; raises `DataError` where they are missing."""
+    if prompts is None:
+        raise DataError("the questions' vectors are missing")
+    return prompts

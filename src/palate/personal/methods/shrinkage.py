@@ -9,7 +9,7 @@ no fit needs to be stopped early.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.projection import margins
-from palate.personal.protocol import Model, States
-from palate.personal.solvers.simplex import weights_of_users
+from palate.personal.protocol import Model
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
@@ -37,10 +36,6 @@ FIRST_CONCENTRATION = 1.0
 
 class Shrunk(Model, Protocol):
     """A method that can start, be refined, and equal the global head."""
-
-    log_odds: ClassVar[bool] = True
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -64,27 +59,6 @@ class Shrunk(Model, Protocol):
     ) -> tuple[Self, float]:
         """Return the fit that starts here, and its loss."""
         ...
-
-
-class SimplexWeights(Shrunk, Protocol):
-    """A method that mixes a few rewards; a user's state is w_u, their weights on the simplex."""
-
-    shares: Doubles
-    """w̄, the mean weights of the users seen."""
-
-    def by_prototype(self, choices: Choices) -> Doubles:
-        """Return each choice's margin under each of the rewards that are mixed (n × K)."""
-        ...
-
-    def prior(self) -> States:
-        """Return the mean weights of the users seen."""
-        return {"weights": self.shares[None].astype(np.float32)}
-
-    def adapt(self, choices: Choices) -> States:
-        """Return every user's weights: convex, all users in one job."""
-        rows, concentration = self.by_prototype(choices), self.options["concentration"]
-        found = weights_of_users(choices, rows, self.shares, concentration)
-        return {"weights": found.astype(np.float32)}
 
 
 S = TypeVar("S", bound=Shrunk)

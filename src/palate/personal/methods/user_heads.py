@@ -9,40 +9,40 @@ training users' choices on held-out questions are most likely.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.personal.choices import Choices, Floats
-from palate.personal.folds import FOLDS, folds
+from palate.personal.folds import best_of
+from palate.personal.methods.array_model import LinearModel
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
-from palate.personal.products import slate_dots
 from palate.personal.protocol import States
 from palate.personal.solvers.newton import ridge_offsets
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
+Doubles = NDArray[np.float64]
 VARIANCES = (0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+NO_DIRECTION = np.array([np.inf])
 
 
-class UserHeads:
+@dataclass(eq=False)
+class UserHeads(LinearModel):
     """score = (w + δ_u)·φ; the state is δ_u, as many numbers as a vector has."""
 
     method: ClassVar[str] = "user-heads"
     paper: ClassVar[str] = "Gelman and Hill 2007, ch. 14"
-    log_odds: ClassVar[bool] = True
-    needs_prompts: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {"ridge": None, "variance": None}
 
-    def __init__(
-        self, head: NDArray[np.float64], spread: float, options: Mapping[str, Any]
-    ) -> None:
-        self.head, self.spread, self.options = head, spread, options
+    head: Doubles
+    spread: Doubles
+    """s, one number."""
+    options: Mapping[str, Any]
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -62,29 +62,13 @@ class UserHeads:
         """Return δ_u of every user, 0 for one without choices."""
         return {"offset": offsets(choices, self.head, self.options["variance"], self.spread)}
 
-    def score(
-        self, states: States, candidates: Floats, prompts: Floats | None = None
-    ) -> NDArray[np.float64]:
-        """Return (w + δ_u)·φ."""
-        del prompts
-        return slate_dots(candidates, self.heads_of(states))
-
-    def heads_of(self, states: States) -> NDArray[np.float64]:
+    def heads_of(self, states: States) -> Doubles:
         """Return w + δ_u (users × d)."""
         return np.asarray(self.head + states["offset"].astype(np.float64))
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return the global head and s."""
-        return {"head": self.head, "spread": np.array([self.spread])}
-
-    @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
-        """Return the model of a head."""
-        return cls(tensors["head"].astype(np.float64), float(tensors["spread"][0]), options)
-
 
 def offsets(
-    choices: Choices, head: NDArray[np.float64], variance: float, spread: float = math.inf
+    choices: Choices, head: Doubles, variance: float, spread: Doubles = NO_DIRECTION
 ) -> Floats:
     """Return δ (users × d); `spread` is s, without which no direction stands out."""
     found = np.zeros((choices.users, choices.width), np.float32)
@@ -97,22 +81,18 @@ def offsets(
     return found
 
 
-def _spread(choices: Choices, head: NDArray[np.float64]) -> float:
+def _spread(choices: Choices, head: Doubles) -> Doubles:
     used = np.unique(np.concatenate([choices.chosen, choices.rejected]))
-    return max(float(np.std(choices.features[used] @ head)), 1e-6)
+    return np.array([max(float(np.std(choices.features[used] @ head)), 1e-6)])
 
 
 def _choose_variance(choices: Choices, ridge: float, seed: int) -> float:
-    # The global head is fitted without the held-out questions too.
-    fold = folds(choices, FOLDS, rng("variance", seed))
-    losses = dict.fromkeys(VARIANCES, 0.0)
-    for k in range(FOLDS):
-        kept, out = choices.take(fold != k), choices.take(fold == k)
-        if not len(kept) or not len(out):
-            continue
+    def losses(kept: Choices, held: Choices) -> Iterator[float]:
+        # The global head is fitted without the held-out questions too.
         head = fit_head(kept, ridge)
         for variance in VARIANCES:
             heads = head + offsets(kept, head, variance, _spread(kept, head))
-            margins = np.einsum("nd,nd->n", out.differences, heads[out.user])
-            losses[variance] += float(np.logaddexp(0, -margins).sum())
-    return min(losses, key=lambda variance: losses[variance])
+            margins = np.einsum("nd,nd->n", held.differences, heads[held.user])
+            yield float(np.logaddexp(0, -margins).sum())
+
+    return best_of(VARIANCES, choices, losses, rng("variance", seed))

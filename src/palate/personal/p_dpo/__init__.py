@@ -2,8 +2,9 @@
 
 from palate.personal.p_dpo.adapting import adapt
 from palate.personal.p_dpo.folder import KIND, METHOD, STATE, USERS, PersonalPolicy, is_policy
-from palate.personal.p_dpo.training import Options, train_p_dpo
+from palate.personal.p_dpo.training import train_p_dpo
 from palate.personal.p_dpo.users import FromChoices, FromFile, Joined, Users
+from palate.training.preferences import Options
 
 __all__ = [
     "KIND",

@@ -6,13 +6,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from palate.errors import DataError, UsageError
+from palate.errors import DataError
 from palate.models import ModelFolder, choose_device, choose_dtype, import_torch, resolve
 from palate.personal.p_dpo.encoding import encode_choices
 from palate.personal.p_dpo.folder import POLICY, STATE, USERS, PersonalPolicy, write
@@ -22,7 +20,7 @@ from palate.seeding import digest
 from palate.training import Lora, TrainedModel, new_folder
 from palate.training.base import Base, load_base
 from palate.training.fitting import Progress, Recipe
-from palate.training.preferences import Pair, Tokens, tune_preferences
+from palate.training.preferences import Options, Pair, Tokens, tune_preferences
 from palate.training.rows import in_batches
 from palate.training.saving import named, save
 from palate.training.user_tokens import opening
@@ -32,34 +30,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 4096
 """Words whose vectors tell how large a word's numbers are."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What P-DPO is trained with, beside the optimiser's recipe."""
-
-    tokens: int = 10
-    """T: soft tokens of a user."""
-    alpha: float = 0.5
-    """Weight of the loss that knows the user; the rest teaches the generic user's tokens."""
-    beta: float = 0.5
-    """Of DPO: how far the policy may go from its reference."""
-    spread: float = 1.0
-    """How far users' tokens differ before any choice, in root mean square numbers of a word."""
-    rate: float = 0.01
-    """Learning rate of the soft tokens, in the same unit."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant; raises `UsageError`."""
-        for name, holds, expected in (
-            ("tokens", self.tokens >= 1, "1 or more"),
-            ("alpha", 0 < self.alpha <= 1, "above 0 and at most 1"),
-            ("beta", 0 < self.beta < np.inf, "a number above 0"),
-            ("spread", 0 < self.spread < np.inf, "a number above 0"),
-            ("rate", 0 < self.rate < np.inf, "a number above 0"),
-        ):
-            if not holds:
-                raise UsageError(f"p-dpo: {name}={getattr(self, name)}: expected {expected}")
 
 
 def train_p_dpo(
@@ -134,11 +104,12 @@ def train_p_dpo(
             raise DataError(f"p-dpo: no choice to learn from: each is over {limit} tokens")
         first, unit = _words(start.model)
         tokens = Tokens(
-            generic=_first_tokens(start, pairs, options.tokens),
-            choices=tuple(len(fitting.choices[user]) for user in users),
-            opening=opening(start.template), unit=unit, alpha=options.alpha, beta=options.beta,
-            spread=options.spread, rate=options.rate,
-        )  # fmt: skip
+            _first_tokens(start, pairs, options.tokens),
+            tuple(len(fitting.choices[user]) for user in users),
+            opening(start.template),
+            unit,
+            options,
+        )
         began = time.monotonic()
         model, generic = start.model, tokens.generic
         losses: tuple[float, ...] = ()
@@ -154,9 +125,8 @@ def train_p_dpo(
         (folder / POLICY).mkdir()
         save(model, start.tokenizer, folder / POLICY, {"kind": "policy of p-dpo"})
         facts: dict[str, Any] = {
-            "first": first, "unit": unit, "spread": options.spread, "beta": options.beta,
-            "base": _where(base, source, output), "tokens": options.tokens, "alpha": options.alpha,
-            "rate": options.rate, "users": [user_key(user) for user in users],
+            "first": first, "unit": unit, "base": _where(base, source, output), **asdict(options),
+            "users": [user_key(user) for user in users],
             "n_choices": len(pairs), "n_too_long": fitting.n_too_long,
             "data": digest("history", {user: [c.model_dump() for c in listed]
                                        for user, listed in history.items()}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 
 from palate.personal.choices import Choices
 from palate.personal.projection import NUMBERS, narrowed
@@ -92,16 +92,3 @@ def mean_weights(weights: Doubles) -> Doubles:
     """Return the users' mean (B), no number of it below `FLOOR`."""
     mean = weights.mean(axis=0) + FLOOR
     return np.asarray(mean / mean.sum())
-
-
-def prior_loss(theta: Doubles, centre: Doubles, concentration: float) -> float:
-    """Return −c Σ_u Σ_k w̄_k log softmax(θ_u)_k, the prior's part of a joint loss."""
-    return float(-concentration * (log_softmax(theta, axis=1) @ centre).sum())
-
-
-def through_softmax(
-    weights: Doubles, slope: Doubles, centre: Doubles, concentration: float
-) -> Doubles:
-    """Return the joint loss's gradient by θ from the likelihood's by w = softmax(θ) (u × B)."""
-    inner = slope - (weights * slope).sum(axis=1, keepdims=True)
-    return np.asarray(weights * inner + concentration * (weights - centre))
