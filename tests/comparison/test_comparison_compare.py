@@ -72,6 +72,38 @@ def test_holm_ranks_and_what_they_leave_open() -> None:
     assert [t.p_holm for t in found.tests] == raw
 
 
+def test_baselines_and_other_contexts_are_outside_of_tests_and_equal_scorers_are_tested_once() -> (
+    None
+):
+    a, b, c = draws(1, 0.9), draws(2, 0.7), draws(3, 0.4)
+    runs = [
+        made("a", a),
+        made("b", b),
+        made("twin", b),
+        made("c", c),
+        made("longest", draws(4, 0.6)),
+    ]
+    elsewhere = made("b", a)
+    elsewhere = replace(
+        elsewhere, summary=elsewhere.summary.model_copy(update={"context": "profile:3"})
+    )
+    comparison = compare([*runs, elsewhere])
+    group, alone = comparison.groups
+    assert (group.context, alone.context, alone.tests) == ("none", "profile:3", ())
+    assert [(t.a.scorer, t.b.scorer) for t in group.tests] == [("a", "b"), ("a", "c"), ("b", "c")]
+    ranks = {r.run.summary.scorer: (r.best, r.worst) for r in group.ranking}
+    assert ranks == {"a": (1, 1), "b": (2, 3), "c": (4, 4), "longest": (None, None)}
+    assert [run.summary.scorer for r in group.ranking for run in r.equal] == ["twin"]
+    assert group.tests[0].p_holm == metrics.holm([test.p for test in group.tests])[0]
+
+
+def test_a_test_does_not_depend_on_the_others() -> None:
+    runs = [made(f"s{k}", draws(k, 0.5 + k / 40)) for k in range(5)]
+    alone = {(t.a.scorer, t.b.scorer): t.p for t in compare(runs[:2]).tests}
+    together = {(t.a.scorer, t.b.scorer): t.p for t in compare(runs).tests}
+    assert alone.items() <= together.items()
+
+
 def test_runs_that_share_too_few_pairs_are_refused_and_others_say_how_many() -> None:
     whole = made("whole", draws(1, 0.7))
     most = made("most", draws(2, 0.7, 185), ids=range(185))
@@ -141,7 +173,7 @@ def test_oracles_and_other_protocols_are_not_compared() -> None:
     def with_facts(run: Run, **facts: object) -> Run:
         return replace(run, summary=run.summary.model_copy(update=facts))
 
-    with pytest.raises(ComparisonError, match="two finished runs"):
+    with pytest.raises(ComparisonError, match="finished runs of two scorers"):
         compare([a, with_facts(b, oracle=True)])
     with pytest.raises(ComparisonError, match="protocol"):
         compare([a, with_facts(b, protocol="paper")])

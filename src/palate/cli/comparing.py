@@ -16,8 +16,12 @@ from palate.runs import load_runs
 
 def compare_runs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders that hold them.")],
+    details: flags.Details = False,
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """Compare finished runs on their common pairs: paired, by user and question, with Holm."""
-    found = compare(load_runs(runs))
-    show(comparison_tables(found), form, found.document())
+    """Compare finished runs on their common pairs: paired, by user and question, with Holm.
+
+    Scorers are compared under one context at a time.
+    """
+    comparison = compare(load_runs(runs))
+    show(comparison_tables(comparison, details=details), form, comparison.document())

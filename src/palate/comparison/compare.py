@@ -9,35 +9,38 @@ from itertools import combinations
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from palate import metrics
-from palate.comparison.paired import paired
+from palate.comparison.paired import paired_each
 from palate.errors import ComparisonError
 from palate.records import Record
 from palate.runs import Run, Side, Summary, Tabular, Test, Verdicts, load_runs
+from palate.scorers import is_baseline
 
 LEAST_COMMON = 0.9
 Given = Run | Path | str
+Key = tuple[str, str]
+"""Id and content of a row."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A run and the ranks that the tests leave open to it."""
+    """A run and the ranks that the tests leave open to it; a baseline has none."""
 
     run: Run
-    best: int
-    worst: int
+    best: int | None
+    worst: int | None
+    equal: tuple[Run, ...] = ()
+    """Runs of the same verdicts on the same rows, which share its tests."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs on the same rows: of one benchmark, mirrored couples apart from whole sets."""
+    """Runs on the same rows under one context; mirrored couples apart from whole sets."""
 
     name: str
+    context: str
     ranking: tuple[Ranked, ...]
-    """By accuracy."""
+    """By accuracy, baselines in their place."""
     tests: tuple[Test, ...]
     n_common: int
     """Rows that all of its runs have."""
@@ -72,35 +75,55 @@ class Comparison(Tabular):
 
 
 def compare(runs: Given | Iterable[Given]) -> Comparison:
-    """Test every two runs of the same benchmark on their common pairs.
+    """Test every two scorers on their common pairs of one benchmark under one context.
 
-    Runs are given as such, or by folders at or under which they lie.
-    Rows are paired by id and content. Raises `ComparisonError` where two runs share under 90 % of
-    the larger one's rows, or where there are fewer than two contestants. Holm-corrected over all
-    tests.
+    Runs are given as such, or by folders at or under which they lie. Rows are paired by id and
+    content. Scorers with equal verdicts are tested once; baselines are not tested. Holm-corrected
+    over all tests. Raises `ComparisonError` where two runs share under 90 % of the larger one's
+    rows, and where no two scorers share a benchmark and a context.
     """
     given = [runs] if isinstance(runs, (str, Path, Run)) else runs
     every = [
         run for each in given for run in ([each] if isinstance(each, Run) else load_runs(each))
     ]
-    found: dict[str, list[Run]] = defaultdict(list)
+    grouped: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in every:
         if not run.summary.oracle:
-            found[group_of(run)].append(run)
-    for group in found.values():
+            grouped[group_of(run), run.summary.context].append(run)
+    for group in grouped.values():
         _refuse_twins(group)
-    sides = {name: list(combinations(_sorted(group), 2)) for name, group in found.items()}
-    tests = [paired_test(a, b) for pairs in sides.values() for a, b in pairs]
-    if not tests:
-        raise ComparisonError("needs two finished runs of one benchmark that are no oracles")
-    corrected = iter(metrics.holm([test.p for test in tests]))
-    left = iter(tests)
+    places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
+    couples = {
+        name: list(combinations([runs[0] for runs in equal if not _is_baseline(runs[0])], 2))
+        for name, equal in places.items()
+    }
+    if not any(couples.values()):
+        raise ComparisonError(
+            "needs finished runs of two scorers on one benchmark under one context, neither an "
+            "oracle nor a baseline"
+        )
+    tests = iter(_tests([couple for each in couples.values() for couple in each]))
     groups = []
-    for name, group in found.items():
-        own = tuple(next(left).model_copy(update={"p_holm": next(corrected)}) for _ in sides[name])
+    for (name, context), group in grouped.items():
+        mine = tuple(next(tests) for _ in couples[name, context])
         common = len(_common([run.verdicts for run in group]))
-        groups.append(Group(name, tuple(_ranking(_sorted(group), own)), own, common))
+        ranking = tuple(_ranking(places[name, context], mine))
+        groups.append(Group(name, context, ranking, mine, common))
     return Comparison(tuple(every), tuple(groups))
+
+
+def _is_baseline(run: Run) -> bool:
+    return is_baseline(run.summary.scorer)
+
+
+def _equal(runs: Sequence[Run]) -> list[list[Run]]:
+    # Runs with the same verdicts on the same rows, together.
+    equal: dict[tuple[object, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        verdicts = run.verdicts
+        key = (_is_baseline(run), tuple(verdicts.keys), verdicts.values.tobytes())
+        equal[key].append(run)
+    return list(equal.values())
 
 
 def group_of(run: Run) -> str:
@@ -122,28 +145,45 @@ def _refuse_twins(runs: Sequence[Run]) -> None:
 
 def paired_test(a: Run, b: Run) -> Test:
     """Test the difference in accuracy of two runs on the rows both scored."""
+    return _tests([(a, b)])[0].model_copy(update={"p_holm": None})
+
+
+def _tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
+    keys = {id(run): run.verdicts.keys for couple in couples for run in couple}
+    aligned = [_aligned(a, b, keys[id(a)], keys[id(b)]) for a, b in couples]
+    tests = [
+        Test(
+            benchmark=a.summary.benchmark,
+            a=Side(scorer=a.summary.scorer, context=a.summary.context),
+            b=Side(scorer=b.summary.scorer, context=b.summary.context),
+            metric="accuracy",
+            method=difference.method,
+            **difference.figures,
+        )
+        for (a, b), difference in zip(couples, paired_each(aligned), strict=True)
+    ]
+    corrected = metrics.holm([test.p for test in tests])
+    return [test.model_copy(update={"p_holm": p}) for test, p in zip(tests, corrected, strict=True)]
+
+
+def _aligned(a: Run, b: Run, of_a: Sequence[Key], of_b: Sequence[Key]) -> tuple[Verdicts, Verdicts]:
+    # The verdicts of the rows both have, in one order.
     if a.summary.protocol != b.summary.protocol:
         raise ComparisonError(
             f"{a.summary.scorer} ran under protocol {a.summary.protocol}, {b.summary.scorer} under "
             f"{b.summary.protocol}: their accuracies are not the same figure"
         )
+    if of_a == of_b:
+        return a.verdicts, b.verdicts
     common = _common([a.verdicts, b.verdicts])
-    larger = max(len(a.verdicts), len(b.verdicts))
+    larger = max(len(of_a), len(of_b))
     if len(common) < LEAST_COMMON * larger:
         raise ComparisonError(
             f"{a.summary.scorer} ({a.summary.context}) and {b.summary.scorer} "
             f"({b.summary.context}) share {len(common)} of {larger} pairs of "
             f"{a.summary.benchmark}; {LEAST_COMMON:.0%} are needed. Run both on the same rows"
         )
-    difference = paired(_take(a.verdicts, common), _take(b.verdicts, common))
-    return Test(
-        benchmark=a.summary.benchmark,
-        a=Side(scorer=a.summary.scorer, context=a.summary.context),
-        b=Side(scorer=b.summary.scorer, context=b.summary.context),
-        metric="accuracy",
-        method=difference.method,
-        **difference.figures,
-    )
+    return _take(a.verdicts, common), _take(b.verdicts, common)
 
 
 def _common(several: Sequence[Verdicts]) -> list[tuple[str, str]]:
@@ -167,16 +207,22 @@ def _sorted(runs: Sequence[Run]) -> list[Run]:
     )
 
 
-def _ranking(runs: Sequence[Run], tests: Sequence[Test]) -> list[Ranked]:
+def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ranked]:
     # A rank is open to a run unless a corrected test at 5 % rules it out.
-    name = {(r.summary.scorer, r.summary.context): k for k, r in enumerate(runs)}
-    beats: NDArray[np.bool_] = np.zeros((len(runs), len(runs)), dtype=bool)
+    ranked = [runs[0].summary.scorer for runs in places if not _is_baseline(runs[0])]
+    sizes = {runs[0].summary.scorer: len(runs) for runs in places}
+    above: dict[str, set[str]] = {scorer: set() for scorer in ranked}
     for test in tests:
         if test.value is not None and test.p_holm is not None and test.p_holm < 0.05:
-            a, b = name[test.a.scorer, test.a.context], name[test.b.scorer, test.b.context]
-            winner, loser = (a, b) if test.value > 0 else (b, a)
-            beats[winner, loser] = True
-    return [
-        Ranked(run, 1 + int(beats[:, k].sum()), len(runs) - int(beats[k].sum()))
-        for k, run in enumerate(runs)
-    ]
+            a, b = test.a.scorer, test.b.scorer
+            above[b if test.value > 0 else a].add(a if test.value > 0 else b)
+    n = sum(sizes[scorer] for scorer in ranked)
+    ranking = []
+    for run, *equal in places:
+        scorer = run.summary.scorer
+        best = worst = None
+        if scorer in above:
+            best = 1 + sum(sizes[other] for other in above[scorer])
+            worst = n - sum(sizes[other] for other in ranked if scorer in above[other])
+        ranking.append(Ranked(run, best, worst, tuple(equal)))
+    return ranking

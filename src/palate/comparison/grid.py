@@ -161,7 +161,7 @@ def _usual(
     contestant: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
 ) -> list[Context]:
     """Return the contexts of a scorer for which none is named."""
-    if isinstance(contestant, KeepsStates) or not pairs.has_profiles:
+    if isinstance(contestant, KeepsStates) or not any(row.profile for row in pairs.rows):
         posts = [context for context in posts if context.blind]
     usual = [c for c in posts if not meaningless(traits_of(contestant, text), c)]
     if not usual:

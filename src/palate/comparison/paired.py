@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,8 @@ from palate.metrics import Clusters, Estimate
 from palate.runs import Verdicts
 
 
-class PairedDifference(NamedTuple):
+@dataclass(frozen=True)
+class PairedDifference:
     """A difference over the rows, or couples, that both runs scored."""
 
     estimate: Estimate
@@ -21,6 +24,8 @@ class PairedDifference(NamedTuple):
     """What p and the interval are of."""
     n_all: int
     """Rows, or couples, there are."""
+    by_user: NDArray[np.float64] | None = None
+    """Each user's sum, where signs are flipped by user."""
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -50,6 +55,27 @@ def paired(
         second: verdicts of the other on the same rows in the same order.
         counted: of which rows the difference is taken; all by default.
     """
+    return tested([_difference(first, second, counted)])[0]
+
+
+def paired_each(pairs: Iterable[tuple[Verdicts, Verdicts]]) -> list[PairedDifference]:
+    """Return the paired difference of each two, all sign flips in one product."""
+    return tested([_difference(first, second, None) for first, second in pairs])
+
+
+def tested(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
+    """Return differences with the p of sign flips where that is their test."""
+    flips = [each.by_user for each in differences if each.by_user is not None]
+    drawn = iter(metrics.sign_flip_tests(flips))
+    return [
+        each if each.by_user is None else replace(each, p=next(drawn), by_user=None)
+        for each in differences
+    ]
+
+
+def _difference(
+    first: Verdicts, second: Verdicts, counted: NDArray[np.bool_] | None
+) -> PairedDifference:
     x = first.values if counted is None else np.where(counted, first.values, np.nan)
     if first.mirrored and second.mirrored:
         a, b = first.couples.T
@@ -66,10 +92,12 @@ def paired(
     estimate = metrics.paired_difference(x, second.values, clusters)
     differences = x - second.values
     scored = ~np.isnan(differences)
-    p, method = estimate.p, method_of(clusters.take(scored))
-    if method == BY_USER:
-        p = metrics.sign_flip_test(differences[scored], first.user_codes[scored])
-    return PairedDifference(estimate, p, method, len(first))
+    method = method_of(clusters.take(scored))
+    by_user = None
+    if method == BY_USER and scored.any():
+        weights = differences[scored]
+        by_user = np.bincount(first.user_codes[scored], weights).astype(np.float64)
+    return PairedDifference(estimate, estimate.p, method, len(first), by_user)
 
 
 BY_USER = "sign-flip permutation by user; interval: user jackknife"

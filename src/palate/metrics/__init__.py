@@ -16,7 +16,7 @@ from palate.metrics.groups import group_gap, length_controlled
 from palate.metrics.jackknife import jackknife
 from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
-from palate.metrics.paired import holm, sign_flip_test, smallest_sign_flip_p
+from palate.metrics.paired import holm, sign_flip_test, sign_flip_tests, smallest_sign_flip_p
 from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
@@ -53,6 +53,7 @@ __all__ = [
     "rank_correlations",
     "shift_values",
     "sign_flip_test",
+    "sign_flip_tests",
     "smallest_sign_flip_p",
     "strict_accuracy",
     "worst_decile",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,24 +38,40 @@ def sign_flip_test(
         >>> sign_flip_test([1, 1, 1, 1], ["a", "b", "c", "d"])
         0.125
     """
+    d, codes, names = scored_rows(vector(differences), users)
     if draws < 1:
         raise ValueError("draws must be at least 1")
-    d, codes, names = scored_rows(vector(differences), users)
     if not d.size:
         return None
-    by_user = sums(codes, d, len(names))
-    observed = abs(float(by_user.sum()))
-    size = np.sort(np.abs(by_user))
-    tiny = ROUNDING * float(size.sum())
-    size = size[size > tiny]
-    exact = size.size <= EXACT_UP_TO
-    signs = _all_signs(size.size) if exact else _drawn_signs(size.size, seed, draws)
-    hits = tried = 0
-    for block in signs:
-        flipped = np.abs(block @ size)
-        hits += int(np.count_nonzero(flipped >= observed - tiny))
-        tried += len(block)
-    return hits / tried if exact else (1 + hits) / (1 + tried)
+    return sign_flip_tests([sums(codes, d, len(names))], seed=seed, draws=draws)[0]
+
+
+def sign_flip_tests(
+    by_user: Sequence[FloatArray], *, seed: int = 0, draws: int = 10_000
+) -> list[float]:
+    """Sign-flip tests of several differences, given each user's sum; all share their signs.
+
+    A test's p does not depend on the others: the k-th largest sum of every test has the k-th row
+    of one matrix of signs, so all random tests are one product.
+
+    Example:
+        >>> sign_flip_tests([np.ones(4), np.array([1.0, -1.0])])
+        [0.125, 1.0]
+    """
+    observed = np.array([abs(float(each.sum())) for each in by_user])
+    sizes = [np.sort(np.abs(each))[::-1] for each in by_user]
+    tiny = np.array([ROUNDING * float(size.sum()) for size in sizes])
+    sizes = [size[size > least] for size, least in zip(sizes, tiny, strict=True)]
+    p = np.ones(len(sizes))
+    drawn = [k for k, size in enumerate(sizes) if size.size > EXACT_UP_TO]
+    for k, size in enumerate(sizes):
+        if size.size <= EXACT_UP_TO:
+            flipped = np.abs(_all_signs(size.size) @ size)
+            p[k] = np.mean(flipped >= observed[k] - tiny[k])
+    if drawn:
+        reached = _drawn(sizes, drawn, seed, draws) >= (observed - tiny)[drawn]
+        p[drawn] = (1 + reached.sum(axis=0)) / (1 + draws)
+    return [float(each) for each in p]
 
 
 def smallest_sign_flip_p(users: int) -> float:
@@ -94,16 +110,25 @@ def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _all_signs(units: int) -> Iterator[FloatArray]:
+def _all_signs(units: int) -> FloatArray:
     # A sign vector and its opposite give the same statistic: fixing the last one halves the work.
     free = max(units - 1, 0)
     bits = (np.arange(1 << free)[:, None] >> np.arange(units)) & 1
-    yield (1 - 2 * bits).astype(np.float64)
+    return (1 - 2 * bits).astype(np.float64)
 
 
-def _drawn_signs(units: int, seed: int, draws: int) -> Iterator[FloatArray]:
+def _drawn(sizes: Sequence[FloatArray], which: Sequence[int], seed: int, draws: int) -> FloatArray:
+    # Statistics under random signs, shape (draws, tests), a block of users at a time.
     rng = np.random.default_rng(seed)
-    rows = max(1, CHUNK // units)
-    for start in range(0, draws, rows):
-        shape = (min(rows, draws - start), units)
-        yield (1 - 2 * rng.integers(0, 2, size=shape, dtype=np.int8)).astype(np.float64)
+    users = max(sizes[k].size for k in which)
+    total = np.zeros((draws, len(which)))
+    at_once = max(1, CHUNK // draws)
+    for start in range(0, users, at_once):
+        stop = min(start + at_once, users)
+        block = np.zeros((stop - start, len(which)))
+        for column, k in enumerate(which):
+            part = sizes[k][start:stop]
+            block[: part.size, column] = part
+        signs = 1 - 2 * rng.integers(0, 2, size=(stop - start, draws), dtype=np.int8)
+        total += signs.T.astype(np.float64) @ block
+    return np.abs(total)

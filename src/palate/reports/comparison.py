@@ -3,48 +3,71 @@
 from __future__ import annotations
 
 from palate.comparison import Comparison
+from palate.comparison.compare import Group, Ranked
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table
 
 
-def comparison_tables(found: Comparison) -> list[Table]:
-    """Return, per benchmark, the ranking and the paired tests."""
+def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
+    """Return, per benchmark and context, the ranking and the paired tests.
+
+    Without `details` the tests are those of the best scorer alone.
+    """
     tables = []
-    for group in found.groups:
-        benchmark, ranked, tests = group.name, group.ranking, group.tests
-        short = short_names(one.run.summary.scorer for one in ranked)
-        rows = [
-            [
-                short[one.run.summary.scorer],
-                context_name(one.run.summary.context),
-                figure(one.run.summary.accuracy),
-                str(one.best) if one.best == one.worst else f"{one.best} to {one.worst}",
-            ]
-            for one in ranked
-        ]
-        notes = ["rank: what the corrected tests leave open at the 5 % level.", *legend(short)]
-        columns = ["scorer", "context", "accuracy [95 %]", "rank"]
-        title = f"{benchmark}: {len(ranked)} runs, {group.n_common:,} common rows"
-        tables.append(Table(title, columns, rows, notes, 2))
-        paired = [
-            [
-                f"{short[t.a.scorer]} ({context_name(t.a.context)})",
-                f"{short[t.b.scorer]} ({context_name(t.b.context)})",
-                with_interval(t.value, t.low, t.high, signed=True),
-                f"{t.n:,}",
-                p_value(t.p),
-                p_value(t.p_holm),
-            ]
-            for t in tests
-        ]
-        unit = "couples" if ranked[0].run.summary.mirrored_accuracy is not None else "pairs"
-        columns = ["a", "b", "a − b [95 %]", unit, "p", "p (Holm)"]
-        notes = [f"Test: {method}." for method in dict.fromkeys(t.method for t in tests)]
-        notes += without_interval(
-            (f"{short[t.a.scorer]} − {short[t.b.scorer]}", t.note) for t in tests
-        )
-        tables.append(
-            Table(f"{benchmark}: paired differences in accuracy", columns, paired, notes, 2)
-        )
+    for group in comparison.groups:
+        if not group.tests:
+            continue
+        runs = [run for ranked in group.ranking for run in (ranked.run, *ranked.equal)]
+        short = short_names(run.summary.scorer for run in runs)
+        tables += [_ranking(group, short), _tests(group, short, details=details)]
     return tables
+
+
+def _ranking(group: Group, short: dict[str, str]) -> Table:
+    rows = [
+        [
+            ", ".join(short[run.summary.scorer] for run in (ranked.run, *ranked.equal)),
+            figure(ranked.run.summary.accuracy),
+            _rank(ranked),
+        ]
+        for ranked in group.ranking
+    ]
+    notes = ["rank: what the corrected tests leave open at the 5 % level."]
+    if any(ranked.best is None for ranked in group.ranking):
+        notes.append("Baselines have no rank and no test.")
+    title = (
+        f"{group.name}, {context_name(group.context)}: "
+        f"{sum(1 + len(r.equal) for r in group.ranking)} scorers, {group.n_common:,} common rows"
+    )
+    columns = ["scorer", "accuracy [95 %]", "rank"]
+    return Table(title, columns, rows, [*notes, *legend(short)], 1)
+
+
+def _rank(ranked: Ranked) -> str:
+    if ranked.best is None:
+        return "baseline"
+    return str(ranked.best) if ranked.best == ranked.worst else f"{ranked.best} to {ranked.worst}"
+
+
+def _tests(group: Group, short: dict[str, str], *, details: bool) -> Table:
+    tests = group.tests
+    best = next(r.run.summary.scorer for r in group.ranking if r.best is not None)
+    if not details:
+        tests = tuple(test for test in tests if best in (test.a.scorer, test.b.scorer))
+    rows = [
+        [
+            short[test.a.scorer], short[test.b.scorer],
+            with_interval(test.value, test.low, test.high, signed=True),
+            f"{test.n:,}", p_value(test.p), p_value(test.p_holm),
+        ]
+        for test in tests
+    ]  # fmt: skip
+    mirrored = group.ranking[0].run.summary.mirrored_accuracy is not None
+    columns = ["a", "b", "a − b [95 %]", "couples" if mirrored else "pairs", "p", "p (Holm)"]
+    notes = [f"Test: {method}." for method in dict.fromkeys(t.method for t in tests)]
+    if len(tests) < len(group.tests):
+        notes.append(f"{len(group.tests) - len(tests):,} tests of other scorers: --details.")
+    notes += without_interval((f"{short[t.a.scorer]} − {short[t.b.scorer]}", t.note) for t in tests)
+    title = f"{group.name}, {context_name(group.context)}: paired differences in accuracy"
+    return Table(title, columns, rows, notes, 2)
