@@ -17,7 +17,7 @@ from palate.reports.page.names import Names, names_of
 from palate.runs import Manifest, Result, Run, load_all, read_manifest
 from palate.validity import Validity
 
-KINDS = (Run.kind, BestOfResult.kind, LearningCurve.kind, Validity.kind)
+KINDS = (Run.kind, BestOfResult.kind, Validity.kind, LearningCurve.kind)
 
 
 @dataclass(frozen=True)

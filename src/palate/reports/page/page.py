@@ -11,11 +11,22 @@ from palate.reports.page.contents import Contents, gather
 from palate.reports.page.figures.drawing import look, save
 from palate.reports.page.parts import Picture, Section
 from palate.reports.page.sections import overview
+from palate.reports.page.sections.again import again
+from palate.reports.page.sections.benefit import benefit
+from palate.reports.page.sections.disagreement import disagreements
+from palate.reports.page.sections.example import example
+from palate.reports.page.sections.ranking import ranking
+from palate.reports.page.sections.spread import subsets, users
+from palate.reports.page.sections.trust import trust
+from palate.reports.page.sections.words import words
 from palate.reports.page.texts import Texts, read_texts
 from palate.reports.page.writing import check_output, render_page, write_page
 
 Maker = Callable[[Contents, Texts], Section]
-SECTIONS: tuple[Maker, ...] = (overview.scorers, overview.pictures)
+SECTIONS: tuple[Maker, ...] = (
+    overview.scorers, overview.pictures, example, users, subsets, trust, disagreements, ranking,
+    benefit, words, again,
+)  # fmt: skip
 """From top to bottom; one without a part is left out."""
 
 

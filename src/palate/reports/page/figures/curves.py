@@ -65,7 +65,7 @@ def learning_lines(
     return figure
 
 
-def validity_dots(names: Sequence[str], coefficients: Coefficients) -> Any:
+def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str) -> Any:
     """Draw each scorer's downstream quality against its value on the benchmark."""
     with look():
         figure, (ax,) = panels(1, 1, WIDTH, 3.6)
@@ -74,7 +74,7 @@ def validity_dots(names: Sequence[str], coefficients: Coefficients) -> Any:
             ax.plot(each.metric_value, each.downstream_value, ms=8, label=label(name, 26), **style)
         of = coefficients.downstream
         ax.set_xlabel(label(f"{coefficients.metric} on {coefficients.benchmark}", 60))
-        ax.set_ylabel(label(f"best of {of.k}, {of.quality}", 40))
+        ax.set_ylabel(label(f"best of {of.k}, {quality}", 32))
         ax.grid()
         figure.legend(loc="outside right upper", fontsize=8.5)
     return figure

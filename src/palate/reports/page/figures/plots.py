@@ -51,7 +51,7 @@ def dumbbells(
 ) -> Any:
     """Draw each scorer's accuracies on one axis, and the interval of its own."""
     with look():
-        height = 0.42 * len(rows) + 0.95
+        height = 0.47 * len(rows) + 0.95
         everything = [e.value for _, f in rows for e in f.values() if e.value is not None]
         near = 0.02 * (max(everything, default=1) - min(everything, default=0)) + 1e-6
         places = [_apart(figures, near) for _, figures in rows]
@@ -71,11 +71,13 @@ def dumbbells(
             ]
             if some:
                 x, y = zip(*some, strict=True)
-                ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=8 if mark.filled else 7,
+                ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2,
                         **_style(mark))  # fmt: skip
         if ignores_the_user is not None:
             ax.axvline(ignores_the_user, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0,
                        label="ignores the user")  # fmt: skip
+            low, high = ax.get_xlim()
+            ax.set_xlim(min(low, ignores_the_user - 0.08), max(high, ignores_the_user + 0.08))
         _rows_axis(ax, [name for name, _ in rows])
         ax.set_xlabel("accuracy")
         handles, labels = ax.get_legend_handles_labels()
@@ -102,6 +104,8 @@ def subset_panels(rows: Mapping[str, Sequence[tuple[str, Figure]]], level: float
                 ax.plot(one.value, at, ls="", ms=6, **_style(OWN))
             if level is not None:
                 ax.axvline(level, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
+                low, high = ax.get_xlim()
+                ax.set_xlim(min(low, level - 0.08), max(high, level + 0.08))
             ax.set_title(label(subset.replace("_", " "), 30))
             _rows_axis(ax, names)
         for ax in axes[len(rows) :]:
@@ -195,7 +199,7 @@ def _apart(figures: Mapping[Mark, Figure], near: float) -> dict[Mark, float]:
     for value, _, mark in [*sorted(known, key=lambda each: each[:2]), (np.inf, 0, OWN)]:
         if group and value - group[-1][0] > near:
             for k, (_, each) in enumerate(group):
-                places[each] = 0.2 * (k - (len(group) - 1) / 2)
+                places[each] = 0.21 * (k - (len(group) - 1) / 2)
             group = []
         group.append((value, mark))
     return places

@@ -38,7 +38,7 @@ class Drawn(Number):
     def __html__(self) -> str:
         words, bracket, interval = self.partition(" [")
         ends = Markup(' <span class="ci">[{}</span>').format(interval) if bracket else ""
-        return Markup('{}<span class="with">{}{}</span>').format(self.drawing, words, ends)
+        return Markup("{}{}{}").format(self.drawing, words, ends)
 
 
 def limits(benchmark: BenchmarkRuns) -> str:
