@@ -34,6 +34,10 @@ class Names:
         """Return a scorer's short name."""
         return self.scorers.get(spec) or _cut(self.public(spec))
 
+    def user(self, user: str) -> str:
+        """Return a user's name on this page."""
+        return self.users[user.rstrip("\0")]  # arrays of texts drop it at the end
+
     def context(self, spec: str) -> str:
         """Return a context as it is usually asked for."""
         with contextlib.suppress(SpecError):
@@ -89,7 +93,7 @@ def names_of(runs: Iterable[Run], specs: Iterable[str], hub: Iterable[str]) -> N
         short = {scorer: scorer for scorer in scorers}
     taken: dict[str, str] = {}
     for scorer, name in short.items():
-        base = _cut(_without_paths(name, hub) if name == scorer else name)
+        base = _cut(_without_paths(name, hub))
         unique, k = base, 2
         while unique in taken.values():
             unique, k = f"{base} ({k})", k + 1

@@ -63,11 +63,12 @@ def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
     for k, one in enumerate(some):
         short = short_names([each.scorer for each in one.scorers])
         labels = [names.public(short[each.scorer]) for each in one.scorers]
+        quality = names.public(one.downstream.quality).partition(":")[0]
         yield Picture(
             f"validity-{number}-{k}",
             f"{one.metric} on {one.benchmark} and quality of the best of {one.downstream.k}",
             "A dot is a scorer: its value on the benchmark, and the quality of what it picks.",
-            tables[0], validity_dots(labels, one, names.public(one.downstream.quality).partition(":")[0]),
+            tables[0], validity_dots(labels, one, quality),
         )  # fmt: skip
     yield from tables
 

@@ -111,7 +111,7 @@ def _disagreements(
                 division=f"{right} of {judged} scorers are right",
                 subset=subsets.index(subset_of[key]),
                 wrong=" ".join(str(k) for k, v in enumerate(values) if v.get(key, 1) < 0.5),
-                user=names.users[pair.user_id],
+                user=names.user(pair.user_id),
                 question=cut(pair.text, 1500),
                 chosen=cut(pair.chosen, 1500),
                 rejected=cut(pair.rejected, 1500),

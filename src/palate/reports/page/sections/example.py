@@ -14,7 +14,7 @@ from palate.comparison.findings import Finding
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Section, Text
-from palate.reports.page.texts import Texts, cut, nearest_posts
+from palate.reports.page.texts import POSTS, Texts, cut, nearest_posts
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -82,14 +82,14 @@ def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names
                 continue
         right = sum(own.get(each, 0.0) for each in both)
         told_apart = right - sum(other.get(each, 0.0) for each in both)
-        lacks = sum(not each.profile for each in map(texts.pair, both) if each is not None)
+        lacks = sum(len(each.profile) < POSTS for each in map(texts.pair, both) if each is not None)
         length = len(pair.text) + len(pair.chosen) + len(pair.rejected)
         ranked.append((lacks, -right, -told_apart, length, key[1], both))
     if not ranked:
         return None
     both = min(ranked)[-1]
     pairs = [pair for key in both if (pair := texts.pair(key)) is not None]
-    users = [names.users[pair.user_id] for pair in pairs]
+    users = [names.user(pair.user_id) for pair in pairs]
     credits = dict.fromkeys(texts.credit(key) for key in both)
     return Example(
         cut(pairs[0].text, 900),

@@ -83,7 +83,7 @@ def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
     counts = np.bincount(codes, minlength=len(found))
     sums = np.bincount(codes, values[scored], minlength=len(found))
     return {
-        names.users[user]: (total / n, n)
+        names.user(user): (total / n, n)
         for user, total, n in zip(found.tolist(), sums.tolist(), counts.tolist(), strict=True)
     }
 
