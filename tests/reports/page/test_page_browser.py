@@ -110,6 +110,7 @@ def test_pairs_are_filtered_by_who_is_wrong(browser, file):
     with opened(browser, file, 1440) as page:
         assert page.locator("#filter-count").inner_text() == "50 of 50 pairs"
         page.select_option("#filter-scorer", "0")
+        assert page.locator("details.more").get_attribute("open") is not None
         shown = page.locator("details.pair:visible")
         assert 0 < shown.count() < 50
         wrong = shown.evaluate_all("all => all.map(each => each.dataset.wrong.split(' '))")

@@ -144,7 +144,9 @@ def _named(value: Any) -> Iterable[str]:
 
 def _hub_models(manifests: Mapping[int, Manifest]) -> set[str]:
     references = [
-        str(each.get("reference", "")) for one in manifests.values() for each in one.details
+        str(each.get("reference", ""))
+        for manifest in manifests.values()
+        for each in manifest.details
     ]
     hub = {text.removeprefix("hub:") for text in references if text.startswith("hub:")}
     return hub | {text.partition("@")[0] for text in hub}

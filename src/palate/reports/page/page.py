@@ -54,7 +54,7 @@ def report(
     with look():
         pass
     contents = gather(runs)
-    shown = read_texts(data, contents, own=texts, source=source)
+    shown = read_texts(data, contents, private=texts, source=source)
     sections = [made for make in SECTIONS if (made := make(contents, shown)).parts]
     write_page(
         render_page(
@@ -85,12 +85,12 @@ def _facts(contents: Contents, texts: Texts) -> list[tuple[str, str]]:
         each.declared.licence if each.declared else "as the file’s" for each in contents.benchmarks
     )
     any_text = any(source.shown for _, source in texts.rows.values())
-    private = f"Texts {'shown' if any_text else 'not shown'}; ids "
-    private += "shown" if texts.own else "not shown"
+    shown_here = f"Texts {'shown' if any_text else 'not shown'}; ids "
+    shown_here += "shown" if texts.private else "not shown"
     facts = [
         ("Benchmark", ", ".join(names)), ("Size", "; ".join(sizes)),
         ("Licence of the data", ", ".join(licences)),
-        ("On this page", f"{private}; users named U1, U2, …"),
+        ("On this page", f"{shown_here}; users named U1, U2, …"),
         ("Made with", f"palate {version('palate')}"),
     ]  # fmt: skip
     return [(name, value) for name, value in facts if value]

@@ -33,7 +33,7 @@ class Texts:
     """Rows by id and content."""
 
     rows: dict[tuple[str, str], tuple[PreferencePair, Source]]
-    own: bool
+    private: bool
     """True with `--texts`: texts of own files, and ids."""
     given: bool
     """True where data were named."""
@@ -52,7 +52,7 @@ class Texts:
         """Return the data a row comes from, as `-b` names it."""
         return self.rows[key][1].name
 
-    def asked(self, keys: Iterable[tuple[str, str]]) -> str:
+    def advice(self, keys: Iterable[tuple[str, str]]) -> str:
         """Say what to pass, where none of these rows has a text to show; else nothing."""
         known = [self.rows[key][1] for key in keys if key in self.rows]
         if any(source.shown for source in known):
@@ -63,7 +63,7 @@ class Texts:
 
 
 def read_texts(
-    data: Iterable[str], contents: Contents, *, own: bool, source: Path | None = None
+    data: Iterable[str], contents: Contents, *, private: bool, source: Path | None = None
 ) -> Texts:
     """Load the data, every split, and keep the rows that a run has.
 
@@ -83,7 +83,7 @@ def read_texts(
         loaded = load_benchmark(name, split="all", options=options)
         told = None if of_file else find_benchmark(name.partition("?")[0])
         credit = f"{told.citation} Licence: {told.licence}.".strip() if told else ""
-        of = Source(name, own or not of_file, credit)
+        of = Source(name, private or not of_file, credit)
         here = {
             (row.id, row.content): (row, of)
             for row in loaded.rows
@@ -96,7 +96,7 @@ def read_texts(
                 file=name,
             )
         rows |= here
-    return Texts(rows, own, bool(data))
+    return Texts(rows, private, bool(data))
 
 
 def nearest_posts(pair: PreferencePair) -> list[str]:

@@ -38,10 +38,10 @@ def check_output(file: Path) -> None:
         return
     try:
         with file.open("rb") as stream:
-            ours = GENERATOR.encode() in stream.read(4096)
+            is_page = GENERATOR.encode() in stream.read(4096)
     except OSError as error:
         raise UsageError(f"-o {file}: cannot be written ({error.strerror})") from error
-    if not ours:
+    if not is_page:
         raise UsageError(f"-o {file}: exists and is no page of palate's; choose another name")
 
 

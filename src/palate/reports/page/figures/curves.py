@@ -48,13 +48,15 @@ def learning_lines(
         for k, (name, points) in enumerate(lines.items()):
             style = line_style(k)
             x = [counts.index(shots) for shots, _ in points]
-            ax.plot(x, [one.value for _, one in points], label=label(name, 26), lw=1.4, ms=5,
-                    **style)  # fmt: skip
+            y = [estimate.value for _, estimate in points]
+            ax.plot(x, y, label=label(name, 26), lw=1.4, ms=5, **style)
             ends = [
-                (at, one) for at, (_, one) in zip(x, points, strict=True) if one.low is not None
+                (at, estimate)
+                for at, (_, estimate) in zip(x, points, strict=True)
+                if estimate.low is not None
             ]
-            ax.vlines([at for at, _ in ends], [one.low for _, one in ends],
-                      [one.high for _, one in ends], color=style["color"], lw=0.8,
+            ax.vlines([at for at, _ in ends], [estimate.low for _, estimate in ends],
+                      [estimate.high for _, estimate in ends], color=style["color"], lw=0.8,
                       alpha=0.6)  # fmt: skip
         if half:
             ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), label="ignores the user")

@@ -88,6 +88,7 @@ def inline(picture: Picture) -> Markup:
     _rename(root, f"{picture.name}-")
     for element in root.iter():
         _restyle(element)
+    _shrink(root)
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
     ends = f"{picture.name}-title", f"{picture.name}-description"
@@ -149,6 +150,20 @@ def _rename(root: Tree.Element, prefix: str) -> None:
             if "url(#" in value:
                 changed = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{short[m[1]]})", value)
                 element.set(key, changed)
+
+
+def _shrink(element: Tree.Element) -> None:
+    # Groups without a meaning, and the space between elements, are a third of a drawing.
+    children: list[Tree.Element] = []
+    for child in element:
+        _shrink(child)
+        plain = child.tag == f"{{{SVG}}}g" and not child.attrib
+        children += list(child) if plain else [child]
+    for child in children:
+        child.tail = None
+    if children:
+        element.text = None
+    element[:] = children
 
 
 def _restyle(element: Tree.Element) -> None:

@@ -27,6 +27,7 @@ from palate.reports.page.figures.drawing import (
 from palate.runs import Figure
 
 WIDTH = 7.6
+SIZES = 5
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ def dumbbells(
             values = [each.value for each in figures.values() if each.value is not None]
             if values:
                 ax.plot([min(values), max(values)], [at, at], color=RULE, lw=3, zorder=1)
-            own = figures.get(OWN)
-            if own is not None and own.low is not None:
-                ax.plot([own.low, own.high], [at, at], color=BLUE, lw=1.3, zorder=2)
+            estimate = figures.get(OWN)
+            if estimate is not None and estimate.low is not None:
+                ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3, zorder=2)
         for mark in MARKS:
             some = [
                 (figures[mark].value, at + places[at][mark])
@@ -96,12 +97,12 @@ def subset_panels(rows: Mapping[str, Sequence[tuple[str, Figure]]], level: float
             lines, columns, WIDTH, lines * (0.3 * len(names) + 0.8), sharex=True, sharey=True
         )
         for ax, (subset, figures) in zip(axes, rows.items(), strict=False):
-            for at, (_, one) in enumerate(figures):
-                if one.value is None:
+            for at, (_, estimate) in enumerate(figures):
+                if estimate.value is None:
                     continue
-                if one.low is not None:
-                    ax.plot([one.low, one.high], [at, at], color=BLUE, lw=1.3)
-                ax.plot(one.value, at, ls="", ms=6, **_style(OWN))
+                if estimate.low is not None:
+                    ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
+                ax.plot(estimate.value, at, ls="", ms=6, **_style(OWN))
             if level is not None:
                 ax.axvline(level, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
                 low, high = ax.get_xlim()
@@ -121,9 +122,13 @@ def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
         figure, axes = panels(lines, columns, WIDTH, 2.3 * lines, sharex=True, sharey=True)
         for ax, (name, (means, counts)) in zip(axes, scorers.items(), strict=False):
             order = np.argsort(means, kind="stable")
-            sizes = 6 + 44 * np.sqrt(counts[order] / counts.max())
-            ax.scatter(np.arange(1, len(order) + 1), means[order], s=sizes, color=BLUE,
-                       alpha=0.75, linewidths=0)  # fmt: skip
+            places = np.arange(1, len(order) + 1)
+            # Few sizes, so that each is one mark that many dots share.
+            shares = np.ceil(SIZES * np.sqrt(counts[order] / counts.max()))
+            for size in np.unique(shares):
+                of = shares == size
+                ax.plot(places[of], means[order][of], ls="", marker="o", ms=1.4 + 0.8 * size,
+                        color=BLUE, alpha=0.75, mew=0)  # fmt: skip
             ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
             ax.set_title(label(name, 30))
             ax.set_ylim(-0.04, 1.04)
@@ -143,10 +148,10 @@ def rank_lines(
     """Draw scorers by accuracy; a bar on the right joins those that no test tells apart."""
     with look():
         figure, (ax,) = panels(1, 1, WIDTH, 0.34 * len(scorers) + 0.95)
-        for at, (_, one) in enumerate(scorers):
-            if one.low is not None:
-                ax.plot([one.low, one.high], [at, at], color=BLUE, lw=1.3)
-            ax.plot(one.value, at, ls="", ms=7, **_style(OWN))
+        for at, (_, estimate) in enumerate(scorers):
+            if estimate.low is not None:
+                ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
+            ax.plot(estimate.value, at, ls="", ms=7, **_style(OWN))
         for k, (name, value) in enumerate(baselines):
             ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
                        zorder=0)  # fmt: skip
@@ -191,9 +196,9 @@ def line_style(k: int) -> dict[str, Any]:
 
 
 def _apart(figures: Mapping[Mark, Figure], near: float) -> dict[Mark, float]:
-    # Dots that would hide each other stand one above the other.
-    known = [(one.value, k, mark) for k, (mark, one) in enumerate(figures.items())
-             if one.value is not None]  # fmt: skip
+    # Dots that would hide each other stand estimate above the other.
+    known = [(estimate.value, k, mark) for k, (mark, estimate) in enumerate(figures.items())
+             if estimate.value is not None]  # fmt: skip
     places: dict[Mark, float] = {}
     group: list[tuple[float, Mark]] = []
     for value, _, mark in [*sorted(known, key=lambda each: each[:2]), (np.inf, 0, OWN)]:

@@ -38,15 +38,18 @@ def benefit(contents: Contents, texts: Texts) -> Section:
 def _best_of(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
     summary = result.summary
     yield Text("The best of n answers, chosen by a scorer", "h3")
-    qualities = dict.fromkeys(one.quality for one in summary.selections)
+    qualities = dict.fromkeys(selection.quality for selection in summary.selections)
     tables = [names.table(table) for table in best_of_tables(result)]
     for k, (quality, table) in enumerate(zip(qualities, tables, strict=True)):
-        picked = [one for one in summary.selections if one.quality == quality][:MOST_LINES]
-        short = short_names([one.scorer for one in picked])
-        several = len({one.context for one in picked}) > 1
+        picked = [selection for selection in summary.selections if selection.quality == quality][
+            :MOST_LINES
+        ]
+        short = short_names([selection.scorer for selection in picked])
+        several = len({selection.context for selection in picked}) > 1
         labels = [
-            names.public(short[one.scorer]) + (f", {names.context(one.context)}" if several else "")
-            for one in picked
+            names.public(short[selection.scorer])
+            + (f", {names.context(selection.context)}" if several else "")
+            for selection in picked
         ]
         yield Picture(
             f"best-of-{number}-{k}", f"Quality of the best of n, {names.public(quality)}",
@@ -60,15 +63,16 @@ def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
     yield Text("Does the benchmark predict it?", "h3")
     tables = [names.table(table) for table in validity_tables(result)]
     some = result.summary.coefficients[:MOST_LINES]
-    for k, one in enumerate(some):
-        short = short_names([each.scorer for each in one.scorers])
-        labels = [names.public(short[each.scorer]) for each in one.scorers]
-        quality = names.public(one.downstream.quality).partition(":")[0]
+    for k, coefficient in enumerate(some):
+        short = short_names([each.scorer for each in coefficient.scorers])
+        labels = [names.public(short[each.scorer]) for each in coefficient.scorers]
+        quality = names.public(coefficient.downstream.quality).partition(":")[0]
         yield Picture(
             f"validity-{number}-{k}",
-            f"{one.metric} on {one.benchmark} and quality of the best of {one.downstream.k}",
+            f"{coefficient.metric} on {coefficient.benchmark} and quality of the best of "
+            f"{coefficient.downstream.k}",
             "A dot is a scorer: its value on the benchmark, and the quality of what it picks.",
-            tables[0], validity_dots(labels, one, quality),
+            tables[0], validity_dots(labels, coefficient, quality),
         )  # fmt: skip
     yield from tables
 
@@ -82,9 +86,9 @@ def _curves(result: LearningCurve, names: Names, number: int) -> Iterator[object
     for metric, title in metrics.items():
         lines: dict[str, list[tuple[int, Estimate]]] = {}
         for point in everybody:
-            one = getattr(point, metric)
-            if isinstance(point.shots, int) and one is not None and one.value is not None:
-                lines.setdefault(names.public(point.model), []).append((point.shots, one))
+            estimate = getattr(point, metric)
+            if isinstance(point.shots, int) and estimate is not None and estimate.value is not None:
+                lines.setdefault(names.public(point.model), []).append((point.shots, estimate))
         if not lines:
             continue
         table = tables[0] if metric == "accuracy" else next(

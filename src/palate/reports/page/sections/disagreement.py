@@ -62,8 +62,8 @@ def disagreements(contents: Contents, texts: Texts) -> Section:
         chosen = _findings(benchmark)
         if len(chosen) < 2:
             continue
-        if asked := texts.asked(chosen[0].own.verdicts.keys):
-            parts.append(Text(asked))
+        if advice := texts.advice(chosen[0].own.verdicts.keys):
+            parts.append(Text(advice))
             continue
         first = not any(isinstance(part, Disagreements) for part in parts)
         made = _disagreements(chosen, contents.names, texts, filtered=first)
@@ -157,7 +157,7 @@ def _aspects(pair: PreferencePair) -> list[str]:
 
 def _command(finding: Finding, key: Key, texts: Texts, names: Names) -> str:
     """Return the command that prints the whole prompt, where ids may be shown."""
-    if not texts.own:
+    if not texts.private:
         return ""
     told = finding.own.summary
     data = texts.source(key).rstrip("/").rsplit("/", 1)[-1]

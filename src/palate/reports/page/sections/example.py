@@ -51,8 +51,8 @@ def example(contents: Contents, texts: Texts) -> Section:
         if best is None:
             continue
         keys = best.own.verdicts.keys
-        if asked := texts.asked(keys):
-            parts.append(Text(asked))
+        if advice := texts.advice(keys):
+            parts.append(Text(advice))
         elif (made := _example(benchmark, best, texts, contents.names)) is not None:
             parts.append(made)
     what = "couple of users" if mirrored else "pair of answers"
@@ -68,7 +68,7 @@ def example(contents: Contents, texts: Texts) -> Section:
 def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names) -> Example | None:
     place = {key: k for k, key in enumerate(best.own.verdicts.keys)}
     mirror = {key[0]: key for key in place}
-    own = _outcomes(best.own)
+    outcomes = _outcomes(best.own)
     other = _outcomes(best.stranger)
     ranked = []
     for key in place:
@@ -80,7 +80,7 @@ def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names
             both.append(mirror[pair.mirror_of or ""])
             if both[1] < key or texts.pair(both[1]) is None:
                 continue
-        right = sum(own.get(each, 0.0) for each in both)
+        right = sum(outcomes.get(each, 0.0) for each in both)
         told_apart = right - sum(other.get(each, 0.0) for each in both)
         lacks = sum(len(each.profile) < POSTS for each in map(texts.pair, both) if each is not None)
         length = len(pair.text) + len(pair.chosen) + len(pair.rejected)

@@ -84,9 +84,9 @@ def scorers_table(benchmark: BenchmarkRuns, names: Names) -> Table:
     span = min([0.0, *ends]), max([0.01, *ends])
     rows = []
     for f in benchmark.findings:
-        own = f.own.summary
+        summary = f.own.summary
         more = [] if benchmark.mirrored else [
-            figure(own.macro_accuracy), figure(own.length_controlled)
+            figure(summary.macro_accuracy), figure(summary.length_controlled)
         ]  # fmt: skip
         name = names.scorer(f.scorer)
         rows.append([
@@ -121,13 +121,13 @@ def pictures(contents: Contents, texts: Texts) -> Section:
         cells = [[name, *(figure(figures.get(mark)) for mark in marks)] for name, figures in rows]
         table = Table(f"{benchmark.name}: accuracy", columns, cells, [])
         level = 0.5 if benchmark.mirrored else None
-        said = "A dot is a scorer’s accuracy with " + ", ".join(mark.word for mark in marks)
-        said += ". A thin line is the 95 % interval of the user’s own."
+        description = "A dot is a scorer’s accuracy with " + ", ".join(mark.word for mark in marks)
+        description += ". A thin line is the 95 % interval of the user’s own."
         if benchmark.mirrored:
-            said += " The dashed line is a scorer that ignores the user."
+            description += " The dashed line is a scorer that ignores the user."
         parts.append(
             Picture(
-                f"accuracy-{k}", f"Accuracy by what is shown, {benchmark.name}", said, table,
+                f"accuracy-{k}", f"Accuracy by what is shown, {benchmark.name}", description, table,
                 dumbbells(rows, ignores_the_user=level),
             )
         )  # fmt: skip
@@ -181,10 +181,15 @@ def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
         shown = names.context(oracles[0].summary.context)
         yield f"Upper bound, shown the gold {shown}: {best}."
     if benchmark.mirrored:
-        yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
-    yield (
-        "In brackets: 95 % interval. Identity gain: accuracy with the user’s own posts minus with "
-        "a stranger’s. p: Holm-corrected; baselines have none."
+        yield Markup(
+            'On <a href="#word-mirrored-couple">mirrored couples</a> a scorer that ignores the '
+            "user gets exactly 0.500."
+        )
+    yield Markup(
+        'In brackets: <a href="#word-95-interval">95 % interval</a>. '
+        '<a href="#word-identity-gain">Identity gain</a>: <a href="#word-accuracy">accuracy</a> '
+        'with the user’s own posts minus with a <a href="#word-stranger">stranger’s</a>. p: '
+        '<a href="#word-holm">Holm</a>-corrected; <a href="#word-baseline">baselines</a> have none.'
     )
     if any(f.identity and f.identity.against.startswith("state=") for f in benchmark.findings):
         yield (

@@ -58,13 +58,15 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     title = f"{benchmark.name}: {len(ranked)} scorers under {names.context(context)}"
     note = f"Rank: what paired tests on {group.n_common:,} common rows, Holm-corrected, leave open."
     table = Table(title, ["scorer", "accuracy", "rank"], rows, [note])
-    said = "A dot is a scorer’s accuracy, a line its 95 % interval. A bar on the right joins "
-    said += "scorers that no test tells apart."
+    description = (
+        "A dot is a scorer’s accuracy, a line its 95 % interval. A bar on the right joins "
+    )
+    description += "scorers that no test tells apart."
     if lines:
-        said += " Dashed lines are baselines."
+        description += " Dashed lines are baselines."
     drawing = rank_lines(scorers, joined(group), lines)
     name = f"ranking-{number}"
-    return Picture(name, f"Scorers by accuracy, {benchmark.name}", said, table, drawing)
+    return Picture(name, f"Scorers by accuracy, {benchmark.name}", description, table, drawing)
 
 
 def _compared(runs: Sequence[Run]) -> Group:

@@ -79,12 +79,12 @@ def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
     verdicts = run.verdicts
     values: NDArray[np.float64] = verdicts.values
     scored = ~np.isnan(values)
-    found, codes = np.unique(verdicts.users[scored], return_inverse=True)
-    counts = np.bincount(codes, minlength=len(found))
-    sums = np.bincount(codes, values[scored], minlength=len(found))
+    owners, codes = np.unique(verdicts.users[scored], return_inverse=True)
+    counts = np.bincount(codes, minlength=len(owners))
+    sums = np.bincount(codes, values[scored], minlength=len(owners))
     return {
         names.user(user): (total / n, n)
-        for user, total, n in zip(found.tolist(), sums.tolist(), counts.tolist(), strict=True)
+        for user, total, n in zip(owners.tolist(), sums.tolist(), counts.tolist(), strict=True)
     }
 
 
@@ -96,8 +96,8 @@ def subsets(contents: Contents, texts: Texts) -> Section:
         some = (benchmark.contestants or benchmark.findings)[:MOST_ROWS]
         sizes: dict[str, int] = {}
         for f in some:
-            for name, one in f.own.summary.subsets.items():
-                sizes[name] = max(sizes.get(name, 0), one.n)
+            for name, estimate in f.own.summary.subsets.items():
+                sizes[name] = max(sizes.get(name, 0), estimate.n)
         shown = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ROWS]
         if len(shown) < 2:
             continue
@@ -114,16 +114,18 @@ def subsets(contents: Contents, texts: Texts) -> Section:
         if len(complete) < 2:
             continue
         cells = [
-            [name, count(sizes[name]), *(figure(one) for _, one in each)]
+            [name, count(sizes[name]), *(figure(estimate) for _, estimate in each)]
             for name, each in complete.items()
         ]
         unit = "couples" if benchmark.mirrored else "pairs"
         table = Table(f"{benchmark.name}: accuracy by subset", ["subset", unit, *labels], cells)
         level = 0.5 if benchmark.mirrored else None
-        said = "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a "
-        said += "line its 95 % interval."
+        description = (
+            "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a "
+        )
+        description += "line its 95 % interval."
         parts.append(
-            Picture(f"subsets-{k}", f"Accuracy by subset, {benchmark.name}", said, table,
+            Picture(f"subsets-{k}", f"Accuracy by subset, {benchmark.name}", description, table,
                     subset_panels(complete, level))
         )  # fmt: skip
     return Section("subsets", "Subsets", parts)

@@ -25,7 +25,7 @@ ORDER: tuple[Answer, ...] = ("do not use", "look", "fine")
 BINS = 10
 
 
-class Found(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check finds of one run."""
 
     answer: Answer
@@ -38,7 +38,7 @@ class Check(NamedTuple):
     """One question to every run; None where it does not apply."""
 
     name: str
-    ask: Callable[[Run], Found | None]
+    ask: Callable[[Run], CheckResult | None]
     rule: str
 
 
@@ -59,11 +59,11 @@ def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
     baselines = {f.scorer for f in benchmark.findings if f.baseline}
     runs = [run for run in benchmark.runs if run.summary.scorer not in baselines]
     for check in CHECKS:
-        by_answer: dict[Answer, list[tuple[Found, Run]]] = {}
+        by_answer: dict[Answer, list[tuple[CheckResult, Run]]] = {}
         for run in runs or benchmark.runs:
-            found = check.ask(run)
-            if found is not None:
-                by_answer.setdefault(found.answer, []).append((found, run))
+            result = check.ask(run)
+            if result is not None:
+                by_answer.setdefault(result.answer, []).append((result, run))
         for answer in ORDER:
             some = by_answer.get(answer)
             if not some:
@@ -85,17 +85,17 @@ def _answer(answer: Answer) -> Markup:
     ).format(kind, MARKS[answer], answer)
 
 
-def _grade(size: float, look: float, stop: float, text: str) -> Found:
+def _grade(size: float, look: float, stop: float, text: str) -> CheckResult:
     answer: Answer = "fine" if size <= look else "look" if size <= stop else "do not use"
-    return Found(answer, text, size)
+    return CheckResult(answer, text, size)
 
 
-def _ties(run: Run) -> Found:
+def _ties(run: Run) -> CheckResult:
     share = run.summary.ties / max(run.summary.n_pairs, 1)
     return _grade(share, 0.05, 0.5, f"{run.summary.ties:,} ({share:.1%})")
 
 
-def _unscored(run: Run) -> Found:
+def _unscored(run: Run) -> CheckResult:
     summary = run.summary
     share = summary.unscored / max(summary.n_pairs, 1)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in summary.unscored_reasons.items())
@@ -104,21 +104,21 @@ def _unscored(run: Run) -> Found:
     return _grade(share, 0.0, 0.1, f"{summary.unscored:,}{ends}")
 
 
-def _cut(run: Run) -> Found:
+def _cut(run: Run) -> CheckResult:
     summary = run.summary
     n = summary.parts_dropped + summary.split_texts
-    said = f"{summary.parts_dropped:,} posts left out, {summary.split_texts:,} rows split"
-    return _grade(n / max(summary.n_pairs, 1), 0.0, 1.0, said if n else "0")
+    text = f"{summary.parts_dropped:,} posts left out, {summary.split_texts:,} rows split"
+    return _grade(n / max(summary.n_pairs, 1), 0.0, 1.0, text if n else "0")
 
 
-def _leaks(run: Run) -> Found | None:
+def _leaks(run: Run) -> CheckResult | None:
     if "stranger" not in run.summary.context:
         return None
     n = run.summary.leaks_dropped
     return _grade(n / max(run.summary.n_pairs, 1), 0.1, 1.0, f"{n:,} posts dropped")
 
 
-def _shortfall(run: Run) -> Found | None:
+def _shortfall(run: Run) -> CheckResult | None:
     words = int(run.verdicts.own_words.sum())
     if "stranger" not in run.summary.context or not words:
         return None
@@ -126,23 +126,23 @@ def _shortfall(run: Run) -> Found | None:
     return _grade(share, 0.05, 0.25, f"{run.summary.shortfall_words:,} words ({share:.1%})")
 
 
-def _length(run: Run) -> Found | None:
+def _length(run: Run) -> CheckResult | None:
     accuracy, controlled = run.summary.accuracy.value, run.summary.length_controlled
     if accuracy is None or controlled is None or controlled.value is None:
         return None
     difference = abs(accuracy - controlled.value)
-    said = f"{plain(accuracy)}, length-controlled {plain(controlled.value)}"
-    return _grade(difference, 0.03, 0.1, said)
+    text = f"{plain(accuracy)}, length-controlled {plain(controlled.value)}"
+    return _grade(difference, 0.03, 0.1, text)
 
 
-def _orders(run: Run) -> Found | None:
+def _orders(run: Run) -> CheckResult | None:
     consistent = (run.summary.position_consistency or {}).get("consistent")
     if consistent is None:
         return None
     return _grade(1 - consistent, 0.1, 0.4, f"{consistent:.0%} of the pairs judged alike")
 
 
-def _honest(run: Run) -> Found | None:
+def _honest(run: Run) -> CheckResult | None:
     before = (run.summary.calibration or {}).get("before")
     if not before:
         return None
@@ -184,11 +184,11 @@ def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> list[ob
     ]
     title = f"{benchmark.name}: probability given and share of wins"
     table = Table(title, ["scorer", "probability given", "share of wins"], rows)
-    said = f"Every pair in both orientations, in {BINS} bins of equal size; on the dashed line a "
-    said += "probability is what it says."
+    text = f"Every pair in both orientations, in {BINS} bins of equal size; on the dashed line a "
+    text += "probability is what it says."
     name = f"calibration-{number}"
     title = f"Calibration, {benchmark.name}"
-    return [Picture(name, title, said, table, calibration_lines(curves))]
+    return [Picture(name, title, text, table, calibration_lines(curves))]
 
 
 def _curve(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

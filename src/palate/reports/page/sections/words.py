@@ -42,6 +42,6 @@ class WordList:
 def words(contents: Contents, texts: Texts) -> Section:
     """Return the ten terms."""
     del contents, texts
-    listed = [(f"word-{term.replace(' ', '-').replace('%-', '')}", term, said)
-              for term, said in WORDS.items()]  # fmt: skip
+    listed = [(f"word-{term.lower().replace(' ', '-').replace('%-', '')}", term, sentence)
+              for term, sentence in WORDS.items()]  # fmt: skip
     return Section("words", "Words", [WordList(listed)])

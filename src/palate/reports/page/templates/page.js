@@ -35,6 +35,9 @@
     });
     count.textContent = shown + " of " + pairs.length + " pairs";
   }
-  filter.addEventListener("change", apply);
+  filter.addEventListener("change", function () {
+    apply();
+    document.querySelectorAll("details.more").forEach(function (more) { more.open = true; });
+  });
   apply();
 })();
