@@ -17,6 +17,7 @@ from palate.cli.learning import learning_curve
 from palate.cli.listing import list_things
 from palate.cli.personal import adapt, add_methods
 from palate.cli.personal_policy import train_policy
+from palate.cli.report import make_report
 from palate.cli.selfchecking import check_self
 from palate.cli.showing import show_pair
 from palate.cli.training import train
@@ -38,6 +39,7 @@ app.command("selfcheck")(check_self)
 app.command("bench")(bench)
 app.command("best-of-n")(best_of)
 app.command("validity")(validity)
+app.command("report")(make_report)
 app.command("adapt")(adapt)
 app.command("learning-curve")(learning_curve)
 add_methods(train)

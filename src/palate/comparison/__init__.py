@@ -1,6 +1,6 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
-from palate.comparison.compare import Comparison, compare, paired_test
+from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
@@ -13,6 +13,8 @@ __all__ = [
     "Comparison",
     "Finding",
     "Grid",
+    "Group",
+    "Ranked",
     "by_group",
     "check_by",
     "check_ratings",

@@ -94,10 +94,10 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         _refuse_twins(group)
     places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
     couples = {
-        name: list(combinations([runs[0] for runs in equal if not _is_baseline(runs[0])], 2))
+        name: list(combinations([runs[0] for runs in _contestants(equal)], 2))
         for name, equal in places.items()
     }
-    if not any(couples.values()):
+    if not any(sum(map(len, _contestants(equal))) > 1 for equal in places.values()):
         raise ComparisonError(
             "needs finished runs of two scorers on one benchmark under one context, neither an "
             "oracle nor a baseline"
@@ -114,6 +114,10 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
 
 def _is_baseline(run: Run) -> bool:
     return is_baseline(run.summary.scorer)
+
+
+def _contestants(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
+    return [runs for runs in places if not _is_baseline(runs[0])]
 
 
 def _equal(runs: Sequence[Run]) -> list[list[Run]]:
@@ -209,7 +213,7 @@ def _sorted(runs: Sequence[Run]) -> list[Run]:
 
 def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ranked]:
     # A rank is open to a run unless a corrected test at 5 % rules it out.
-    ranked = [runs[0].summary.scorer for runs in places if not _is_baseline(runs[0])]
+    ranked = [runs[0].summary.scorer for runs in _contestants(places)]
     sizes = {runs[0].summary.scorer: len(runs) for runs in places}
     above: dict[str, set[str]] = {scorer: set() for scorer in ranked}
     for test in tests:

@@ -16,11 +16,13 @@ def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[T
     """
     tables = []
     for group in comparison.groups:
-        if not group.tests:
+        if not any(ranked.best for ranked in group.ranking):
             continue
         runs = [run for ranked in group.ranking for run in (ranked.run, *ranked.equal)]
         short = short_names(run.summary.scorer for run in runs)
-        tables += [_ranking(group, short), _tests(group, short, details=details)]
+        tables.append(_ranking(group, short))
+        if group.tests:
+            tables.append(_tests(group, short, details=details))
     return tables
 
 
@@ -29,7 +31,7 @@ def _ranking(group: Group, short: dict[str, str]) -> Table:
         [
             ", ".join(short[run.summary.scorer] for run in (ranked.run, *ranked.equal)),
             figure(ranked.run.summary.accuracy),
-            _rank(ranked),
+            ranks(ranked),
         ]
         for ranked in group.ranking
     ]
@@ -44,7 +46,8 @@ def _ranking(group: Group, short: dict[str, str]) -> Table:
     return Table(title, columns, rows, [*notes, *legend(short)], 1)
 
 
-def _rank(ranked: Ranked) -> str:
+def ranks(ranked: Ranked) -> str:
+    """Return the ranks that are left to a scorer."""
     if ranked.best is None:
         return "baseline"
     return str(ranked.best) if ranked.best == ranked.worst else f"{ranked.best} to {ranked.worst}"

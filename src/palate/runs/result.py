@@ -38,6 +38,10 @@ class Table(Protocol):
     def latex(self) -> str:
         """Return it as LaTeX."""
 
+    def html(self) -> str:
+        """Return it as HTML."""
+        ...
+
     def columns_of_values(self) -> dict[str, list[object]]:
         """Return its cells by column, numbers as numbers."""
 
@@ -64,6 +68,9 @@ class Tabular:
 
     def __str__(self) -> str:
         return "\n".join(table.text() for table in self.tables()).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return "\n".join(table.html() for table in self.tables())
 
     def to_json(self) -> str:
         """Return the document as text."""

@@ -1,0 +1,42 @@
+"""palate report: one page from finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.console import err
+from palate.reports.page import report
+
+
+def make_report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders that hold runs, best-of-n, validity or curves.")
+    ],
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File of the page; it ends in .html.")
+    ],
+    benchmark: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-b", "--benchmark", help="Data whose texts are shown: a benchmark or a file."
+        ),
+    ] = None,
+    source: flags.Source = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Show texts of files of your own too, and ids of rows.")
+    ] = False,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for every figure as SVG and PDF.")
+    ] = None,
+) -> None:
+    """Make one self-contained page from finished runs: no model, no connection.
+
+    Users are named U1, U2, …; no path is on the page.
+    """
+    report(runs, output, data=benchmark or [], source=source, texts=texts, figures=figures)
+    err.print(f"wrote {output}", highlight=False, markup=False)

@@ -1,0 +1,82 @@
+"""What users get with n answers, and what more choices are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from palate.downstream import Selection
+from palate.metrics import Estimate
+from palate.reports.page.figures.drawing import INK, MUTED, label, look, panels
+from palate.reports.page.figures.plots import WIDTH, line_style
+from palate.validity.result import Coefficients
+
+
+def best_of_lines(names: Sequence[str], selections: Sequence[Selection], ks: Sequence[int]) -> Any:
+    """Draw quality of the best of k against k; hollow where k is over half of the samples."""
+    with look():
+        figure, (ax,) = panels(1, 1, WIDTH, 3.6)
+        for k, (name, selection) in enumerate(zip(names, selections, strict=True)):
+            points = [p for p in selection.curve.points if p.best.value is not None]
+            ends = [p for p in points if p.best.low is not None]
+            style = line_style(k)
+            ax.plot([p.k for p in points], [p.best.value for p in points], label=label(name, 26),
+                    lw=1.4, ms=5, **style)  # fmt: skip
+            ax.vlines([p.k for p in ends], [p.best.low for p in ends], [p.best.high for p in ends],
+                      color=style["color"], lw=0.8, alpha=0.6)  # fmt: skip
+        best = [p for p in selections[0].curve.points if p.oracle.value is not None]
+        ax.plot([p.k for p in best], [p.oracle.value for p in best], color=INK, lw=1.2, ls=":",
+                marker="_", label="the best possible")  # fmt: skip
+        level = selections[0].curve.random.value
+        if level is not None:
+            ax.axhline(level, color=MUTED, lw=1, ls=(0, (4, 3)), label="one sample")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(ks, [str(k) for k in ks])
+        ax.set_xlabel("answers to choose from")
+        ax.set_ylabel("quality")
+        ax.grid(axis="y")
+        figure.legend(loc="outside right upper", fontsize=8.5)
+    return figure
+
+
+def learning_lines(
+    lines: Mapping[str, Sequence[tuple[int, Estimate]]], counts: Sequence[int], *, half: bool
+) -> Any:
+    """Draw a metric against choices per user, a line per model."""
+    with look():
+        figure, (ax,) = panels(1, 1, WIDTH, 3.6)
+        for k, (name, points) in enumerate(lines.items()):
+            style = line_style(k)
+            x = [counts.index(shots) for shots, _ in points]
+            y = [estimate.value for _, estimate in points]
+            ax.plot(x, y, label=label(name, 26), lw=1.4, ms=5, **style)
+            ends = [
+                (at, estimate)
+                for at, (_, estimate) in zip(x, points, strict=True)
+                if estimate.low is not None
+            ]
+            ax.vlines([at for at, _ in ends], [estimate.low for _, estimate in ends],
+                      [estimate.high for _, estimate in ends], color=style["color"], lw=0.8,
+                      alpha=0.6)  # fmt: skip
+        if half:
+            ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), label="ignores the user")
+        ax.set_xticks(range(len(counts)), [str(count) for count in counts])
+        ax.set_xlabel("choices per user")
+        ax.grid(axis="y")
+        figure.legend(loc="outside right upper", fontsize=8.5)
+    return figure
+
+
+def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str) -> Any:
+    """Draw each scorer's downstream quality against its value on the benchmark."""
+    with look():
+        figure, (ax,) = panels(1, 1, WIDTH, 3.6)
+        for k, (name, each) in enumerate(zip(names, coefficients.scorers, strict=True)):
+            style = {**line_style(k), "ls": ""}
+            ax.plot(each.metric_value, each.downstream_value, ms=8, label=label(name, 26), **style)
+        of = coefficients.downstream
+        ax.set_xlabel(label(f"{coefficients.metric} on {coefficients.benchmark}", 60))
+        ax.set_ylabel(label(f"best of {of.k}, {quality}", 32))
+        ax.grid()
+        figure.legend(loc="outside right upper", fontsize=8.5)
+    return figure

@@ -1,0 +1,186 @@
+"""A drawing by matplotlib: on the page as inline SVG with the page's colours, in files as it is."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+from markupsafe import Markup
+
+from palate.errors import UsageError
+from palate.reports.html import clean
+from palate.reports.page.parts import Picture
+
+SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
+INK, MUTED, RULE, PAPER = "#1b1b1f", "#5c5f66", "#d6d7db", "#fefefe"
+BLUE, VERMILION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
+"""Of Okabe and Ito's colours those with a contrast of 3:1 on white and on the dark page."""
+THEME = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", BLUE: "blue"}
+"""Become variables of the page: they differ between light and dark, where blue is sky blue."""
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
+MARKERS = ("o", "D", "^", "s", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+OWN_LOOK = {
+    "svg.fonttype": "none", "svg.hashsalt": "palate", "pdf.fonttype": 42, "font.size": 10,
+    "font.family": ["DejaVu Sans"], "text.parse_math": False, "text.color": INK,
+    "axes.edgecolor": MUTED, "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED,
+    "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.facecolor": "none",
+    "figure.facecolor": "none", "savefig.facecolor": "none", "axes.unicode_minus": False,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
+    "axes.titlelocation": "left", "axes.axisbelow": True, "grid.color": RULE,
+    "grid.linewidth": 0.7, "legend.frameon": False, "figure.max_open_warning": 0,
+}  # fmt: skip
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Draw with palate's look alone, whatever the reader's own settings of matplotlib are.
+
+    Raises `UsageError` without matplotlib.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib import style
+    except ImportError as error:
+        raise UsageError("palate report needs pip install 'palate[plot]'") from error
+    with style.context("default"), mpl.rc_context(OWN_LOOK), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a font may lack a sign that the page's own has
+        yield
+
+
+def panels(
+    rows: int, columns: int, width: float, height: float, **more: Any
+) -> tuple[Any, list[Any]]:
+    """Return a figure and its axes, row by row; the size is of all, in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **more)
+    return figure, list(axes.ravel())
+
+
+def label(name: str, longest: int = 34) -> str:
+    """Return a name as it stands in a drawing.
+
+    >>> label("a" * 40)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
+    """
+    name = " ".join(clean(name).split())
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def inline(picture: Picture) -> Markup:
+    """Return the picture as an SVG element that brings no style, no script and no foreign id."""
+    root = Tree.fromstring(_saved(picture, "svg"))
+    for child in list(root):
+        if child.tag.endswith("metadata"):
+            root.remove(child)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith("}style"):
+                parent.remove(child)
+    _rename(root, f"{picture.name}-")
+    for element in root.iter():
+        _restyle(element)
+    _shrink(root)
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    ends = f"{picture.name}-title", f"{picture.name}-description"
+    root.set("role", "img")
+    root.set("aria-labelledby", " ".join(ends))
+    texts = (picture.title, picture.description)
+    for at, (tag, name, text) in enumerate(zip(("title", "desc"), ends, texts, strict=True)):
+        element = Tree.Element(f"{{{SVG}}}{tag}", {"id": name})
+        element.text = clean(text)
+        root.insert(at, element)
+    Tree.register_namespace("", SVG)
+    return Markup(Tree.tostring(root, encoding="unicode"))
+
+
+def save(picture: Picture, folder: Path) -> list[Path]:
+    """Write the picture as SVG and PDF, the same bytes each time.
+
+    Raises `UsageError` where it cannot be written, or would replace what is not palate's.
+    """
+    files = [folder / f"{picture.name}.{ending}" for ending in ("svg", "pdf")]
+    for file in files:
+        try:
+            if file.exists() and b"palate" not in file.read_bytes():
+                raise UsageError(f"{file}: exists and is no figure of palate's; choose another DIR")
+            folder.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(_saved(picture, file.suffix[1:]))
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
+    return files
+
+
+def _saved(picture: Picture, ending: str) -> bytes:
+    told = {"Title": clean(picture.title), "Creator": "palate"}
+    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
+    if ending == "svg":
+        told["Description"] = clean(picture.description)
+    made = io.BytesIO()
+    with look():
+        picture.drawing.savefig(made, format=ending, metadata={**told, **dated[ending]})
+    return made.getvalue()
+
+
+def _rename(root: Tree.Element, prefix: str) -> None:
+    # Ids of matplotlib's repeat from figure to figure; those that nothing names go.
+    named = set()
+    for element in root.iter():
+        for value in element.attrib.values():
+            named |= set(re.findall(r"url\(#([^)]+)\)", value))
+        if LINK in element.attrib:
+            named.add(element.attrib[LINK][1:])
+    short = {name: f"{prefix}{k}" for k, name in enumerate(sorted(named))}
+    for element in root.iter():
+        name = element.attrib.pop("id", None)
+        if name in short:
+            element.set("id", short[name])
+        if LINK in element.attrib:
+            element.set("href", f"#{short[element.attrib.pop(LINK)[1:]]}")
+        for key, value in element.attrib.items():
+            if "url(#" in value:
+                changed = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{short[m[1]]})", value)
+                element.set(key, changed)
+
+
+def _shrink(element: Tree.Element) -> None:
+    # Groups without a meaning, and the space between elements, are a third of a drawing.
+    children: list[Tree.Element] = []
+    for child in element:
+        _shrink(child)
+        plain = child.tag == f"{{{SVG}}}g" and not child.attrib
+        children += list(child) if plain else [child]
+    for child in children:
+        child.tail = None
+    if children:
+        element.text = None
+    element[:] = children
+
+
+def _restyle(element: Tree.Element) -> None:
+    # Attributes and classes in place of `style`, which a Content-Security-Policy refuses.
+    classes = []
+    for declaration in filter(None, map(str.strip, element.attrib.pop("style", "").split(";"))):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if value in THEME:
+            classes.append(f"{name[0]}-{THEME[value]}")
+        elif name == "font":
+            size = re.search(r"([\d.]+)px", value)
+            element.set("font-size", size[1] if size else "10")
+            if re.search(r"\b(bold|[6-9]00)\b", value):
+                element.set("font-weight", "bold")
+        elif name not in ("font-family", "white-space"):
+            element.set(name, value)
+    if element.tag.endswith("}text") and "fill" not in element.attrib and not classes:
+        classes.append("f-ink")
+    if classes:
+        element.set("class", " ".join(classes))

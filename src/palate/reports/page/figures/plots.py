@@ -1,0 +1,224 @@
+"""What scorers reach: with what is shown, over users, by subset, and in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.reports.page.figures.drawing import (
+    BLUE,
+    COLOURS,
+    DASHES,
+    GREEN,
+    INK,
+    MARKERS,
+    MUTED,
+    PAPER,
+    RULE,
+    VERMILION,
+    label,
+    look,
+    panels,
+)
+from palate.runs import Figure
+
+WIDTH = 7.6
+SIZES = 5
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One kind of dot: its word, shape and colour."""
+
+    word: str
+    marker: str
+    colour: str
+    filled: bool
+
+
+NOTHING = Mark("nothing shown", "o", MUTED, filled=False)
+STRANGER = Mark("a stranger's", "D", VERMILION, filled=False)
+OWN = Mark("the user's own", "o", BLUE, filled=True)
+GOLD = Mark("gold (upper bound)", "^", GREEN, filled=True)
+MARKS = (NOTHING, STRANGER, OWN, GOLD)
+
+
+def dumbbells(
+    rows: Sequence[tuple[str, Mapping[Mark, Figure]]], *, ignores_the_user: float | None
+) -> Any:
+    """Draw each scorer's accuracies on one axis, and the interval of its own."""
+    with look():
+        height = 0.47 * len(rows) + 0.95
+        everything = [e.value for _, f in rows for e in f.values() if e.value is not None]
+        near = 0.02 * (max(everything, default=1) - min(everything, default=0)) + 1e-6
+        places = [_apart(figures, near) for _, figures in rows]
+        figure, (ax,) = panels(1, 1, WIDTH, height)
+        for at, (_, figures) in enumerate(rows):
+            values = [each.value for each in figures.values() if each.value is not None]
+            if values:
+                ax.plot([min(values), max(values)], [at, at], color=RULE, lw=3, zorder=1)
+            estimate = figures.get(OWN)
+            if estimate is not None and estimate.low is not None:
+                ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3, zorder=2)
+        for mark in MARKS:
+            some = [
+                (figures[mark].value, at + places[at][mark])
+                for at, (_, figures) in enumerate(rows)
+                if mark in figures and figures[mark].value is not None
+            ]
+            if some:
+                x, y = zip(*some, strict=True)
+                ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2,
+                        **_style(mark))  # fmt: skip
+        if ignores_the_user is not None:
+            ax.axvline(ignores_the_user, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0,
+                       label="ignores the user")  # fmt: skip
+            low, high = ax.get_xlim()
+            ax.set_xlim(min(low, ignores_the_user - 0.08), max(high, ignores_the_user + 0.08))
+        _rows_axis(ax, [name for name, _ in rows])
+        ax.set_xlabel("accuracy")
+        handles, labels = ax.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=5, fontsize=9,
+                      handletextpad=0.3, columnspacing=1.4)  # fmt: skip
+    return figure
+
+
+def subset_panels(rows: Mapping[str, Sequence[tuple[str, Figure]]], level: float | None) -> Any:
+    """Draw a panel per subset, all on one axis: each scorer's accuracy with its interval."""
+    names = [name for name, _ in next(iter(rows.values()))]
+    columns = min(3, len(rows))
+    lines = -(-len(rows) // columns)
+    with look():
+        figure, axes = panels(
+            lines, columns, WIDTH, lines * (0.3 * len(names) + 0.8), sharex=True, sharey=True
+        )
+        for ax, (subset, figures) in zip(axes, rows.items(), strict=False):
+            for at, (_, estimate) in enumerate(figures):
+                if estimate.value is None:
+                    continue
+                if estimate.low is not None:
+                    ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
+                ax.plot(estimate.value, at, ls="", ms=6, **_style(OWN))
+            if level is not None:
+                ax.axvline(level, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
+                low, high = ax.get_xlim()
+                ax.set_xlim(min(low, level - 0.08), max(high, level + 0.08))
+            ax.set_title(label(subset.replace("_", " "), 30))
+            _rows_axis(ax, names)
+        for ax in axes[len(rows) :]:
+            ax.set_visible(False)
+    return figure
+
+
+def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
+    """Draw, per scorer, users sorted by accuracy; the size of a dot is how many pairs they have."""
+    columns = min(3, len(scorers))
+    lines = -(-len(scorers) // columns)
+    with look():
+        figure, axes = panels(lines, columns, WIDTH, 2.3 * lines, sharex=True, sharey=True)
+        for ax, (name, (means, counts)) in zip(axes, scorers.items(), strict=False):
+            order = np.argsort(means, kind="stable")
+            places = np.arange(1, len(order) + 1)
+            # Few sizes, so that each is one mark that many dots share.
+            shares = np.ceil(SIZES * np.sqrt(counts[order] / counts.max()))
+            for size in np.unique(shares):
+                of = shares == size
+                ax.plot(places[of], means[order][of], ls="", marker="o", ms=1.4 + 0.8 * size,
+                        color=BLUE, alpha=0.75, mew=0)  # fmt: skip
+            ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
+            ax.set_title(label(name, 30))
+            ax.set_ylim(-0.04, 1.04)
+            ax.grid(axis="y")
+        for ax in axes[len(scorers) :]:
+            ax.set_visible(False)
+        figure.supxlabel("users, the worst served first", fontsize=10)
+        figure.supylabel("accuracy", fontsize=10)
+    return figure
+
+
+def rank_lines(
+    scorers: Sequence[tuple[str, Figure]],
+    joined: Sequence[tuple[int, int]],
+    baselines: Sequence[tuple[str, float]],
+) -> Any:
+    """Draw scorers by accuracy; a bar on the right joins those that no test tells apart."""
+    with look():
+        figure, (ax,) = panels(1, 1, WIDTH, 0.34 * len(scorers) + 0.95)
+        for at, (_, estimate) in enumerate(scorers):
+            if estimate.low is not None:
+                ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
+            ax.plot(estimate.value, at, ls="", ms=7, **_style(OWN))
+        for k, (name, value) in enumerate(baselines):
+            ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
+                       zorder=0)  # fmt: skip
+        for k, (first, last) in enumerate(joined):
+            x = 1.02 + 0.018 * (k % 8)
+            ax.plot([x, x], [first - 0.2, last + 0.2], color=INK, lw=2.6, clip_on=False,
+                    transform=ax.get_yaxis_transform(), solid_capstyle="round")  # fmt: skip
+        _rows_axis(ax, [name for name, _ in scorers])
+        ax.set_xlabel("accuracy")
+        if baselines:
+            figure.legend(loc="outside upper left", ncols=3, fontsize=9)
+    return figure
+
+
+def calibration_lines(curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
+    """Draw the share of wins against the probability that a scorer gave."""
+    with look():
+        figure, (ax,) = panels(1, 1, WIDTH * 0.72, 3.4)
+        ax.plot([0, 1], [0, 1], color=MUTED, lw=1, ls=(0, (4, 3)), label="calibrated")
+        for k, (name, (given, won)) in enumerate(curves.items()):
+            ax.plot(given, won, label=label(name), lw=1.4, ms=5, **line_style(k))
+        ax.set_xlabel("probability given")
+        ax.set_ylabel("share of wins")
+        ax.set_xlim(-0.02, 1.02)
+        ax.set_ylim(-0.02, 1.02)
+        ax.grid()
+        figure.legend(loc="outside right upper", fontsize=9)
+    return figure
+
+
+def line_style(k: int) -> dict[str, Any]:
+    """Return colour, dash and marker of the k-th line: no two of the first 32 are alike.
+
+    >>> line_style(0)["marker"], line_style(1)["marker"]
+    ('o', 'D')
+    """
+    return {
+        "color": COLOURS[k % 4],
+        "ls": DASHES[k // 4 % 4],
+        "marker": MARKERS[k % 8],
+    }
+
+
+def _apart(figures: Mapping[Mark, Figure], near: float) -> dict[Mark, float]:
+    # Dots that would hide each other stand estimate above the other.
+    known = [(estimate.value, k, mark) for k, (mark, estimate) in enumerate(figures.items())
+             if estimate.value is not None]  # fmt: skip
+    places: dict[Mark, float] = {}
+    group: list[tuple[float, Mark]] = []
+    for value, _, mark in [*sorted(known, key=lambda each: each[:2]), (np.inf, 0, OWN)]:
+        if group and value - group[-1][0] > near:
+            for k, (_, each) in enumerate(group):
+                places[each] = 0.21 * (k - (len(group) - 1) / 2)
+            group = []
+        group.append((value, mark))
+    return places
+
+
+def _style(mark: Mark) -> dict[str, Any]:
+    fill = mark.colour if mark.filled else PAPER
+    return {"marker": mark.marker, "color": mark.colour, "mfc": fill, "mec": mark.colour,
+            "mew": 1.6}  # fmt: skip
+
+
+def _rows_axis(ax: Any, names: Sequence[str]) -> None:
+    ax.set_yticks(range(len(names)), [label(name) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.grid(axis="x")

@@ -1,0 +1,100 @@
+"""One page from finished runs: its sections in order, and the file they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+from palate.comparison import findings_of
+from palate.reports.page.contents import Contents, gather
+from palate.reports.page.figures.drawing import look, save
+from palate.reports.page.parts import Picture, Section
+from palate.reports.page.sections import overview
+from palate.reports.page.sections.again import again
+from palate.reports.page.sections.benefit import benefit
+from palate.reports.page.sections.disagreement import disagreements
+from palate.reports.page.sections.example import example
+from palate.reports.page.sections.ranking import ranking
+from palate.reports.page.sections.spread import subsets, users
+from palate.reports.page.sections.trust import trust
+from palate.reports.page.sections.words import words
+from palate.reports.page.texts import Texts, read_texts
+from palate.reports.page.writing import check_output, render_page, write_page
+from palate.reports.verdict import verdict
+
+Maker = Callable[[Contents, Texts], Section]
+SECTIONS: tuple[Maker, ...] = (
+    overview.scorers, overview.pictures, example, users, subsets, trust, disagreements, ranking,
+    benefit, words, again,
+)  # fmt: skip
+"""From top to bottom; one without a part is left out."""
+
+
+def report(
+    runs: Path | str | Iterable[Path | str],
+    output: Path,
+    *,
+    data: Iterable[str] = (),
+    source: Path | None = None,
+    texts: bool = False,
+    figures: Path | None = None,
+) -> list[Section]:
+    """Write one self-contained page from the finished results at or under these folders.
+
+    Nothing is computed by a model, and nothing is fetched but `data`, whose texts stand beside the
+    rows they belong to. `texts` shows those of the reader's own files too, and ids of rows.
+    `figures` is a folder for every drawing as SVG and PDF.
+
+    Raises:
+        UsageError: for an output that is not palate's, and without matplotlib.
+        RunError: where there is no finished result.
+        DataError: for data of other rows.
+    """
+    check_output(output)
+    with look():
+        pass
+    contents = gather(runs)
+    shown = read_texts(data, contents, private=texts, source=source)
+    sections = [made for make in SECTIONS if (made := make(contents, shown)).parts]
+    write_page(
+        render_page(
+            sections,
+            title=f"palate: {', '.join(each.name for each in contents.benchmarks) or 'results'}",
+            finding=contents.names.public(_finding(contents)).replace("'", "’"),
+            limits=[text for each in contents.benchmarks if (text := overview.limits(each))],
+            facts=_facts(contents, shown),
+        ),
+        output,
+    )
+    if figures is not None:
+        for section in sections:
+            for part in section.parts:
+                if isinstance(part, Picture):
+                    save(part, figures)
+    return sections
+
+
+def _finding(contents: Contents) -> str:
+    if not contents.grid.runs:
+        return "What users get"
+    finding = verdict(findings_of(contents.grid), contents.names.scorers)
+    return finding or "No run tells whether the right user matters."
+
+
+def _facts(contents: Contents, texts: Texts) -> list[tuple[str, str]]:
+    names = [each.name for each in contents.benchmarks]
+    sizes = [each.size for each in contents.benchmarks]
+    licences = dict.fromkeys(
+        each.declared.licence if each.declared else "as the file’s" for each in contents.benchmarks
+    )
+    any_text = any(source.shown for _, source in texts.rows.values())
+    shown_here = f"Texts {'shown' if any_text else 'not shown'}; ids "
+    shown_here += "shown" if texts.private else "not shown"
+    facts = [
+        ("Benchmark", ", ".join(names)), ("Size", "; ".join(sizes)),
+        ("Licence of the data", ", ".join(licences)),
+        ("On this page", f"{shown_here}; users named U1, U2, …"),
+        ("Made with", f"palate {version('palate')}"),
+    ]  # fmt: skip
+    return [(name, value) for name, value in facts if value]

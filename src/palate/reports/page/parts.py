@@ -1,0 +1,43 @@
+"""What a section is made of; each part knows its template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from palate.reports.table import Table
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing with what stands for it: a title, a description and its numbers."""
+
+    template: ClassVar[str] = "picture.html"
+    name: str
+    """Its id on the page, and its file's name."""
+    title: str
+    description: str
+    table: Table
+    drawing: Any
+    """A figure of matplotlib's."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph, or a heading within a section."""
+
+    template: ClassVar[str] = "text.html"
+    text: str
+    kind: str = "p"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading of the page, and what stands under it."""
+
+    name: str
+    """Its id."""
+    title: str
+    parts: Sequence[object]
+    lead: str = ""

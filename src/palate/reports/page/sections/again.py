@@ -1,0 +1,118 @@
+"""Section 12: what the numbers come from, and how to have them again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.parts import Section
+from palate.reports.page.texts import Texts
+from palate.reports.table import Table
+from palate.runs import Manifest
+
+OPTIONS = ("split", "mirrors", "limit", "seed", "dtype", "device", "batch_tokens")
+DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
+
+
+@dataclass(frozen=True)
+class Download:
+    """A document as a link that holds it."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Commands to type, and documents to keep."""
+
+    template: ClassVar[str] = "commands.html"
+    commands: list[str]
+    downloads: list[Download]
+
+
+def again(contents: Contents, texts: Texts) -> Section:
+    """Return the commands, the manifests and the JSON documents."""
+    del texts
+    parts: list[object] = [Commands(list(_commands(contents)), list(_downloads(contents)))]
+    contexts: dict[tuple[str, ...], list[str]] = {}
+    for manifest in contents.manifests.values():
+        shown = contents.names.context(manifest.identity["context"])
+        contexts.setdefault(_facts(contents, manifest), []).append(shown)
+    if contexts:
+        columns = ["scorer", "contexts", "rows", "model", "dtype", "seed", "versions"]
+        rows = [[facts[0], ", ".join(shown), *facts[1:]] for facts, shown in contexts.items()]
+        notes = ["Rows and models are named by the first digits of a hash of their content."]
+        parts.append(Table("What the runs were made with", columns, rows, notes, len(columns)))
+    lead = "Finished runs are not computed again. A path is cut to its last name."
+    return Section("again", "Do it again", parts, lead)
+
+
+def _commands(contents: Contents) -> Sequence[str]:
+    place = {id(run): k for k, run in enumerate(contents.grid.runs)}
+    made = []
+    for benchmark in contents.benchmarks:
+        identities = [
+            contents.manifests[place[id(run)]].identity
+            for run in benchmark.runs
+            if place[id(run)] in contents.manifests
+        ]
+        groups: dict[str, list[Mapping[str, Any]]] = {}
+        for identity in identities:
+            options = {name: identity.get(name) for name in OPTIONS}
+            groups.setdefault(json.dumps(options, sort_keys=True), []).append(identity)
+        for told, some in groups.items():
+            made.append(_command(benchmark, some, json.loads(told), contents))
+    return made
+
+
+def _command(
+    benchmark: BenchmarkRuns,
+    identities: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    contents: Contents,
+) -> str:
+    public = contents.names.public
+    words = ["-b", benchmark.name if benchmark.declared else f"{benchmark.name} (your file)"]
+    for flag, name in (("-s", "scorer"), ("-c", "context")):
+        for spec in dict.fromkeys(identity[name] for identity in identities):
+            words += [flag, public(spec)]
+    for name, value in options.items():
+        if value is not None and value != DEFAULTS.get(name):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return "palate evaluate " + " ".join(map(shlex.quote, words))
+
+
+def _facts(contents: Contents, manifest: Manifest) -> tuple[str, ...]:
+    identity, names = manifest.identity, contents.names
+    models = [str(each["content"])[:8] for each in manifest.details if "content" in each]
+    versions = ", ".join(
+        f"{name} {manifest.versions[name]}"
+        for name in ("palate", "torch", "transformers", "numpy")
+        if name in manifest.versions
+    )
+    return (
+        names.scorer(identity["scorer"]),
+        str(identity["rows"])[:8], ", ".join(dict.fromkeys(models)) or "–",
+        str(identity.get("dtype") or "–"), str(identity.get("seed")), versions,
+    )  # fmt: skip
+
+
+def _downloads(contents: Contents) -> Sequence[Download]:
+    documents = [("evaluation", contents.grid.document())] if contents.grid.runs else []
+    for k, result in enumerate(contents.others, 1):
+        documents.append((f"{result.kind}-{k}", result.document()))
+    return [
+        Download(f"{name}.json", _address(contents.names.document(document)))
+        for name, document in documents
+    ]
+
+
+def _address(document: Any) -> str:
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return f"data:application/json;base64,{base64.b64encode(text.encode()).decode()}"

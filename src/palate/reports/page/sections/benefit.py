@@ -1,0 +1,102 @@
+"""Section 10: what users get where scorers pick answers, and what more choices are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from palate.curves import LearningCurve
+from palate.downstream import BestOfResult
+from palate.metrics import Estimate
+from palate.reports.best_of import best_of_tables
+from palate.reports.curve import curve_tables
+from palate.reports.names import short_names
+from palate.reports.page.contents import Contents
+from palate.reports.page.figures.curves import best_of_lines, learning_lines, validity_dots
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Picture, Section, Text
+from palate.reports.page.texts import Texts
+from palate.reports.validity import validity_tables
+from palate.validity import Validity
+
+MOST_LINES = 12
+
+
+def benefit(contents: Contents, texts: Texts) -> Section:
+    """Return best-of-n, predictive validity and learning curves, each where it is there."""
+    del texts
+    parts: list[object] = []
+    for k, result in enumerate(contents.others, 1):
+        if isinstance(result, BestOfResult):
+            parts += _best_of(result, contents.names, k)
+        elif isinstance(result, Validity):
+            parts += _validity(result, contents.names, k)
+        elif isinstance(result, LearningCurve):
+            parts += _curves(result, contents.names, k)
+    return Section("benefit", "What users get", parts)
+
+
+def _best_of(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
+    summary = result.summary
+    yield Text("The best of n answers, chosen by a scorer", "h3")
+    qualities = dict.fromkeys(selection.quality for selection in summary.selections)
+    tables = [names.table(table) for table in best_of_tables(result)]
+    for k, (quality, table) in enumerate(zip(qualities, tables, strict=True)):
+        picked = [selection for selection in summary.selections if selection.quality == quality][
+            :MOST_LINES
+        ]
+        short = short_names([selection.scorer for selection in picked])
+        several = len({selection.context for selection in picked}) > 1
+        labels = [
+            names.public(short[selection.scorer])
+            + (f", {names.context(selection.context)}" if several else "")
+            for selection in picked
+        ]
+        yield Picture(
+            f"best-of-{number}-{k}", f"Quality of the best of n, {names.public(quality)}",
+            "Quality of the answer that a scorer picks among so many. The dotted line is the best "
+            "possible pick, the dashed line one sample. Lines are 95 % intervals.",
+            table, best_of_lines(labels, picked, summary.ks),
+        )  # fmt: skip
+
+
+def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
+    yield Text("Does the benchmark predict it?", "h3")
+    tables = [names.table(table) for table in validity_tables(result)]
+    some = result.summary.coefficients[:MOST_LINES]
+    for k, coefficient in enumerate(some):
+        short = short_names([each.scorer for each in coefficient.scorers])
+        labels = [names.public(short[each.scorer]) for each in coefficient.scorers]
+        quality = names.public(coefficient.downstream.quality).partition(":")[0]
+        yield Picture(
+            f"validity-{number}-{k}",
+            f"{coefficient.metric} on {coefficient.benchmark} and quality of the best of "
+            f"{coefficient.downstream.k}",
+            "A dot is a scorer: its value on the benchmark, and the quality of what it picks.",
+            tables[0], validity_dots(labels, coefficient, quality),
+        )  # fmt: skip
+    yield from tables
+
+
+def _curves(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
+    yield Text("What more choices of a user are worth", "h3")
+    everybody = [point for point in result.points if point.group == "all"]
+    counts = sorted({point.shots for point in everybody if isinstance(point.shots, int)})
+    tables = [names.table(table) for table in curve_tables(result)]
+    metrics = {"accuracy": "Accuracy", "mirrored_accuracy": "Accuracy on mirrored couples"}
+    for metric, title in metrics.items():
+        lines: dict[str, list[tuple[int, Estimate]]] = {}
+        for point in everybody:
+            estimate = getattr(point, metric)
+            if isinstance(point.shots, int) and estimate is not None and estimate.value is not None:
+                lines.setdefault(names.public(point.model), []).append((point.shots, estimate))
+        if not lines:
+            continue
+        table = tables[0] if metric == "accuracy" else next(
+            (each for each in tables if each.title.startswith("accuracy on")), tables[0]
+        )  # fmt: skip
+        yield Picture(
+            f"choices-{number}-{metric}", f"{title} against choices per user",
+            "A line is a model; short vertical lines are 95 % intervals.", table,
+            learning_lines(dict(list(lines.items())[:MOST_LINES]), counts,
+                           half=metric != "accuracy"),
+        )  # fmt: skip

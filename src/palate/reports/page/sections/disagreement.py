@@ -1,0 +1,168 @@
+"""Section 8: pairs on which scorers disagree, with what they were given and what they preferred."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from palate.comparison.findings import Finding
+from palate.records import PreferencePair
+from palate.reports.numbers import NONE, plain
+from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Section, Text
+from palate.reports.page.texts import Texts, cut
+from palate.reports.table import Table
+
+MOST, MOST_SCORERS = 50, 12
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class PairView:
+    """One pair; `subset` and `wrong` are numbers that the filter goes by."""
+
+    number: int
+    title: str
+    division: str
+    subset: int
+    wrong: str
+    user: str
+    question: str
+    chosen: str
+    rejected: str
+    aspects: list[str]
+    table: Table
+    command: str
+    credit: str
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """Pairs on which scorers disagree most, and what they can be filtered by."""
+
+    template: ClassVar[str] = "pairs.html"
+    pairs: list[PairView]
+    subsets: list[str]
+    scorers: list[str]
+    filtered: bool
+    """True for the one list of the page that the filter works on."""
+
+
+def disagreements(contents: Contents, texts: Texts) -> Section:
+    """Return up to fifty pairs per benchmark, the most divided first."""
+    parts: list[object] = []
+    for benchmark in contents.benchmarks:
+        chosen = _findings(benchmark)
+        if len(chosen) < 2:
+            continue
+        if advice := texts.advice(chosen[0].own.verdicts.keys):
+            parts.append(Text(advice))
+            continue
+        first = not any(isinstance(part, Disagreements) for part in parts)
+        made = _disagreements(chosen, contents.names, texts, filtered=first)
+        if made.pairs:
+            parts.append(made)
+    lead = "Pairs on which as many scorers are right as wrong come first."
+    return Section("disagreement", "Where scorers disagree", parts, lead)
+
+
+def _findings(benchmark: BenchmarkRuns) -> Sequence[Finding]:
+    some = benchmark.contestants
+    if len(some) < 2:
+        some = tuple(f for f in benchmark.findings if f.scorer != "random")
+    return some[:MOST_SCORERS]
+
+
+def _disagreements(
+    findings: Sequence[Finding], names: Names, texts: Texts, *, filtered: bool
+) -> Disagreements:
+    values = _columns([f.own.verdicts.values for f in findings], findings)
+    margins = _columns([f.own.verdicts.margins for f in findings], findings)
+    subset_of = {
+        key: subset
+        for subset, verdicts in findings[0].own.verdicts.of_subsets()
+        for key in verdicts.keys
+    }
+    several = len({f.context for f in findings}) > 1
+    labels = [
+        names.scorer(f.scorer) + (f", {names.context(f.context)}" if several else "")
+        for f in findings
+    ]
+    ranked = []
+    for key in values[0]:
+        column = np.array([each.get(key, np.nan) for each in values])
+        right, wrong = int((column > 0.5).sum()), int((column < 0.5).sum())
+        if right and wrong and texts.pair(key) is not None:
+            ranked.append((-min(right, wrong), key[1], key, right, right + wrong))
+    subsets = sorted({subset_of[each[2]] for each in ranked})
+    pairs = []
+    for number, (_, _, key, right, judged) in enumerate(sorted(ranked)[:MOST], 1):
+        pair = texts.pair(key)
+        assert pair is not None, "only rows with texts were ranked"
+        pairs.append(
+            PairView(
+                number=number,
+                title=cut(" ".join(pair.text.split()), 110),
+                division=f"{right} of {judged} scorers are right",
+                subset=subsets.index(subset_of[key]),
+                wrong=" ".join(str(k) for k, v in enumerate(values) if v.get(key, 1) < 0.5),
+                user=names.user(pair.user_id),
+                question=cut(pair.text, 1500),
+                chosen=cut(pair.chosen, 1500),
+                rejected=cut(pair.rejected, 1500),
+                aspects=_aspects(pair),
+                table=_judgements(number, labels, key, values, margins),
+                command=_command(findings[0], key, texts, names),
+                credit=texts.credit(key),
+            )
+        )
+    return Disagreements(pairs, subsets, labels, filtered)
+
+
+def _columns(
+    columns: Sequence[NDArray[np.float64]], findings: Sequence[Finding]
+) -> list[dict[Key, float]]:
+    return [
+        dict(zip(f.own.verdicts.keys, column.tolist(), strict=True))
+        for f, column in zip(findings, columns, strict=True)
+    ]
+
+
+def _judgements(
+    number: int,
+    labels: Sequence[str],
+    key: Key,
+    values: Sequence[Mapping[Key, float]],
+    margins: Sequence[Mapping[Key, float]],
+) -> Table:
+    rows = []
+    for label, value, margin in zip(labels, values, margins, strict=True):
+        credit, by = value.get(key, np.nan), margin.get(key, np.nan)
+        word = "unscored" if np.isnan(credit) else "tie" if credit == 0.5 else (
+            "right" if credit > 0.5 else "wrong"
+        )  # fmt: skip
+        rows.append([label, Markup(word), NONE if np.isnan(by) else plain(by, signed=True)])
+    columns = ["scorer", "judgement", "margin for the chosen answer"]
+    return Table(f"Pair {number}: what scorers preferred", columns, rows, [], 2)
+
+
+def _aspects(pair: PreferencePair) -> list[str]:
+    return [cut(aspect.aspect, 200) for aspect in pair.gold.aspects[:6]]
+
+
+def _command(finding: Finding, key: Key, texts: Texts, names: Names) -> str:
+    """Return the command that prints the whole prompt, where ids may be shown."""
+    if not texts.private:
+        return ""
+    told = finding.own.summary
+    data = texts.source(key).rstrip("/").rsplit("/", 1)[-1]
+    scorer, context = names.public(told.scorer), names.public(told.context)
+    words = ["-b", data, "-s", scorer, "-c", context, "--pair", key[0]]
+    return "palate show " + " ".join(map(shlex.quote, words))

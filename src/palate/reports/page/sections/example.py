@@ -1,0 +1,146 @@
+"""Section 4: one couple of users in full, so that what is measured can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from palate.comparison.findings import Finding
+from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Section, Text
+from palate.reports.page.texts import POSTS, Texts, cut, nearest_posts
+from palate.reports.table import Table
+from palate.runs import Run
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class UserSide:
+    """One user, what they wrote, and the answer they chose."""
+
+    user: str
+    posts: list[str]
+    answer: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question with its users; `rejected` is the other answer where there is one user."""
+
+    template: ClassVar[str] = "example.html"
+    question: str
+    sides: list[UserSide]
+    rejected: str
+    table: Table
+    credit: str
+
+
+def example(contents: Contents, texts: Texts) -> Section:
+    """Return one couple, or pair, of each benchmark."""
+    parts: list[object] = []
+    mirrored = all(benchmark.mirrored for benchmark in contents.benchmarks)
+    for benchmark in contents.benchmarks:
+        best = benchmark.best
+        if best is None:
+            continue
+        keys = best.own.verdicts.keys
+        if advice := texts.advice(keys):
+            parts.append(Text(advice))
+        elif (made := _example(benchmark, best, texts, contents.names)) is not None:
+            parts.append(made)
+    what = "couple of users" if mirrored else "pair of answers"
+    lead = (
+        "Two users ask the same and choose opposite answers. A scorer is right on both only if it "
+        "heeds who asks."
+        if mirrored
+        else "One user, one question, and two answers of which the user prefers one."
+    )
+    return Section("example", f"One {what} in full", parts, lead)
+
+
+def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names) -> Example | None:
+    place = {key: k for k, key in enumerate(best.own.verdicts.keys)}
+    mirror = {key[0]: key for key in place}
+    outcomes = _outcomes(best.own)
+    other = _outcomes(best.stranger)
+    ranked = []
+    for key in place:
+        pair = texts.pair(key)
+        if pair is None:
+            continue
+        both = [key]
+        if benchmark.mirrored:
+            both.append(mirror[pair.mirror_of or ""])
+            if both[1] < key or texts.pair(both[1]) is None:
+                continue
+        right = sum(outcomes.get(each, 0.0) for each in both)
+        told_apart = right - sum(other.get(each, 0.0) for each in both)
+        lacks = sum(len(each.profile) < POSTS for each in map(texts.pair, both) if each is not None)
+        length = len(pair.text) + len(pair.chosen) + len(pair.rejected)
+        ranked.append((lacks, -right, -told_apart, length, key[1], both))
+    if not ranked:
+        return None
+    both = min(ranked)[-1]
+    pairs = [pair for key in both if (pair := texts.pair(key)) is not None]
+    users = [names.user(pair.user_id) for pair in pairs]
+    credits = dict.fromkeys(texts.credit(key) for key in both)
+    return Example(
+        cut(pairs[0].text, 900),
+        [
+            UserSide(user, [cut(post, 420) for post in nearest_posts(pair)], cut(pair.chosen, 900))
+            for user, pair in zip(users, pairs, strict=True)
+        ],
+        "" if benchmark.mirrored else cut(pairs[0].rejected, 900),
+        _preferred(best, both, users, names, mirrored=benchmark.mirrored),
+        " ".join(filter(None, credits)),
+    )
+
+
+def _preferred(
+    best: Finding, keys: list[Key], users: list[str], names: Names, *, mirrored: bool
+) -> Table:
+    runs: Mapping[str, Run | None] = {
+        "the user’s own posts": best.own, "a stranger’s posts": best.stranger,
+        "nothing": best.nothing,
+    }  # fmt: skip
+    rows = []
+    for shown, run in runs.items():
+        if run is None:
+            continue
+        outcomes = _outcomes(run)
+        cells = [
+            _answer(outcomes.get(key), user, users[1 - k] if mirrored else None)
+            for k, (key, user) in enumerate(zip(keys, users, strict=True))
+        ]
+        rows.append([shown, *cells])
+    columns = ["shown", *(f"judging for {user}" for user in users)]
+    title = f"What {names.scorer(best.scorer)} preferred"
+    return Table(title, columns, rows, [], len(columns))
+
+
+def _answer(outcome: float | None, user: str, mirror: str | None) -> Markup:
+    if outcome is None or np.isnan(outcome):
+        return Markup("unscored")
+    if outcome == 0.5:
+        return Markup("neither: a tie")
+    right = outcome > 0.5
+    whose = f"{user}’s answer" if right else f"{mirror}’s answer" if mirror else "the other answer"
+    mark, word = ("check", "right") if right else ("cross", "wrong")
+    return Markup(
+        '<svg class="mark" aria-hidden="true" viewBox="0 0 12 12"><use href="#mark-{}"/></svg>'
+        "{}, {}"
+    ).format(mark, whose, word)
+
+
+def _outcomes(run: Run | None) -> dict[Key, float]:
+    if run is None:
+        return {}
+    values: NDArray[np.float64] = run.verdicts.values
+    return dict(zip(run.verdicts.keys, values.tolist(), strict=True))

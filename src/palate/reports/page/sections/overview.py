@@ -1,0 +1,209 @@
+"""Sections 1 to 3: the finding in a sentence, the scorers in a table, and as dumbbells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from palate.reports.html import to_html
+from palate.reports.numbers import NONE, Number, figure, p_value, plain
+from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.figures.plots import (
+    GOLD,
+    MARKS,
+    NOTHING,
+    OWN,
+    STRANGER,
+    Mark,
+    dumbbells,
+)
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Picture, Section
+from palate.reports.page.texts import Texts
+from palate.reports.table import Table
+from palate.runs import Figure, Gain, Run
+
+SHAPES = {
+    "yes": "circle", "anyone's": "half", "stranger's": "diamond", "not shown": "ring",
+    "blind": "bar", "all ties": "equal", "–": "none",
+}  # fmt: skip
+
+
+class Drawn(Number):
+    """A number with a drawing beside it; it sorts and exports as the number."""
+
+    drawing: Markup
+
+    def __html__(self) -> str:
+        words, bracket, interval = self.partition(" [")
+        ends = Markup(' <span class="ci">[{}</span>').format(interval) if bracket else ""
+        return Markup("{}{}{}").format(self.drawing, words, ends)
+
+
+def limits(benchmark: BenchmarkRuns) -> str:
+    """Say how small an identity gain would go unseen; empty where there is none."""
+    half = [
+        (f.identity.high - f.identity.low) / 2
+        for f in benchmark.contestants
+        if f.identity and f.identity.low is not None and f.identity.high is not None
+    ]
+    half = [each for each in half if each > 0]
+    if not half:
+        return ""
+    worst = plain(max(half))
+    return (
+        f"On {benchmark.size} an identity gain is known to ±{worst} at worst. A smaller one would "
+        "go unseen, so “not shown” does not mean absent."
+    )
+
+
+def scorers(contents: Contents, texts: Texts) -> Section:
+    """Return the table of scorers, one per benchmark."""
+    del texts
+    parts: list[object] = []
+    for benchmark in contents.benchmarks:
+        if benchmark.findings:
+            parts.append(scorers_table(benchmark, contents.names))
+    return Section("scorers", "Scorers", parts, "Does a scorer know whom it is judging for?")
+
+
+def scorers_table(benchmark: BenchmarkRuns, names: Names) -> Table:
+    """Return one row per scorer and context that shows the user's own."""
+    extra = [] if benchmark.mirrored else ["by user", "same length"]
+    columns = [
+        "scorer", "context", "nothing", "own", *extra, "stranger’s", "identity gain", "p", "finding"
+    ]  # fmt: skip
+    ends = [
+        end
+        for f in benchmark.findings
+        if f.identity
+        for end in (f.identity.low, f.identity.high, f.identity.value)
+        if end is not None
+    ]
+    span = min([0.0, *ends]), max([0.01, *ends])
+    rows = []
+    for f in benchmark.findings:
+        summary = f.own.summary
+        more = [] if benchmark.mirrored else [
+            figure(summary.macro_accuracy), figure(summary.length_controlled)
+        ]  # fmt: skip
+        name = names.scorer(f.scorer)
+        rows.append([
+            Markup("{} <span class='tag'>baseline</span>").format(name) if f.baseline else name,
+            names.context(f.context), _accuracy(f.nothing), _accuracy(f.own), *more,
+            _accuracy(f.stranger), _gain(f.identity, f.word, span),
+            p_value(f.identity.p_holm if f.identity and not f.baseline else None),
+            finding_cell(f.word),
+        ])  # fmt: skip
+    title = f"{benchmark.name}: {benchmark.size}"
+    return Table(title, columns, rows, list(_notes(benchmark, names)), 2)
+
+
+def finding_cell(word: str) -> Markup:
+    """Return a finding as a word with a mark of its own shape."""
+    return Markup(
+        '<a class="finding" href="#word-finding"><svg class="mark" aria-hidden="true" '
+        'viewBox="0 0 12 12"><use href="#mark-{}"/></svg>{}</a>'
+    ).format(SHAPES[word], to_html(word.replace("'", "’")))
+
+
+def pictures(contents: Contents, texts: Texts) -> Section:
+    """Return the dumbbells of every benchmark."""
+    del texts
+    parts = []
+    for k, benchmark in enumerate(contents.benchmarks, 1):
+        rows = list(_dumbbells(benchmark, contents.names))
+        marks = [mark for mark in MARKS if any(mark in figures for _, figures in rows)]
+        if not rows:
+            continue
+        columns = ["scorer", *(mark.word for mark in marks)]
+        cells = [[name, *(figure(figures.get(mark)) for mark in marks)] for name, figures in rows]
+        table = Table(f"{benchmark.name}: accuracy", columns, cells, [])
+        level = 0.5 if benchmark.mirrored else None
+        description = "A dot is a scorer’s accuracy with " + ", ".join(mark.word for mark in marks)
+        description += ". A thin line is the 95 % interval of the user’s own."
+        if benchmark.mirrored:
+            description += " The dashed line is a scorer that ignores the user."
+        parts.append(
+            Picture(
+                f"accuracy-{k}", f"Accuracy by what is shown, {benchmark.name}", description, table,
+                dumbbells(rows, ignores_the_user=level),
+            )
+        )  # fmt: skip
+    return Section("picture", "What is shown, and what it is worth", parts)
+
+
+def _dumbbells(benchmark: BenchmarkRuns, names: Names) -> Iterator[tuple[str, dict[Mark, Figure]]]:
+    several = len({f.context for f in benchmark.findings}) > 1
+    for f in benchmark.findings:
+        gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)
+        runs: Sequence[tuple[Mark, Run | None]] = (
+            (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.own), (GOLD, gold),
+        )  # fmt: skip
+        figures = {mark: run.summary.accuracy for mark, run in runs if run is not None}
+        if f.nothing is f.own:
+            del figures[OWN]
+        name = names.scorer(f.scorer)
+        yield (f"{name}, {names.context(f.context)}" if several else name), figures
+
+
+def _accuracy(run: Run | None) -> Number:
+    return NONE if run is None else figure(run.summary.accuracy)
+
+
+def _gain(gain: Gain | None, word: str, span: tuple[float, float]) -> Number:
+    text = figure(gain, signed=True)
+    if gain is None or gain.value is None:
+        return NONE
+    drawn = Drawn(text, text.value, text.low, text.high)
+    low = gain.value if gain.low is None else gain.low
+    high = gain.value if gain.high is None else gain.high
+    zero, *x = (
+        7 + 106 * (each - span[0]) / (span[1] - span[0]) for each in (0.0, low, gain.value, high)
+    )
+    drawn.drawing = Markup(
+        '<svg class="gain" aria-hidden="true" viewBox="0 0 120 14"><path class="zero" '
+        'd="M{5:.1f} 0V14"/><path class="whisker" d="M{0:.1f} 7H{2:.1f}M{0:.1f} 4V10M{2:.1f} 4V10"'
+        '/><use href="#mark-{3}" x="{4:.1f}" y="1" width="12" height="12"/></svg>'
+    ).format(*x, SHAPES[word] if word in ("yes", "stranger's") else "ring", x[1] - 6, zero)
+    return drawn
+
+
+def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
+    contestants = {f.scorer for f in benchmark.contestants}
+    oracles = [run for run in benchmark.oracles if run.summary.scorer in contestants]
+    if oracles:
+        best = ", ".join(
+            f"{names.scorer(run.summary.scorer)} {plain(run.accuracy)}"
+            for run in sorted(oracles, key=lambda run: -(run.accuracy or 0.0))[:3]
+        )
+        shown = names.context(oracles[0].summary.context)
+        yield f"Upper bound, shown the gold {shown}: {best}."
+    if benchmark.mirrored:
+        yield Markup(
+            'On <a href="#word-mirrored-couple">mirrored couples</a> a scorer that ignores the '
+            "user gets exactly 0.500."
+        )
+    yield Markup(
+        'In brackets: <a href="#word-95-interval">95 % interval</a>. '
+        '<a href="#word-identity-gain">Identity gain</a>: <a href="#word-accuracy">accuracy</a> '
+        'with the user’s own posts minus with a <a href="#word-stranger">stranger’s</a>. p: '
+        '<a href="#word-holm">Holm</a>-corrected; <a href="#word-baseline">baselines</a> have none.'
+    )
+    if any(f.identity and f.identity.against.startswith("state=") for f in benchmark.findings):
+        yield (
+            "Of a personal model the columns are its states: nothing is the prior’s, stranger’s "
+            "is another user’s."
+        )
+    yield from _reasons(benchmark, names)
+
+
+def _reasons(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for f in benchmark.findings:
+        for told in (f.own.summary.accuracy, f.identity):
+            if told is not None and told.note:
+                reasons.setdefault(told.note, []).append(names.scorer(f.scorer))
+    for note, who in reasons.items():
+        yield names.public(f"{', '.join(dict.fromkeys(who))}: {note}.")

@@ -1,0 +1,99 @@
+"""Section 9: which scorer to deploy, and which of them no test tells apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from palate.comparison import Group, Ranked, compare
+from palate.comparison.findings import LEVEL
+from palate.reports.comparison import ranks
+from palate.reports.numbers import figure
+from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.figures.plots import rank_lines
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Picture, Section
+from palate.reports.page.texts import Texts
+from palate.reports.table import Table
+from palate.runs import Run
+
+
+def ranking(contents: Contents, texts: Texts) -> Section:
+    """Return the ranks that the tests leave open, under the context with the most scorers."""
+    del texts
+    parts = [
+        made
+        for k, benchmark in enumerate(contents.benchmarks, 1)
+        if (made := _ranking(benchmark, contents.names, k)) is not None
+    ]
+    lead = "One context, so that scorers are compared on what they are shown alike."
+    return Section("ranking", "Which would I deploy?", parts, lead)
+
+
+def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | None:
+    contexts = Counter(f.context for f in benchmark.contestants)
+    if not contexts:
+        return None
+    context = max(contexts, key=lambda each: (contexts[each], each))
+    runs = [f.own for f in benchmark.contestants if f.context == context]
+    runs = list({run.summary.scorer: run for run in runs if run.accuracy is not None}.values())
+    if len(runs) < 2:
+        return None
+    group = _compared(runs)
+    ranked = group.ranking
+    scorers = [(_together(each, names), each.run.summary.accuracy) for each in ranked]
+    baselines: dict[float, list[str]] = {}
+    for f in benchmark.findings:
+        if f.baseline and f.context == context and f.own.accuracy is not None:
+            baselines.setdefault(f.own.accuracy, []).append(names.scorer(f.scorer))
+    lines = [(", ".join(sorted(each)), value) for value, each in sorted(baselines.items())]
+    rows = [
+        [
+            name, figure(accuracy),
+            ranks(each),
+        ]
+        for (name, accuracy), each in zip(scorers, ranked, strict=True)
+    ]  # fmt: skip
+    title = f"{benchmark.name}: {len(ranked)} scorers under {names.context(context)}"
+    note = f"Rank: what paired tests on {group.n_common:,} common rows, Holm-corrected, leave open."
+    table = Table(title, ["scorer", "accuracy", "rank"], rows, [note])
+    description = (
+        "A dot is a scorer’s accuracy, a line its 95 % interval. A bar on the right joins "
+    )
+    description += "scorers that no test tells apart."
+    if lines:
+        description += " Dashed lines are baselines."
+    drawing = rank_lines(scorers, joined(group), lines)
+    name = f"ranking-{number}"
+    return Picture(name, f"Scorers by accuracy, {benchmark.name}", description, table, drawing)
+
+
+def _together(ranked: Ranked, names: Names) -> str:
+    return ", ".join(names.scorer(run.summary.scorer) for run in (ranked.run, *ranked.equal))
+
+
+def _compared(runs: Sequence[Run]) -> Group:
+    return compare(runs).groups[0]
+
+
+def joined(group: Group) -> list[tuple[int, int]]:
+    """Return the longest stretches of the ranking within which no test finds a difference."""
+    place = {
+        (each.run.summary.scorer, each.run.summary.context): k
+        for k, each in enumerate(group.ranking)
+    }
+    apart = {
+        tuple(sorted((place[t.a.scorer, t.a.context], place[t.b.scorer, t.b.context])))
+        for t in group.tests
+        if t.p_holm is not None and t.p_holm < LEVEL
+    }
+    stretches: list[tuple[int, int]] = []
+    for first in range(len(place)):
+        last = first
+        while last + 1 < len(place) and not any(
+            (k, last + 1) in apart for k in range(first, last + 1)
+        ):
+            last += 1
+        if last > first and not any(last <= end for _, end in stretches):
+            stretches.append((first, last))
+    return stretches

@@ -1,0 +1,139 @@
+"""Sections 5 and 6: how accuracy is spread over users, and over subsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.comparison.findings import Finding
+from palate.reports.numbers import NONE, count, figure, plain
+from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.figures.plots import subset_panels, user_dots
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Picture, Section, Text
+from palate.reports.page.texts import Texts
+from palate.reports.table import Table
+from palate.runs import Run
+
+MOST_PANELS, MOST_ROWS = 6, 12
+MIRRORED = (
+    "On mirrored couples there is no figure by user: the two users of a couple make 0.500 together "
+    "for whoever ignores them."
+)
+
+
+def users(contents: Contents, texts: Texts) -> Section:
+    """Return how accuracy is spread over users, the worst served first."""
+    del texts
+    parts: list[object] = []
+    for k, benchmark in enumerate(contents.benchmarks, 1):
+        if benchmark.mirrored:
+            parts.append(Text(MIRRORED))
+        elif benchmark.findings:
+            parts += _users(benchmark, contents.names, k)
+    return Section("users", "Who is served badly", parts)
+
+
+def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
+    some = (benchmark.contestants or benchmark.findings)[:MOST_PANELS]
+    labels = _labels(some, names)
+    means = {name: _by_user(f.own, names) for name, f in zip(labels, some, strict=True)}
+    drawn = {
+        name: (np.array([mean for mean, _ in of.values()]), np.array([n for _, n in of.values()]))
+        for name, of in means.items()
+        if of
+    }
+    if not drawn:
+        return []
+    known = sorted({user for of in means.values() for user in of}, key=lambda u: int(u[1:]))
+    rows = []
+    for user in known:
+        cells = [of.get(user) for of in means.values()]
+        pairs = max(cell[1] for cell in cells if cell is not None)
+        rows.append([user, count(pairs), *(plain(cell[0]) if cell else NONE for cell in cells)])
+    table = Table(f"{benchmark.name}: accuracy by user", ["user", "pairs", *labels], rows)
+    picture = Picture(
+        f"users-{number}", f"Accuracy by user, {benchmark.name}",
+        "A dot is a user, the worst served on the left. Its size is how many pairs the user has. "
+        "The dashed line is 0.5.", table, user_dots(drawn),
+    )  # fmt: skip
+    worst = [f.own.summary.worst_decile or {} for f in some]
+    lowest = Table(
+        f"{benchmark.name}: the tenth of the users who are served worst",
+        ["scorer", "accuracy", "mean of users", "worst tenth, raw", "shrunken"],
+        [
+            [
+                name, figure(f.own.summary.accuracy), figure(f.own.summary.macro_accuracy),
+                plain(each.get("raw")), plain(each.get("shrunken")),
+            ]
+            for name, f, each in zip(labels, some, worst, strict=True)
+        ],
+        ["Raw is low by luck where users have few pairs. Shrunken is corrected for that luck."],
+    )  # fmt: skip
+    return [lowest, picture]
+
+
+def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
+    verdicts = run.verdicts
+    values: NDArray[np.float64] = verdicts.values
+    scored = ~np.isnan(values)
+    owners, codes = np.unique(verdicts.users[scored], return_inverse=True)
+    counts = np.bincount(codes, minlength=len(owners))
+    sums = np.bincount(codes, values[scored], minlength=len(owners))
+    return {
+        names.user(user): (total / n, n)
+        for user, total, n in zip(owners.tolist(), sums.tolist(), counts.tolist(), strict=True)
+    }
+
+
+def subsets(contents: Contents, texts: Texts) -> Section:
+    """Return accuracy by subset, all on one axis."""
+    del texts
+    parts = []
+    for k, benchmark in enumerate(contents.benchmarks, 1):
+        some = (benchmark.contestants or benchmark.findings)[:MOST_ROWS]
+        sizes: dict[str, int] = {}
+        for f in some:
+            for name, estimate in f.own.summary.subsets.items():
+                sizes[name] = max(sizes.get(name, 0), estimate.n)
+        shown = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ROWS]
+        if len(shown) < 2:
+            continue
+        labels = _labels(some, contents.names)
+        rows = {
+            name: [
+                (label, f.own.summary.subsets[name])
+                for label, f in zip(labels, some, strict=True)
+                if name in f.own.summary.subsets
+            ]
+            for name in sorted(shown)
+        }
+        complete = {name: each for name, each in rows.items() if len(each) == len(some)}
+        if len(complete) < 2:
+            continue
+        cells = [
+            [name, count(sizes[name]), *(figure(estimate) for _, estimate in each)]
+            for name, each in complete.items()
+        ]
+        unit = "couples" if benchmark.mirrored else "pairs"
+        table = Table(f"{benchmark.name}: accuracy by subset", ["subset", unit, *labels], cells)
+        level = 0.5 if benchmark.mirrored else None
+        description = (
+            "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a "
+        )
+        description += "line its 95 % interval."
+        parts.append(
+            Picture(f"subsets-{k}", f"Accuracy by subset, {benchmark.name}", description, table,
+                    subset_panels(complete, level))
+        )  # fmt: skip
+    return Section("subsets", "Subsets", parts)
+
+
+def _labels(findings: Sequence[Finding], names: Names) -> list[str]:
+    several = len({f.context for f in findings}) > 1
+    return [
+        names.scorer(f.scorer) + (f", {names.context(f.context)}" if several else "")
+        for f in findings
+    ]

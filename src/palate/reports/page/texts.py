@@ -1,0 +1,116 @@
+"""Texts of rows, where data are given and their content is the run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from palate.benchmarks import LoadOptions, find_benchmark, load_benchmark
+from palate.benchmarks.files import is_path
+from palate.errors import DataError
+from palate.records import PreferencePair, Settings
+from palate.reports.page.contents import Contents
+from palate.retrieval import build_ranking
+
+POSTS = 3
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where texts come from, and what may be shown of it."""
+
+    name: str
+    """As it was asked for; never on the page."""
+    shown: bool
+    """False where the texts are the reader's own and were not asked for."""
+    credit: str
+    """Who made it, and under which licence."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Rows by id and content."""
+
+    rows: dict[tuple[str, str], tuple[PreferencePair, Source]]
+    private: bool
+    """True with `--texts`: texts of own files, and ids."""
+    given: bool
+    """True where data were named."""
+
+    def pair(self, key: tuple[str, str]) -> PreferencePair | None:
+        """Return a row whose texts may be shown."""
+        row, source = self.rows.get(key, (None, None))
+        return row if row is not None and source is not None and source.shown else None
+
+    def credit(self, key: tuple[str, str]) -> str:
+        """Return who is to be named for a row's texts."""
+        row, source = self.rows[key]
+        return " ".join(part for part in (row.gold.attribution, source.credit) if part)
+
+    def source(self, key: tuple[str, str]) -> str:
+        """Return the data a row comes from, as `-b` names it."""
+        return self.rows[key][1].name
+
+    def advice(self, keys: Iterable[tuple[str, str]]) -> str:
+        """Say what to pass, where none of these rows has a text to show; else nothing."""
+        known = [self.rows[key][1] for key in keys if key in self.rows]
+        if any(source.shown for source in known):
+            return ""
+        if known:
+            return "These are texts of a file of your own: add --texts to show them here."
+        return "To show texts here, name the benchmark or its file: palate report … -b DATA."
+
+
+def read_texts(
+    data: Iterable[str], contents: Contents, *, private: bool, source: Path | None = None
+) -> Texts:
+    """Load the data, every split, and keep the rows that a run has.
+
+    Raises `DataError` for data of other rows.
+    """
+    data = list(data)
+    wanted = {key for run in contents.grid.runs for key in run.verdicts.keys}
+    columns: dict[str, str] = {}
+    for manifest in contents.manifests.values():
+        columns |= manifest.identity.get("columns", {})
+    rows: dict[tuple[str, str], tuple[PreferencePair, Source]] = {}
+    for name in data:
+        options = LoadOptions(source=source, skip_bad_rows=True)
+        of_file = is_path(name)
+        if of_file:
+            options = replace(options, columns=columns, source=None)
+        loaded = load_benchmark(name, split="all", options=options)
+        told = None if of_file else find_benchmark(name.partition("?")[0])
+        credit = f"{told.citation} Licence: {told.licence}.".strip() if told else ""
+        of = Source(name, private or not of_file, credit)
+        here = {
+            (row.id, row.content): (row, of)
+            for row in loaded.rows
+            if isinstance(row, PreferencePair) and (row.id, row.content) in wanted
+        }
+        if not here:
+            raise DataError(
+                "no row is a row of these runs (by id and content); name the data they were made "
+                "on, unchanged",
+                file=name,
+            )
+        rows |= here
+    return Texts(rows, private, bool(data))
+
+
+def nearest_posts(pair: PreferencePair) -> list[str]:
+    """Return up to three posts of the user's, the nearest to the question first."""
+    rank, _ = build_ranking("bm25", Settings())
+    return [post.text for post in rank(pair.text, pair.profile)[:POSTS]]
+
+
+def cut(text: str, longest: int = 700) -> str:
+    """Return a text up to a length, at the end of a word.
+
+    >>> cut("one two three", 9)
+    'one two …'
+    """
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 1].rsplit(None, 1)[0]} …"

