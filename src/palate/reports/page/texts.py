@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palate.benchmarks import LoadOptions, find_benchmark, load_benchmark
-from palate.benchmarks.files import is_path
+from palate.benchmarks.registry import is_path
 from palate.errors import DataError
 from palate.records import PreferencePair, Settings
 from palate.reports.page.contents import Contents

