@@ -16,7 +16,9 @@ from palate.runs import Run
 
 LONGEST = 60
 """Characters of a name; longer ones are cut."""
-PLACE = re.compile(r"(?<![\w%])(?:~|\.{1,2})?[/\\][^\s,;'\"?&=()\[\]<>|]*|\b[A-Za-z]:\\\S*")
+PLACE = re.compile(
+    r"file://\S+|(?<![\w%/])(?!//)(?:~|\.{1,2})?[/\\][^\s,;'\"?&=()\[\]<>|]*|\b[A-Za-z]:\\\S*"
+)
 IN_SPEC = re.compile(r"[^\s;,'\"?&=()<>|]*(?:[/\\]|%5[cC])[^\s;,'\"?&=()<>|]*")
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 
@@ -109,7 +111,8 @@ def _reference(token: str, hub: set[str]) -> str:
     if "://" in token and not token.partition("://")[0].endswith("file"):
         return USER_INFO.sub("", token)
     head, colon, place = token.rpartition(":")
-    return f"{head}{colon}{place if place in hub else _last(place)}"
+    public = place in hub or head.endswith("hub")
+    return f"{head}{colon}{place if public else _last(place)}"
 
 
 def _last(place: str) -> str:
