@@ -1,23 +1,20 @@
-"""Texts of data made safe for a terminal."""
+"""Texts of data, of which nothing acts, hides or turns the line around."""
 
 from __future__ import annotations
 
-import unicodedata
+import re
 
-ALLOWED = "\n\t"
-DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+"""Control characters, controls of direction, surrogates, and what no document may hold."""
 
 
 def printable(text: str) -> str:
-    """Return text with `�` for each control character and each change of direction.
+    """Return a text that is safe in a terminal, and in HTML, SVG and PDF once it is escaped.
 
-    >>> printable("\\x1b[2Jgone"), printable("two\\nlines")
-    ('�[2Jgone', 'two\\nlines')
+    >>> printable("a\\x1b[31m\\u202eb")
+    'a�[31m�b'
     """
-    return "".join("\ufffd" if _is_control(character) else character for character in text)
-
-
-def _is_control(character: str) -> bool:
-    if character in ALLOWED:
-        return False
-    return unicodedata.category(character) == "Cc" or character in DIRECTIONS
+    return UNSAFE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from planted_runs import OWN, STRANGER, rows_of, save_run, write_rows
 
 from palate.reports import Table
-from palate.reports.html import UNSAFE, clean
 from palate.reports.numbers import plain
 from palate.reports.page import report
 from palate.reports.page.figures.drawing import inline
@@ -21,6 +20,7 @@ from palate.reports.page.parts import Picture, Section, Text
 from palate.reports.page.sections.disagreement import Disagreements, PairView
 from palate.reports.page.sections.example import Example, UserSide
 from palate.reports.page.writing import render_page
+from palate.reports.printable import UNSAFE, printable
 from palate.runs import Figure
 
 pytest.importorskip("matplotlib")
@@ -92,7 +92,7 @@ def test_no_text_adds_an_element_or_an_attribute(text):
     assert not UNSAFE.search(html)
     assert "pwned" not in html or "pwned" in text
     words = "".join(Tags(html).words)
-    assert clean(text).strip() in words.replace("\xa0", "\xa0")
+    assert printable(text).strip() in words.replace("\xa0", "\xa0")
 
 
 @given(TEXTS, TEXTS)
@@ -119,7 +119,7 @@ def test_a_drawing_is_well_formed_and_brings_no_style(name, title):
 def test_a_page_of_hostile_data_is_a_page(tmp_path):
     rows = rows_of(3 * len(NASTY), users=len(NASTY))
     for k, row in enumerate(rows):
-        nasty = clean(NASTY[k % len(NASTY)]) if "\ud800" in NASTY[k % len(NASTY)] else NASTY[
+        nasty = printable(NASTY[k % len(NASTY)]) if "\ud800" in NASTY[k % len(NASTY)] else NASTY[
             k % len(NASTY)
         ]  # fmt: skip
         row["id"] = f"{k} {nasty}"

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from palate.errors import SpecError
-from palate.reports.html import clean
 from palate.reports.names import context_name, short_names
+from palate.reports.printable import printable
 from palate.reports.table import Table
 from palate.runs import Run
 
 LONGEST = 60
 """Characters of a name; longer ones are cut."""
-PLACE = re.compile(r"(?<![\w%])(?:~|\.{1,2})?[/\\][^\s,;'\"?&=()\[\]<>|]*|\b[A-Za-z]:\\\S*")
+PLACE = re.compile(
+    r"file://\S+|(?<![\w%/])(?!//)(?:~|\.{1,2})?[/\\][^\s,;'\"?&=()\[\]<>|]*|\b[A-Za-z]:\\\S*"
+)
 IN_SPEC = re.compile(r"[^\s;,'\"?&=()<>|]*(?:[/\\]|%5[cC])[^\s;,'\"?&=()<>|]*")
 USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 
@@ -109,7 +111,8 @@ def _reference(token: str, hub: set[str]) -> str:
     if "://" in token and not token.partition("://")[0].endswith("file"):
         return USER_INFO.sub("", token)
     head, colon, place = token.rpartition(":")
-    return f"{head}{colon}{place if place in hub else _last(place)}"
+    public = place in hub or head.endswith("hub")
+    return f"{head}{colon}{place if public else _last(place)}"
 
 
 def _last(place: str) -> str:
@@ -118,5 +121,5 @@ def _last(place: str) -> str:
 
 
 def _cut(name: str) -> str:
-    name = " ".join(clean(name).split()) or "unnamed"
+    name = " ".join(printable(name).split()) or "unnamed"
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

@@ -113,4 +113,4 @@ def cut(text: str, longest: int = 700) -> str:
     """
     if len(text) <= longest:
         return text
-    return f"{text[: longest - 1].rsplit(None, 1)[0]} …"
+    return f"{text[:longest].rsplit(None, 1)[0]} …"

@@ -14,8 +14,8 @@ from xml.etree import ElementTree as Tree
 from markupsafe import Markup
 
 from palate.errors import UsageError
-from palate.reports.html import clean
 from palate.reports.page.parts import Picture
+from palate.reports.printable import printable
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 INK, MUTED, RULE, PAPER = "#1b1b1f", "#5c5f66", "#d6d7db", "#fefefe"
@@ -71,7 +71,7 @@ def label(name: str, longest: int = 34) -> str:
     >>> label("a" * 40)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
     """
-    name = " ".join(clean(name).split())
+    name = " ".join(printable(name).split())
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
@@ -97,7 +97,7 @@ def inline(picture: Picture) -> Markup:
     texts = (picture.title, picture.description)
     for at, (tag, name, text) in enumerate(zip(("title", "desc"), ends, texts, strict=True)):
         element = Tree.Element(f"{{{SVG}}}{tag}", {"id": name})
-        element.text = clean(text)
+        element.text = printable(text)
         root.insert(at, element)
     Tree.register_namespace("", SVG)
     return Markup(Tree.tostring(root, encoding="unicode"))
@@ -121,10 +121,10 @@ def save(picture: Picture, folder: Path) -> list[Path]:
 
 
 def _saved(picture: Picture, ending: str) -> bytes:
-    told = {"Title": clean(picture.title), "Creator": "palate"}
+    told = {"Title": printable(picture.title), "Creator": "palate"}
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
     if ending == "svg":
-        told["Description"] = clean(picture.description)
+        told["Description"] = printable(picture.description)
     made = io.BytesIO()
     with look():
         picture.drawing.savefig(made, format=ending, metadata={**told, **dated[ending]})

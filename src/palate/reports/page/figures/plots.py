@@ -41,8 +41,8 @@ class Mark:
 
 
 NOTHING = Mark("nothing shown", "o", MUTED, filled=False)
-STRANGER = Mark("a stranger's", "D", VERMILION, filled=False)
-OWN = Mark("the user's own", "o", BLUE, filled=True)
+STRANGER = Mark("a stranger’s", "D", VERMILION, filled=False)
+OWN = Mark("the user’s own", "o", BLUE, filled=True)
 GOLD = Mark("gold (upper bound)", "^", GREEN, filled=True)
 MARKS = (NOTHING, STRANGER, OWN, GOLD)
 
