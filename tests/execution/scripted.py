@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from palate.execution.over_ray.worker import REPLY_EVERY_S
-from palate.records import Judgement, Scores, Slate, Traits
+from palate.records import Component, Judgement, Scores, Slate, Traits
 from palate.seeding import unit
 
 
@@ -26,8 +26,22 @@ class Neighbourly:
         mates = sorted(slate.id for slate in slates)
         for k, slate in reversed(list(enumerate(slates))):
             shown = [part.text for part in slate.shown]
-            values = tuple(unit(mates, k, shown, text) for text in slate.candidates)
+            known = (self.traits.fingerprint, mates, k, shown)
+            values = tuple(unit(*known, text) for text in slate.candidates)
             yield k, Scores(values=values)
+
+
+class Twofold(Neighbourly):
+    """Two computations, the second without context, and their difference."""
+
+    def __init__(self) -> None:
+        super().__init__("twofold")
+        blind = Component(Neighbourly("blind"), blind=True)
+        self.components = (Component(Neighbourly("shown")), blind)
+
+    def combine(self, parts: Sequence[Scores]) -> Scores:
+        shown, blind = (part.values for part in parts)
+        return Scores(values=tuple(a - b for a, b in zip(shown, blind, strict=True)))
 
 
 class Mortal(Neighbourly):

@@ -20,6 +20,7 @@ from scripted import (
     Raising,
     Sleeper,
     Threads,
+    Twofold,
     Unloadable,
 )
 
@@ -78,7 +79,7 @@ def all_are_free() -> bool:
     return bool(ray.available_resources().get("CPU") == 2)
 
 
-@pytest.mark.parametrize(("scorer", "workers"), [(Neighbourly(), TWO), (Flaky(False), ONE)])
+@pytest.mark.parametrize(("scorer", "workers"), [(Twofold(), TWO), (Flaky(False), ONE)])
 def test_workers_give_the_bytes_of_one_process(
     scorer: object, workers: str, tmp_path: Path
 ) -> None:
@@ -92,7 +93,7 @@ def test_workers_give_the_bytes_of_one_process(
 
 
 def test_a_model_gives_the_same_bytes_in_float32(tiny, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    spec = f"lift:{tiny.model()}"
+    spec = f"likelihood:{tiny.model()}"
     exact = Settings(dtype="float32")
     pairs = TASTING.limit(24)
     here = run(tmp_path / "here", spec, pairs=pairs, settings=exact)
@@ -122,7 +123,7 @@ def test_a_worker_that_always_dies_ends_the_run_and_keeps_what_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "DEATHS_AT_MOST", 1)
-    with pytest.raises(EngineError, match=r"2 workers died at the same work; .* memory") as told:
+    with pytest.raises(EngineError, match=r"2 workers died at the same work .*memory") as told:
         run(tmp_path, Exact(tmp_path / "killed"), ONE)
     assert "\n" not in str(told.value)
     assert len(lines(tmp_path)) == 3, "what came before the first death"

@@ -54,6 +54,6 @@ def free(ray: Any) -> str:
 def one_line(error: BaseException) -> str:
     """Return an error's message on one line, without a remote traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    remote = any(line.startswith(("ray::", "Traceback")) for line in lines)
-    message = lines[-1] if remote else " ".join(lines)
+    remote = "ray::" in str(error) or "Traceback" in str(error)
+    message = lines[-1] if lines and remote else " ".join(lines)
     return f"{type(error).__name__}: {message[:300]}"

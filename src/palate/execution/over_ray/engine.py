@@ -128,9 +128,12 @@ class _Pool:
         else:
             job.deaths += 1
             if job.deaths > DEATHS_AT_MOST:
+                killed = isinstance(error, self._ray.exceptions.ActorDiedError)
+                plain = killed and not getattr(error, "actor_init_failed", False)
+                why = "is there too little memory?" if plain else one_line(error)
                 raise EngineError(
-                    f"engine ray: {job.deaths} workers died at the same work; is there too little "
-                    f"memory? What is finished is kept ({one_line(error)})"
+                    f"engine ray: {job.deaths} workers died at the same work ({why}); "
+                    "what is finished is kept"
                 )
             if job.missing:
                 self._waiting.appendleft(job)
