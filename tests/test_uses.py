@@ -46,12 +46,29 @@ def test_does_my_reward_model_personalise(tiny, tmp_path: Path) -> None:  # type
 
 
 def test_which_should_i_deploy(tmp_path: Path) -> None:
-    for scorer in ("longest", "shortest", "random"):
-        run = evaluate(scorer, "tasting?subset=Society_and_Culture", root=tmp_path)
+    data = "tasting?subset=Society_and_Culture"
+    for mark in (",", ";"):
+        run = evaluate(Marks(mark), data, root=tmp_path, name=f"marks {mark}")
         assert load(run.folder).summary == run.summary
-    ranks = compare(load_all(tmp_path, kind="run"))
-    assert [each.best for each in ranks.groups[0].ranking] == [1, 1, 1]
-    assert "paired differences" in str(ranks)
+    evaluate("longest", data, root=tmp_path)
+    comparison = compare(load_all(tmp_path, kind="run"))
+    assert sorted(each.best or 0 for each in comparison.groups[0].ranking) == [0, 1, 1]
+    assert "paired differences" in str(comparison)
+
+
+class Marks:
+    """A scorer that counts a mark of punctuation."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+        self.traits = palate.Traits(fingerprint=f"marks {mark}", exact=True)
+
+    def score(self, slates):  # type: ignore[no-untyped-def]
+        for k, slate in enumerate(slates):
+            yield (
+                k,
+                palate.Scores(values=tuple(float(t.count(self.mark)) for t in slate.candidates)),
+            )
 
 
 def test_will_it_help_downstream(tmp_path: Path) -> None:

@@ -97,10 +97,9 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         name: list(combinations([runs[0] for runs in _contestants(equal)], 2))
         for name, equal in places.items()
     }
-    if not any(sum(map(len, _contestants(equal))) > 1 for equal in places.values()):
+    if not any(len(group) > 1 for group in grouped.values()):
         raise ComparisonError(
-            "needs finished runs of two scorers on one benchmark under one context, neither an "
-            "oracle nor a baseline"
+            "needs finished runs of two scorers on one benchmark under one context, none an oracle"
         )
     tests = iter(_tests([couple for each in couples.values() for couple in each]))
     groups = []

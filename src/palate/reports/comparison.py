@@ -16,9 +16,9 @@ def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[T
     """
     tables = []
     for group in comparison.groups:
-        if not any(ranked.best for ranked in group.ranking):
-            continue
         runs = [run for ranked in group.ranking for run in (ranked.run, *ranked.equal)]
+        if len(runs) < 2:
+            continue
         short = short_names(run.summary.scorer for run in runs)
         tables.append(_ranking(group, short))
         if group.tests:

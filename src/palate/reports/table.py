@@ -55,19 +55,15 @@ class Table:
         """Return it for a terminal."""
         if not self.columns:
             return Group(Text(printable(self._line())))
-        table = RichTable(
-            title=Text(printable(self.title)),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for k, name in enumerate(self.columns):
             justify: Literal["left", "right"] = "left" if k < self.left else "right"
             words = k < self.left
             table.add_column(Text(_whole(name)), justify=justify, no_wrap=words, overflow="fold")
         for k, row in enumerate(self.rows):
             table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
-        return Group(table, *(Text(printable(note), style="dim") for note in self.notes))
+        title = Text(printable(self.title), style="bold")
+        return Group(title, table, *(Text(printable(note), style="dim") for note in self.notes))
 
     def text(self) -> str:
         """Return it as plain text, as wide as it needs."""
