@@ -20,7 +20,9 @@ DEFAULT: dict[str, str | int] = {"order": "recent", "of": "self", "draws": DRAWS
 
 
 class Examples:
-    """`examples:k?order=recent|random|nearest|nearest:REF`, past choices of the user or a stranger.
+    """Shows what the user chose before.
+
+    `examples:k?order=recent|random|nearest|nearest:REF`, past choices of the user or a stranger.
 
     A choice that holds the opening of one of the responses is left out and counted. With
     `?of=stranger` as many choices of a third user, drawn for each row, are shown as there would be

@@ -7,7 +7,10 @@ from palate.specs import Spec
 
 
 class Nothing:
-    """Shows nothing."""
+    """Shows nothing: what a gain is measured against.
+
+    Shows nothing.
+    """
 
     oracle = False
     blind = True

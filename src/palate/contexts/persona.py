@@ -16,7 +16,9 @@ from palate.specs import Spec
 
 
 class Persona(Written):
-    """`persona:LM?from=choices|posts&k=20&of=stranger&draws=N`, a text about the user.
+    """Shows what a language model writes about the user.
+
+    `persona:LM?from=choices|posts&k=20&of=stranger&draws=N`, a text about the user.
 
     One per user, written from the k latest past choices, or from the k latest posts of the row's
     profile; without `from`, from choices where those of any user of the subset are known. The

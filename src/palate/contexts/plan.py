@@ -15,7 +15,9 @@ from palate.specs import Spec
 
 
 class Plan(Written):
-    """`plan:LM?k=10&order=bm25&of=stranger&draws=N`, aspects that the user expects of an answer.
+    """Shows what a language model expects the user to want.
+
+    `plan:LM?k=10&order=bm25&of=stranger&draws=N`, aspects that the user expects of an answer.
 
     The model reads what `profile:k` shows and the question, and writes a bullet list; nothing is
     shown where it writes none (LaMP-QA's planner, arXiv 2506.00137). `LM` is a causal model, such

@@ -16,7 +16,9 @@ DEFAULT: dict[str, str | int] = {"order": "bm25", "of": "self", "draws": DRAWS}
 
 
 class Profile:
-    """`profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger&draws=N`.
+    """Shows posts of the user, those that fit the question first.
+
+    `profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger&draws=N`.
 
     A stranger is a third user, drawn for each row (`UserPool.stranger`). Their posts are all they
     wrote, less those that hold the question's first line or a response; ranked for the question and
@@ -63,7 +65,10 @@ class Profile:
 
 
 def stranger(spec: Spec, settings: Settings) -> Profile:
-    """`stranger:k`, short for `profile:k?of=stranger`."""
+    """Shows as much text of another user: what an identity gain is measured against.
+
+    `stranger:k`, short for `profile:k?of=stranger`.
+    """
     if "of" in spec.options:
         raise SpecError(f"{spec}: stranger is profile:{spec.reference}?of=stranger already")
     options = {**spec.options, "of": "stranger"}

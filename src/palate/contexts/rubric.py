@@ -8,7 +8,10 @@ from palate.specs import Spec
 
 
 class Rubric:
-    """Shows the titles and reasons of the pair's rubric aspects; marked oracle wherever printed."""
+    """Shows what the user expects, by the benchmark itself: an upper bound.
+
+    Shows the titles and reasons of the pair's rubric aspects; marked oracle wherever printed.
+    """
 
     oracle = True
     blind = False

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Autoregressive(Likelihood):
-    """r(x, y) = β Σ_t log π_r(y_t | x, y_<t), the end of turn included (GenARM, section 3.1).
+    """A reward model that rates token by token (GenARM).
+
+    r(x, y) = β Σ_t log π_r(y_t | x, y_<t), the end of turn included (GenARM, section 3.1).
 
     β only scales; a margin is a log-odds, and calibrated as one, where `?beta=` gives the β of
     training.

@@ -10,7 +10,10 @@ from palate.specs import Spec
 
 
 class Random:
-    """A number drawn from hash(seed, question, response): blind to the user, and repeatable."""
+    """Chance: what any scorer must beat.
+
+    A number drawn from hash(seed, question, response): blind to the user, and repeatable.
+    """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.refuse_reference()
@@ -31,7 +34,10 @@ class Random:
 
 
 class Longest:
-    """The number of Unicode characters of the response."""
+    """A taste for length: the longer response wins.
+
+    The number of Unicode characters of the response.
+    """
 
     sign = 1.0
 
@@ -52,7 +58,10 @@ class Longest:
 
 
 class Shortest(Longest):
-    """Minus the number of Unicode characters of the response."""
+    """A taste for brevity: the shorter response wins.
+
+    Minus the number of Unicode characters of the response.
+    """
 
     sign = -1.0
 

@@ -17,7 +17,9 @@ Ids = Sequence[int]
 
 
 class Classifier:
-    """The head's number for the conversation closed by the response, computed in float32.
+    """A reward model with a classification head.
+
+    The head's number for the conversation closed by the response, computed in float32.
 
     The head reads the token that the model itself would read: the last one, or, where `pad` is a
     token that also ends the conversation, the last one that is not `pad` (the model was trained so,

@@ -13,7 +13,9 @@ EXAMPLE = "implicit:./models/my-dpo?reference=./models/its-start"
 
 
 class Implicit(ScaledDifference):
-    """r(x, y) = β [log π(y | x) − log π_ref(y | x)], the end of turn included (DPO, section 4).
+    """A policy trained by DPO, read as a reward model.
+
+    r(x, y) = β [log π(y | x) − log π_ref(y | x)], the end of turn included (DPO, section 4).
 
     With `?reference=none` it is β log π(y | x). β only scales; a margin is a log-odds where
     `?beta=` gives the β of training and there is a reference. The reference's log-probabilities are

@@ -18,7 +18,9 @@ MARGIN = {"A": 1.0, "B": -1.0, "tie": 0.0}
 
 
 class PairwiseJudge:
-    """Both orders of each pair; votes that disagree are a tie, an order unread makes it unscored.
+    """A language model that is shown both responses, in both orders.
+
+    Both orders of each pair; votes that disagree are a tie, an order unread makes it unscored.
 
     `?verdict=text` (the default) reads a written verdict, margin ±1; `?verdict=logits` reads the
     log-odds of the two labels. `?protocol=paper` asks one seeded order, reads what cannot be parsed

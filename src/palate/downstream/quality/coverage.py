@@ -31,7 +31,9 @@ def aspect_text(aspect: RubricAspect) -> str:
 
 
 class Coverage(Measure):
-    """Of how many rubric aspects a response speaks, by sentence embeddings; a surrogate.
+    """How many of the expected aspects an answer mentions, by embeddings.
+
+    Of how many rubric aspects a response speaks, by sentence embeddings; a surrogate.
 
     `coverage:EMBEDDER` is (1/n) Σ_i (1 + max_j a_i · s_j) / 2.
 

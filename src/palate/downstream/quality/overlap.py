@@ -13,7 +13,9 @@ NAMES = (*ROUGE, "chrf", "bertscore")
 
 
 def overlap(spec: Spec, settings: Settings) -> AgainstReference:
-    """Overlap with the user's own text: `overlap:rouge-1|rouge-2|rouge-l|chrf|bertscore`.
+    """How close an answer is to the user's own text.
+
+    Overlap with the user's own text: `overlap:rouge-1|rouge-2|rouge-l|chrf|bertscore`.
 
     Only BERTScore has an option, `?model=REF`.
 

@@ -25,7 +25,9 @@ DEFAULT: dict[str, str | int] = {
 
 
 def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
-    """A language model that rates each rubric aspect by itself, or all titles at once.
+    """A language model that rates an answer by what the user expects.
+
+    A language model that rates each rubric aspect by itself, or all titles at once.
 
     The first is the default, the second `?protocol=paper`.
 

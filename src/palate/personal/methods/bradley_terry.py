@@ -31,7 +31,10 @@ RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 
 @dataclass(eq=False)
 class BradleyTerry(ArrayModel):
-    """score = w·φ; nobody has a state."""
+    """One reward for everybody: what a personal method must beat.
+
+    score = w·φ; nobody has a state.
+    """
 
     method: ClassVar[str] = "bradley-terry"
     paper: ClassVar[str] = "Bradley and Terry 1952"

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 
 class GPO(Amortised):
-    """score = w·φ + r(φ | context); the state is the slots (slots × hidden)."""
+    """A network that reads past choices beside each answer (GPO).
+
+    score = w·φ + r(φ | context); the state is the slots (slots × hidden).
+    """
 
     method: ClassVar[str] = "gpo"
     paper: ClassVar[str] = "Zhao, Dang and Grover 2024"

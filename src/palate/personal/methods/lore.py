@@ -29,7 +29,9 @@ Doubles = NDArray[np.float64]
 
 @dataclass(eq=False)
 class LoRe(SimplexMixture, LinearModel):
-    """score = w_u·(V'φ); the state is w_u, B numbers that sum to 1.
+    """A few rewards, mixed by weights of the user (LoRe).
+
+    score = w_u·(V'φ); the state is w_u, B numbers that sum to 1.
 
     Options: `basis` is B; `ridge` the global head's; `strength` and `concentration` both pulls
     (from strength 1e6 on all columns are the global head); `starts` how many seeded fits compete.

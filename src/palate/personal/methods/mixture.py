@@ -32,7 +32,10 @@ CONCENTRATIONS = (0.5, 2.0, 8.0, 32.0, 128.0)
 
 @dataclass(eq=False)
 class MixtureOfHeads(ArrayModel):
-    """K heads shared by all; the state is π_u, K numbers that sum to 1."""
+    """A few kinds of users, each with a reward.
+
+    K heads shared by all; the state is π_u, K numbers that sum to 1.
+    """
 
     method: ClassVar[str] = "mixture"
     paper: ClassVar[str] = "Zhao, Piech and Xia 2016"

@@ -36,7 +36,9 @@ CURVATURE = 0.1
 
 @dataclass(eq=False)
 class PALA(SimplexMixture):
-    """score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
+    """A few ideal answers, mixed by weights of the user (PAL-A).
+
+    score = h·φ + 2 a_u·Fφ − γ |Fφ|², a_u = Σ_k w_uk p_k; the state is w_u, K numbers.
 
     Options: `prototypes` is K; `dimensions` the length of Fφ; `ridge` the global head's; `strength`
     and `concentration` both pulls (from strength 1e6 on everybody has the global head);

@@ -38,7 +38,9 @@ NOISE = 0.3
 
 @dataclass(eq=False)
 class PALB(SimplexMixture):
-    """score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
+    """A few rewards that depend on the question, mixed by the user (PAL-B).
+
+    score = h·φ + Fφ · Σ_k w_uk G_k (1, question); the state is w_u, K numbers that sum to 1.
 
     Options: `prototypes` is K; `dimensions` is q; `components` how many principal components of the
     question are kept; `ridge` the global head's; `strength` and `concentration` both pulls

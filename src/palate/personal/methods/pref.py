@@ -41,7 +41,9 @@ NOISE = 0.1
 
 @dataclass(eq=False)
 class PReF(Shrunk, LinearModel):
-    """score = λ_u·(Ψ'φ); the state is λ_u, J numbers.
+    """A few features of taste, weighed by the user (PReF).
+
+    score = λ_u·(Ψ'φ); the state is λ_u, J numbers.
 
     Options: `dimensions` is J; `ridge` the global head's; `strength` the pull above (from 1e6 on
     everybody has the global head); `starts` how many seeded fits compete.

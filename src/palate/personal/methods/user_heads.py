@@ -33,7 +33,10 @@ NO_DIRECTION = np.array([np.inf])
 
 @dataclass(eq=False)
 class UserHeads(LinearModel):
-    """score = (w + δ_u)·φ; the state is δ_u, as many numbers as a vector has."""
+    """A linear reward for each user, drawn towards the common one.
+
+    score = (w + δ_u)·φ; the state is δ_u, as many numbers as a vector has.
+    """
 
     method: ClassVar[str] = "user-heads"
     paper: ClassVar[str] = "Gelman and Hill 2007, ch. 14"

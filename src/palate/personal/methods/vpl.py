@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 
 class VPL(Amortised):
-    """score = w·φ + z'Bφ + MLP([φ; z]); the state is z, the posterior's mean."""
+    """A network that reads a taste from past choices (VPL).
+
+    score = w·φ + z'Bφ + MLP([φ; z]); the state is z, the posterior's mean.
+    """
 
     method: ClassVar[str] = "vpl"
     paper: ClassVar[str] = "Poddar et al. 2024"
