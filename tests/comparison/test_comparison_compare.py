@@ -1,5 +1,6 @@
 """compare(): paired, on common pairs, corrected; refuses what is not the same figure."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -209,3 +210,14 @@ def test_whole_sets_and_mirrored_couples_are_compared_apart() -> None:
 def test_two_runs_of_one_scorer_under_one_context_are_refused_by_name() -> None:
     with pytest.raises(ComparisonError, match="there twice"):
         compare([made("a", draws(1, 0.7)), made("a", draws(2, 0.7))])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_p_is_that_of_all_signs_where_users_are_few(seed: int) -> None:
+    runs = [made(f"s{k}", draws(10 * seed + k, 0.4 + k / 10)) for k in range(4)]
+    for test in compare(runs).tests:
+        a, b = (next(r for r in runs if r.summary.scorer == s.scorer) for s in (test.a, test.b))
+        difference = a.verdicts.values - b.verdicts.values
+        by_user = [difference[np.arange(200) % 11 == user].sum() for user in range(11)]
+        totals = [abs(np.dot(signs, by_user)) for signs in itertools.product((1, -1), repeat=11)]
+        assert test.p == pytest.approx(np.mean(np.array(totals) >= abs(sum(by_user)) - 1e-9))
