@@ -8,7 +8,7 @@ export OMP_WAIT_POLICY := PASSIVE
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs format clean
+.PHONY: help demo test check bench docs newcomer format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -32,6 +32,9 @@ bench: $(VENV)/.local ## Print speed as ratios measured in one process
 
 docs: $(VENV)/.dev ## Run every command and block of the documentation that needs no model
 	$(BIN)/python -m pytest README.md docs
+
+newcomer: ## Install a wheel into an empty folder, and run the README's and the tutorial's blocks
+	$(PYTHON) tools/newcomer.py
 
 format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff format src tests studies tools

@@ -2,12 +2,20 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+import palate
 from palate.cli import app
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from newcomer import PAGES as TRIED
+from newcomer import steps
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -52,6 +60,24 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make check" in ci
     assert "make test" in ci
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_a_newcomer_runs_the_blocks_and_the_tutorials_file_is_data(tmp_path: Path) -> None:
+    todo = {page: list(steps(page, (ROOT / page).read_text(encoding="utf-8"))) for page in TRIED}
+    titles = [step.title for step in todo["README.md"]]
+    assert titles[0].startswith("palate evaluate -b tasting")
+    assert titles[-1] == "palate demo"
+    kinds = [step.title.split()[1] for step in todo["docs/tutorial.md"] if step.title[0] == "p"]
+    assert [kinds[0], kinds[1], *kinds[-2:]] == ["demo", "evaluate", "compare", "report"]
+    (file,) = [step for step in todo["docs/tutorial.md"] if step.title.startswith("cat ")]
+    subprocess.run(file.command, cwd=tmp_path, check=True)
+    (path,) = tmp_path.iterdir()
+    grid = palate.evaluate_grid(path, "longest", root=None)
+    assert [run.accuracy for run in grid.runs] == [0.5, 0.5, 0.5]
 
 
 ENVIRONMENT = r"PALATE_DATA|PALATE_API_KEY|PALATE_CACHE|OPENAI_API_KEY|CUDA_VISIBLE_DEVICES"

