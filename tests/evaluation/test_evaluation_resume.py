@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError
 from palate.evaluation import Options, evaluate
-from palate.records import Component, Judgement, Scores, Slate, Traits
+from palate.records import Component, Judgement, ScorerInfo, Scores, Slate
 from palate.runs import Journal, located_lines
 from palate.scorers.lift import Lift
 from palate.seeding import unit
@@ -24,7 +24,7 @@ class Neighbourly:
     """Scores that depend on what else is in the call, as a padded batch's last bits do."""
 
     def __init__(self) -> None:
-        self.traits = Traits(fingerprint="neighbourly")
+        self.info = ScorerInfo(fingerprint="neighbourly")
         self.calls = 0
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
@@ -40,7 +40,7 @@ class Flaky:
     """An exact judge: the first call fails for some pairs, and a few replies are unreadable."""
 
     def __init__(self, failing: bool) -> None:
-        self.traits = Traits(fingerprint="flaky", exact=True, pairs_only=True)
+        self.info = ScorerInfo(fingerprint="flaky", exact=True, pairs_only=True)
         self.failing, self.asked = failing, 0
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
@@ -76,7 +76,7 @@ class Lifted(Lift):
 
     def __init__(self) -> None:
         self.likelihood = Neighbourly()  # type: ignore[assignment]
-        self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
+        self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def notes(self) -> tuple[str, ...]:

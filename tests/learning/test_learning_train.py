@@ -8,7 +8,7 @@ import pytest
 
 import palate
 from palate.errors import DataError, SpecError, UsageError
-from palate.personal import Trained, UserStates
+from palate.personal import PersonalModel, UserStates
 from palate.records import user_key
 
 USERS = [f"u{k}" for k in range(6)]
@@ -52,7 +52,7 @@ def test_a_method_is_trained_adapted_and_evaluated_without_the_command_line(
     states = palate.adapt(made.folder, votes, tmp_path / "users.safetensors")
     assert set(states.keys) == {user_key(user) for user in USERS}
     assert capsys.readouterr() == ("", ""), "it says nothing by itself"
-    model = Trained.load(made.folder)
+    model = PersonalModel.load(made.folder)
     assert UserStates.load(tmp_path / "users.safetensors", model.fingerprint).keys == states.keys
     spec = f"personal:{made.folder}?users={tmp_path / 'users.safetensors'}"
     assert palate.evaluate(spec, votes, root=None).accuracy == 1.0
@@ -65,7 +65,7 @@ def test_a_path_and_a_set_of_rows_train_the_same_numbers(votes, tmp_path):
         palate.train("bradley-terry", data, tmp_path / str(k), embedders=["style"])
         for k, data in enumerate((votes, file, str(file)))
     ]
-    assert len({Trained.load(one.folder).fingerprint for one in made}) == 1
+    assert len({PersonalModel.load(one.folder).fingerprint for one in made}) == 1
     first, second = (palate.adapt(one.folder, file) for one in made[:2])
     assert first.content == second.content
     assert not (tmp_path / "users.safetensors").exists()

@@ -151,7 +151,7 @@ def test_a_head_that_is_no_number_names_the_option(tiny, head):
 
 def test_each_head_has_a_fingerprint_of_its_own(tiny):
     folder = tiny.classifier(num_labels=3)
-    made = [build_scorer(f"classifier:{folder}?head={k}").traits.fingerprint for k in range(3)]
+    made = [build_scorer(f"classifier:{folder}?head={k}").info.fingerprint for k in range(3)]
     assert len(set(made)) == 3
 
 

@@ -19,8 +19,8 @@ from palate.errors import BenchmarkError, DataError, ModelError, SpecError, Usag
 from palate.evaluation import Options, evaluate
 from palate.evaluation.rows import make_rows, own_state
 from palate.evaluation.scale import state_scales
-from palate.evaluation.summarise import shift
-from palate.personal import Trained, UserStates
+from palate.evaluation.summary import shift
+from palate.personal import PersonalModel, UserStates
 from palate.personal.p_dpo import PersonalPolicy, adapt
 from palate.personal.p_dpo.folder import STATE
 from palate.records import PreferencePair, Settings, Slate, user_key
@@ -111,7 +111,7 @@ def test_a_reward_is_that_of_a_plain_forward_with_adapters_and_vectors_put_in(ma
     assert found[0] == found[3], "a user without a state is the generic user"
     (prior,) = values(scorer_of(policy, "state=prior"), asked_by(None))
     assert prior == pytest.approx(found[0], abs=1e-4)
-    assert own.traits.log_odds and own.traits.needs_user
+    assert own.info.log_odds and own.info.needs_user
 
 
 def test_no_choices_are_the_prior_exactly(made):
@@ -148,7 +148,7 @@ def test_minus_prior_needs_no_reference(made, states, monkeypatch):
     )
     assert particular == pytest.approx(np.subtract(own, prior), abs=1e-4)
     scorer = scorer_of(policy, f"users={states[0]}&minus=prior")
-    assert not scorer.traits.log_odds
+    assert not scorer.info.log_odds
     assert {part.scorer.local.reference.name for part in scorer.components} == {policy.policy.name}
 
 
@@ -386,7 +386,7 @@ def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, s
     with pytest.raises(SpecError, match="unknown option 'beta'"):
         build_scorer(f"{spec}?beta=1", SETTINGS)
     with pytest.raises(ModelError, match="not a personal reward model on vectors"):
-        Trained.load(policy.folder)
+        PersonalModel.load(policy.folder)
     UserStates((), {STATE: np.zeros((0, TOKENS, 32), "f4")}, "x").save(tmp_path / "x.safetensors")
     with pytest.raises(ModelError, match="states of another model"):
         build_scorer(f"{spec}?users={tmp_path}/x.safetensors", SETTINGS)

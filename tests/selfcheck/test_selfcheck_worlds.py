@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from palate.selfcheck.contestants import (
+from palate.selfcheck.planted_scorers import (
     CLEAR,
     confidence,
     margins,

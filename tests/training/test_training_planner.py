@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pairs import pair_of
 from palate.benchmarks import load_benchmark
 from palate.contexts import build_context
-from palate.contexts.plan import Plan
+from palate.contexts.plan import PlanContext
 from palate.engines import ChatTemplate
 from palate.errors import DataError, ModelError, UsageError
 from palate.models import import_torch, import_transformers, resolve
@@ -226,7 +226,7 @@ class TestWithATinyModel:
 
     def test_it_is_a_planner(self, trained: Any, tmp_path: Any, monkeypatch: Any) -> None:
         monkeypatch.setenv("PALATE_CACHE", str(tmp_path))
-        context = Plan(
+        context = PlanContext(
             Spec.parse(f"plan:{trained.folder}?max_tokens=24"),
             Settings(device="cpu", dtype="float32"),
         )

@@ -13,12 +13,12 @@ from palate.benchmarks import load_benchmark
 from palate.errors import ComparisonError, UsageError
 from palate.evaluation import evaluate
 from palate.metrics.ranks import reliability
-from palate.records import Scores, Traits
+from palate.records import ScorerInfo, Scores
 from palate.reports.validity import plot_validity, validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, Statistics, Validity, validity
 from palate.validity.coefficients import _compare
-from palate.validity.figures import benchmark_units, held_together, same_as_none
+from palate.validity.metric_values import benchmark_units, held_together, same_as_none
 
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
@@ -90,7 +90,7 @@ class Named:
 
     def __init__(self, tilt: float) -> None:
         self.tilt = tilt
-        self.traits = Traits(fingerprint=f"named {tilt}", exact=True)
+        self.info = ScorerInfo(fingerprint=f"named {tilt}", exact=True)
 
     def score(self, slates):
         for k, slate in enumerate(slates):

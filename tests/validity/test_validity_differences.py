@@ -14,8 +14,8 @@ from palate.reports.validity import validity_tables
 from palate.runs import Run
 from palate.validity import COMPARED, METRICS, Downstream, validity
 from palate.validity.differences import compared, differences_of
-from palate.validity.figures import UnitValues
-from palate.validity.matching import Match, Side, match
+from palate.validity.matching import MatchedMetric, MetricColumn, match
+from palate.validity.metric_values import UnitValues
 
 NAMES = [(f"s{k}", "none") for k in range(8)]
 ROWS = Clusters.of(range(10))
@@ -28,15 +28,15 @@ def downstream(seed: int = 0) -> Downstream:
     return quality_of(values, "below", users=users, questions=users)
 
 
-def metric_of(benchmark: str, metric: str, names: list = NAMES, seed: int = 1) -> Match:
+def metric_of(benchmark: str, metric: str, names: list = NAMES, seed: int = 1) -> MatchedMetric:
     stream = np.random.default_rng([seed, METRICS.index(metric)])
     units = {name: UnitValues(stream.random(10), ROWS) for name in names}
-    matched = match(Side(benchmark, metric, units, {}), downstream())
+    matched = match(MetricColumn(benchmark, metric, units, {}), downstream())
     assert matched is not None
     return matched
 
 
-def sides(matches: list[Match]) -> list[tuple[str, ...]]:
+def sides(matches: list[MatchedMetric]) -> list[tuple[str, ...]]:
     return [
         (first.benchmark, first.metric, second.benchmark, second.metric)
         for first, second in compared(matches)

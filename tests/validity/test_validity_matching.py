@@ -16,8 +16,8 @@ from palate.records import Scores
 from palate.reports.validity import validity_tables
 from palate.runs import Run
 from palate.validity import downstream_of, validity
-from palate.validity.figures import UnitValues
-from palate.validity.matching import Side, match
+from palate.validity.matching import MetricColumn, match
+from palate.validity.metric_values import UnitValues
 
 
 def renamed(best, name):
@@ -151,7 +151,7 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
         values, users=np.stack([a, b], axis=1).ravel(),
         questions=np.repeat(np.arange(20), 2).astype(str), mirrors=np.arange(40) ^ 1,
     )  # fmt: skip
-    found = match(Side("above", "mirrored accuracy", above, {}), below)
+    found = match(MetricColumn("above", "mirrored accuracy", above, {}), below)
     assert found.contestants == tuple(readers)
     assert set(found.constant) == set(blind)
     assert len(found.table.clusters) == 20
@@ -165,9 +165,11 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
     assert ring.still == {("blind", "none")}
     # What is noisy on one side is a measurement, and stays.
     plain = replace(below, mirrors=None)
-    stays = match(Side("above", "mirrored accuracy", above, {}), plain)
+    stays = match(MetricColumn("above", "mirrored accuracy", above, {}), plain)
     assert len(stays.contestants) == 14
     assert stays.constant == ()
     # With nobody else there is nothing to leave out.
-    only = match(Side("above", "concordance", {one: above[one] for one in blind}, {}), below)
+    only = match(
+        MetricColumn("above", "concordance", {one: above[one] for one in blind}, {}), below
+    )
     assert len(only.contestants) == 10

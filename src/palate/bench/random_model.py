@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palate.engines import LocalModel
-from palate.engines.local.route import find_route
+from palate.engines.local.read_mode import find_route
 from palate.errors import SpecError
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Settings

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from palate.cli.computing import Devices
+from palate.cli.compute_options import Devices
 from palate.cli.console import bars
-from palate.cli.flattening import flatten_options
-from palate.cli.learnt_from import Data, LeftOut, NewFolder, RowsToRead, learn
+from palate.cli.flatten import flatten_options
+from palate.cli.training_data import Data, LeftOut, NewFolder, RowsToRead, learn
 from palate.errors import UsageError
 from palate.learning import adapt as adapt_to
 from palate.specs import registered

@@ -13,7 +13,7 @@ from palate import metrics
 from palate.comparison.paired import paired_each
 from palate.errors import ComparisonError
 from palate.records import Record
-from palate.runs import Run, Side, Summary, Tabular, Test, Verdicts, load_runs
+from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs
 from palate.scorers import is_baseline
 
 LEAST_COMMON = 0.9
@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedRun:
     """A run and the ranks that the tests leave open to it; a baseline has none."""
 
     run: Run
@@ -34,12 +34,12 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Group:
+class ComparisonGroup:
     """Runs on the same rows under one context; mirrored couples apart from whole sets."""
 
     name: str
     context: str
-    ranking: tuple[Ranked, ...]
+    ranking: tuple[RankedRun, ...]
     """By accuracy, baselines in their place."""
     tests: tuple[Test, ...]
     n_common: int
@@ -62,7 +62,7 @@ class Comparison(Tabular):
     kind: ClassVar[str] = "comparison"
     content_type = Tests
     runs: tuple[Run, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ComparisonGroup, ...]
 
     @property
     def tests(self) -> tuple[Test, ...]:
@@ -108,7 +108,7 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         mine = tuple(next(tests) for _ in couples[name, context])
         common = len(_common([run.verdicts for run in group]))
         ranking = tuple(_ranking(places[name, context], mine))
-        groups.append(Group(name, context, ranking, mine, common))
+        groups.append(ComparisonGroup(name, context, ranking, mine, common))
     return Comparison(tuple(every), tuple(groups))
 
 
@@ -158,8 +158,8 @@ def _tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
     tests = [
         Test(
             benchmark=a.summary.benchmark,
-            a=Side(scorer=a.summary.scorer, context=a.summary.context),
-            b=Side(scorer=b.summary.scorer, context=b.summary.context),
+            a=RunLabel(scorer=a.summary.scorer, context=a.summary.context),
+            b=RunLabel(scorer=b.summary.scorer, context=b.summary.context),
             metric="accuracy",
             method=difference.method,
             **difference.figures,
@@ -211,7 +211,7 @@ def _sorted(runs: Sequence[Run]) -> list[Run]:
     )
 
 
-def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ranked]:
+def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[RankedRun]:
     # A rank is open to a run unless a corrected test at 5 % rules it out.
     ranked = [runs[0].summary.scorer for runs in _contestants(places)]
     sizes = {runs[0].summary.scorer: len(runs) for runs in places}
@@ -228,5 +228,5 @@ def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ran
         if scorer in above:
             best = 1 + sum(sizes[other] for other in above[scorer])
             worst = n - sum(sizes[other] for other in ranked if scorer in above[other])
-        ranking.append(Ranked(run, best, worst, tuple(equal)))
+        ranking.append(RankedRun(run, best, worst, tuple(equal)))
     return ranking

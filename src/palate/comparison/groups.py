@@ -10,10 +10,17 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import Dataset
-from palate.comparison.losing import users_who_lose
+from palate.comparison.harmed import users_harmed
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.summarise import worst_decile
-from palate.runs import Figure, Gap, GroupFigure, GroupView, Run, Verdicts
+from palate.evaluation.summary import worst_decile
+from palate.runs import (
+    ReportedEstimate,
+    Run,
+    SubgroupEstimate,
+    SubgroupGap,
+    SubgroupReport,
+    Verdicts,
+)
 
 FEW = 10
 MIRRORED = "mirrored couples: no figure by group (the two users of a couple make ½ by construction)"
@@ -21,7 +28,7 @@ TRAIT = "trait:"
 Labels = tuple[NDArray[np.int64], list[str]]
 
 
-def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
+def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport:
     """Return a run's accuracy by `subset`, `category` or `trait:NAME`.
 
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
@@ -40,7 +47,7 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
     summary = run.summary
     cell = {name: getattr(summary, name) for name in ("benchmark", "scorer", "context", "oracle")}
     if run.verdicts.mirrored:
-        return GroupView(**cell, by=by, note=MIRRORED)
+        return SubgroupReport(**cell, by=by, note=MIRRORED)
     verdicts = run.verdicts.by_id()
     codes, names = _labels(verdicts, by)
     if not names:
@@ -49,18 +56,18 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
             "if the data do, run `palate evaluate` again (nothing is computed twice)"
         )
     groups = tuple(_figure(verdicts.take(codes == k), name) for k, name in enumerate(names))
-    return GroupView(
+    return SubgroupReport(
         **cell,
         by=by,
         groups=groups,
         n_unlabelled=int(np.count_nonzero(codes < 0)),
         largest_gap=_largest_gap(verdicts, codes, groups),
         worst_decile=worst_decile(verdicts),
-        users_harmed=users_who_lose(run, against) if against is not None else None,
+        users_harmed=users_harmed(run, against) if against is not None else None,
     )
 
 
-def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[GroupView]:
+def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[SubgroupReport]:
     """Return every run by every grouping; who loses, against the same scorer shown nothing."""
     plain = {
         (run.summary.benchmark, run.summary.scorer): run
@@ -112,11 +119,11 @@ def _labels(verdicts: Verdicts, by: str) -> Labels:
     return table[codes], names
 
 
-def _figure(part: Verdicts, name: str) -> GroupFigure:
+def _figure(part: Verdicts, name: str) -> SubgroupEstimate:
     n_users = len(np.unique(part.user_codes))
-    return GroupFigure(
+    return SubgroupEstimate(
         name=name,
-        accuracy=Figure.of(metrics.accuracy(part.values, part.clusters)),
+        accuracy=ReportedEstimate.of(metrics.accuracy(part.values, part.clusters)),
         n_pairs=len(part),
         n_users=n_users,
         under_10_users=n_users < FEW,
@@ -125,8 +132,8 @@ def _figure(part: Verdicts, name: str) -> GroupFigure:
 
 
 def _largest_gap(
-    verdicts: Verdicts, codes: NDArray[np.int64], groups: Sequence[GroupFigure]
-) -> Gap | None:
+    verdicts: Verdicts, codes: NDArray[np.int64], groups: Sequence[SubgroupEstimate]
+) -> SubgroupGap | None:
     values, clusters = verdicts.values, verdicts.clusters
     gaps = []
     for a, b in combinations([k for k, group in enumerate(groups) if not group.under_10_users], 2):
@@ -145,7 +152,7 @@ def _largest_gap(
     if found.value < 0:  # the better group first
         a, b = b, a
         low, high = (None if end is None else -end for end in (high, low))
-    return Gap(
+    return SubgroupGap(
         a=groups[a].name,
         b=groups[b].name,
         value=abs(found.value),

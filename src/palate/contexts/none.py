@@ -6,7 +6,7 @@ from palate.records import Gold, QuestionView, Settings, Shown, User, UserPool
 from palate.specs import Spec
 
 
-class Nothing:
+class NoContext:
     """Shows nothing."""
 
     oracle = False

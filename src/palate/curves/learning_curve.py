@@ -20,11 +20,11 @@ from palate.contexts import build_context
 from palate.curves.consensus import majority_of_others
 from palate.curves.groups import Groups
 from palate.curves.models import Models, build_models, references_of
-from palate.curves.points import Column, CurveRow, CurveSummary, LearningCurve, Point, Shots
+from palate.curves.points import CreditColumn, CurveRow, CurveSummary, LearningCurve, Point, Shots
 from palate.curves.scoring import Doubles, Learner, Scored, Slates
 from palate.errors import UsageError
 from palate.evaluation import (
-    KeepsStates,
+    HasStates,
     Options,
     Progress,
     evaluate,
@@ -32,7 +32,7 @@ from palate.evaluation import (
     make_rows,
     own_state,
 )
-from palate.records import Choice, Scorer, Settings, traits_of
+from palate.records import Choice, Scorer, Settings, info_of
 from palate.runs import SUMMARY, Manifest, holm_within, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
@@ -94,7 +94,7 @@ def learning_curve(
     credits = _credits(baselines, pairs, root, settings, progress)
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
-    drawn = Drawn((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
+    drawn = ShotDraws((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
     if root is None:
         return _measured(scorers, pairs, able, credits, drawn, seed, progress)
     manifest = _manifest(pairs, scorers, credits, drawn, settings)
@@ -107,7 +107,7 @@ def learning_curve(
     return curve
 
 
-class Drawn(NamedTuple):
+class ShotDraws(NamedTuple):
     """Which choices a model learns from, and of which users."""
 
     shots: tuple[Shots, ...]
@@ -116,11 +116,11 @@ class Drawn(NamedTuple):
 
 
 def _measured(
-    scorers: Mapping[str, KeepsStates],
+    scorers: Mapping[str, HasStates],
     pairs: Dataset,
     choices: Mapping[str, Sequence[Choice]],
     credits: Mapping[str, Doubles],
-    drawn: Drawn,
+    drawn: ShotDraws,
     seed: int,
     progress: Progress | None,
 ) -> LearningCurve:
@@ -165,7 +165,7 @@ def _measured(
             references=references,
             pairs_left_out=len(judged) - len(kept),
             choices_left_out=max(learner.choices_left_out for learner in learners.values()),
-            columns=tuple(Column(model=name, shots=k) for name, k in table),
+            columns=tuple(CreditColumn(model=name, shots=k) for name, k in table),
         ),
         tuple(
             CurveRow(
@@ -183,13 +183,13 @@ def _measured(
 
 def _manifest(
     pairs: Dataset,
-    scorers: Mapping[str, KeepsStates],
+    scorers: Mapping[str, HasStates],
     credits: Mapping[str, Doubles],
-    drawn: Drawn,
+    drawn: ShotDraws,
     settings: Settings,
 ) -> Manifest:
     models = {
-        name: traits_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
+        name: info_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
     }
     told = {name: digest(credit.tobytes().hex()) for name, credit in credits.items()}
     return Manifest(
@@ -214,7 +214,7 @@ def _credits(
     if isinstance(baselines, Mapping):
         return {name: np.asarray(credit, np.float64) for name, credit in baselines.items()}
     for spec in baselines:
-        if traits_of(build_scorer(spec, settings), spec).needs_user:
+        if info_of(build_scorer(spec, settings), spec).needs_user:
             raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
     how = Options(settings)
     return {

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.curves.points import Shots
-from palate.evaluation import COMMON_PAIRS, KeepsStates, Rows, root_margins
+from palate.evaluation import COMMON_PAIRS, ContextRows, HasStates, root_margins
 from palate.records import (
     Choice,
     Component,
     Scorer,
     Scores,
     components_of,
-    read_by,
-    traits_of,
+    info_of,
+    scorer_view,
     user_key,
 )
 from palate.scorers.personal import Personal, Vectors
-from palate.scorers.states_wanted import drawn
+from palate.scorers.state_options import drawn
 from palate.seeding import shuffled
 
 Doubles = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Scored(NamedTuple):
 class Slates:
     """The pairs of a curve, of which what no user's state changes is read once for all points."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ContextRows) -> None:
         self.rows = rows
         self.slates = [rows.slate(k) for k in range(len(rows))]
         self.users = [slate.user or "" for slate in self.slates]
@@ -71,15 +71,15 @@ class Slates:
         return self._vectors[key]
 
     def _of(self, part: Component, name: str) -> list[Scores]:
-        traits = traits_of(part.scorer, name)
-        known = self._scores.get(traits.fingerprint)
+        info = info_of(part.scorer, name)
+        known = self._scores.get(info.fingerprint)
         if known is None:
             assert isinstance(part.scorer, Scorer)
-            read = [read_by(part.scorer, slate) for slate in self.slates]
+            read = [scorer_view(part.scorer, slate) for slate in self.slates]
             found = dict(part.scorer.score(read))
             known = [found[k] for k in range(len(read))]
-            if not traits.needs_user:
-                self._scores[traits.fingerprint] = known
+            if not info.needs_user:
+                self._scores[info.fingerprint] = known
         return known
 
 
@@ -88,7 +88,7 @@ class Learner:
     """One model that is adapted again and again, each time to other choices."""
 
     name: str
-    model: KeepsStates
+    model: HasStates
     pairs: Slates
     history: Mapping[str, Sequence[Choice]]
     seed: int
@@ -127,7 +127,7 @@ class Learner:
 
     def _margins_of(self, adapted: Scorer) -> Doubles:
         # States may come out as before: every one of bradley-terry does.
-        made = traits_of(adapted, self.name).fingerprint
+        made = info_of(adapted, self.name).fingerprint
         if made not in self._margins:
             self._margins[made] = self.pairs.margins(adapted, self.name)
         return self._margins[made]

@@ -18,7 +18,7 @@ from palate.downstream.best_of_result import (
     Selection,
 )
 from palate.downstream.quality import (
-    Quality,
+    QualityMetric,
     SampleQuality,
     build_quality,
     check_mirrored,
@@ -62,7 +62,7 @@ def best_of_n(
     policy: str | Path | Samples,
     scorers: str | Sequence[str],
     contexts: str | Sequence[str] = "none",
-    qualities: str | Sequence[str | Quality] = (),
+    qualities: str | Sequence[str | QualityMetric] = (),
     *,
     n: int | None = None,
     policy_context: str = "none",
@@ -195,7 +195,7 @@ def _manifest(
     pairs: Dataset,
     samples: Samples,
     scored: Sequence[SampleScores],
-    qualities: Sequence[Quality],
+    qualities: Sequence[QualityMetric],
     ks: Sequence[int],
     options: Options,
     *,

@@ -7,14 +7,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from palate.benchmarks import Dataset, vote_of
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.rows import Keys, Whose, nobody, own_state
+from palate.evaluation.rows import UserKeys, UserKeysFn, nobody, own_state
 from palate.records import (
     Choice,
     Judge,
     PreferencePair,
     Question,
     Scorer,
-    Traits,
+    ScorerInfo,
     choices_of,
     partners_of,
     third_users,
@@ -26,7 +26,7 @@ PERSONAL = "personal"
 
 
 @runtime_checkable
-class KeepsStates(Protocol):
+class HasStates(Protocol):
     """A scorer with one state per user that `evaluate` can give the users' choices to.
 
     One that scores a row with third users' states, one after another, says how many as `draws`.
@@ -58,7 +58,7 @@ def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | 
         UsageError: where there are no earlier choices.
         BenchmarkError: where one of them is a pair that is evaluated.
     """
-    if not isinstance(contestant, KeepsStates) or not contestant.wants_choices:
+    if not isinstance(contestant, HasStates) or not contestant.wants_choices:
         return contestant
     need_choices(contestant, pairs, spec)
     return contestant.adapted(history_of(pairs))
@@ -66,7 +66,7 @@ def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | 
 
 def need_choices(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> None:
     """Raise `UsageError` for a scorer that wants choices where the benchmark holds none."""
-    if isinstance(contestant, KeepsStates) and contestant.wants_choices and not pairs.history:
+    if isinstance(contestant, HasStates) and contestant.wants_choices and not pairs.history:
         raise UsageError(
             f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); name a file "
             "that palate adapt made, as in ?users=users.safetensors, or give --choices FILE"
@@ -90,7 +90,9 @@ def history_of(pairs: Dataset) -> dict[str, list[Choice]]:
     return choices_of(pairs.history)
 
 
-def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: Dataset, seed: int) -> Whose:
+def whose_state(
+    contestant: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed: int
+) -> UserKeysFn:
     """Return whose keys a slate carries: nobody's, the user's own, or what tells third users.
 
     A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
@@ -99,28 +101,28 @@ def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: Dataset, seed
 
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
-    if not traits.needs_user:
+    if not info.needs_user:
         return nobody
     state = getattr(contestant, "state", "own")
     if state == "prior":
         return nobody
     if state == "own":
         return own_state
-    if not isinstance(contestant, KeepsStates):
+    if not isinstance(contestant, HasStates):
         raise UsageError(
             f"{type(contestant).__name__} has state={state!r} and does not say whose states it "
             "knows; give it `known`, `wants_choices` and `adapted`"
         )
     partners = partners_of((*pairs.everyone, *pairs.rows))
-    votes, known = traits.votes, contestant.known
+    votes, known = info.votes, contestant.known
 
-    def third(question: Question, draw: int) -> Keys:
+    def third(question: Question, draw: int) -> UserKeys:
         users = {question.user_id, partners.get(question.id, question.user_id)}
         excluded = tuple(sorted(map(user_key, users)))
         if votes:
-            return Keys(excluded=excluded)
+            return UserKeys(excluded=excluded)
         drawn = third_users(known, excluded, draw + 1, "states", seed, question.id)
-        return Keys(drawn[draw]) if len(drawn) > draw else Keys(no_stranger=True)
+        return UserKeys(drawn[draw]) if len(drawn) > draw else UserKeys(no_stranger=True)
 
     return third
 
@@ -128,7 +130,7 @@ def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: Dataset, seed
 def with_states(text: str, contestant: Any) -> list[str]:
     """Return the specs that stand for a personal scorer in a grid: own, prior, stranger."""
     spec = Spec.parse(text)
-    if not isinstance(contestant, KeepsStates) or contestant.state != "own":
+    if not isinstance(contestant, HasStates) or contestant.state != "own":
         return [text]
     return [str(spec.having(state=state)) for state in (None, "prior", "stranger")]
 

@@ -12,7 +12,7 @@ from palate.errors import PalateError
 from palate.execution.plan import WorkPlan
 from palate.records import Judgement, Scores
 from palate.runs import Line
-from palate.runs.columns import Names
+from palate.runs.columns import NameCodes
 
 OUTAGE, SPLIT, CAME = 1, 2, 4
 
@@ -26,7 +26,7 @@ class Results:
         self._values = np.full((n, 1), np.nan)  # a score, or a judgement's margin in each order
         self._widths = np.ones(n if plan.judged else 0, dtype=np.int8)
         self._reasons = np.full(n, -1, dtype=np.int32)
-        self._names = Names()
+        self._names = NameCodes()
         self._flags = np.zeros(n, dtype=np.uint8)
         self._parts = np.zeros(n, dtype=np.int32)
 

@@ -17,7 +17,7 @@ GROUP = "palate.engines"
 HERE = "here"
 
 
-class Task(NamedTuple):
+class Job(NamedTuple):
     """Who computes: built anew from its spec elsewhere, or the object itself where it has none."""
 
     contestant: Scorer | Judge
@@ -34,14 +34,14 @@ class Task(NamedTuple):
         return components_of(self.contestant)[self.component].scorer
 
 
-class Unit(NamedTuple):
+class Batch(NamedTuple):
     """What is computed together: a whole batch of the plan, or some groups of an exact one."""
 
     number: int
     slates: tuple[Slate, ...]
 
 
-class Came(NamedTuple):
+class BatchResult(NamedTuple):
     """One result: of which unit, at which position in it."""
 
     unit: int
@@ -56,7 +56,7 @@ class Runner(Protocol):
         """Return how many of an exact scorer's groups make one unit."""
         ...
 
-    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
+    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as they come, each position of each unit once; units are drawn as needed.
 
         Raises `PalateError` where a position stays without a result.
@@ -64,7 +64,7 @@ class Runner(Protocol):
         ...
 
 
-class Here:
+class LocalRunner:
     """In this process, one unit after the other."""
 
     def __init__(self, spec: Spec) -> None:
@@ -75,11 +75,11 @@ class Here:
         """Many: an endpoint is kept busy, and one unit's slates are all that is in memory."""
         return 4096
 
-    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
+    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as the contestant gives them."""
         for unit in units:
             for position, result in compute(task.computes, unit.slates):
-                yield Came(unit.number, position, result)
+                yield BatchResult(unit.number, position, result)
 
 
 def build_runner(engine: str | None) -> Runner:

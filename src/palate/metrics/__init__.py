@@ -8,15 +8,15 @@ from palate.metrics.accuracy import (
     shift_values,
     strict_accuracy,
 )
-from palate.metrics.agreement import position_consistency
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap, length_controlled
+from palate.metrics.harmed import HarmedShare, harmed_share
 from palate.metrics.jackknife import jackknife
-from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
 from palate.metrics.paired import holm, sign_flip_test, sign_flip_tests, smallest_sign_flip_p
+from palate.metrics.position_consistency import position_consistency
 from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
@@ -30,7 +30,7 @@ from palate.metrics.users import worst_decile
 __all__ = [
     "Clusters",
     "Estimate",
-    "LosingShare",
+    "HarmedShare",
     "Predictions",
     "accuracy",
     "accuracy_bounds",
@@ -39,10 +39,10 @@ __all__ = [
     "cross_fitted_predictions",
     "error_saved",
     "group_gap",
+    "harmed_share",
     "holm",
     "jackknife",
     "length_controlled",
-    "losing_share",
     "macro_mean",
     "mean_error",
     "minimum_detectable_effect",

@@ -85,7 +85,7 @@ class Settings(Record):
     """USD that the endpoints of everything run with this object may cost; names no run."""
 
 
-class Traits(Record):
+class ScorerInfo(Record):
     """What evaluation must know of a scorer or judge before it runs."""
 
     fingerprint: str
@@ -141,16 +141,16 @@ def components_of(scorer: Scorer | Judge) -> tuple[Component, ...]:
     return getattr(scorer, "components", None) or (Component(scorer),)
 
 
-def traits_of(contestant: Scorer | Judge, spec: str) -> Traits:
-    """Return a contestant's traits; one that declares none is identified by its name and spec."""
-    declared = getattr(contestant, "traits", None)
-    if isinstance(declared, Traits):
+def info_of(contestant: Scorer | Judge, spec: str) -> ScorerInfo:
+    """Return a contestant's info; one that declares none is identified by its name and spec."""
+    declared = getattr(contestant, "info", None)
+    if isinstance(declared, ScorerInfo):
         return declared
     kind = type(contestant)
-    return Traits(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
+    return ScorerInfo(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
 
 
-def read_by(contestant: Scorer | Judge, slate: Slate) -> Slate:
+def scorer_view(contestant: Scorer | Judge, slate: Slate) -> Slate:
     """Return the slate as this contestant reads it: what it ignores is gone, parts are cut to fit.
 
     Equal readings are computed once.

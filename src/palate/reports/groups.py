@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, figure, p_value, plain, with_interval, without_interval
 from palate.reports.table import Table
-from palate.runs import GroupView
+from palate.runs import SubgroupReport
 
 
-def group_tables(views: Sequence[GroupView]) -> list[Table]:
+def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
     """Return, per benchmark and grouping, accuracy by group, and gaps and losers by run."""
     tables = []
     for benchmark, by in dict.fromkeys((view.benchmark, view.by) for view in views):
@@ -23,7 +23,7 @@ def group_tables(views: Sequence[GroupView]) -> list[Table]:
     return tables
 
 
-def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
+def _by_group(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
     rows, breaks = [], set()
     for view in views:
@@ -70,7 +70,7 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
     )
 
 
-def _by_run(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
+def _by_run(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
     losing = any(view.users_harmed is not None for view in views)
     columns = ["scorer", "context", f"largest gap by {by}", "gap [95 %]", "p (Holm)", "worst tenth"]
@@ -85,7 +85,7 @@ def _by_run(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
     return Table(f"{benchmark}: gaps by {by}, and users", columns, rows, notes, 3)
 
 
-def _gap(view: GroupView) -> list[str]:
+def _gap(view: SubgroupReport) -> list[str]:
     gap = view.largest_gap
     if gap is None:
         return [NONE, NONE, NONE]
@@ -93,14 +93,14 @@ def _gap(view: GroupView) -> list[str]:
     return [f"{gap.a} − {gap.b}", figures, p_value(gap.p_holm)]
 
 
-def _losing(view: GroupView) -> list[str]:
+def _losing(view: SubgroupReport) -> list[str]:
     found = view.users_harmed
     if found is None:
         return [NONE, NONE, NONE]
     return [plain(found.raw), figure(found.share), f"{found.n_users:,} / {found.share.n:,}"]
 
 
-def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
+def _notes(views: Sequence[SubgroupReport], losing: bool) -> Iterator[str]:
     gaps = [view.largest_gap for view in views if view.largest_gap is not None]
     if gaps:
         yield (

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table, breaks_between
-from palate.runs import RatingFigures
+from palate.runs import RatingReport
 
 
-def rating_tables(found: Sequence[RatingFigures]) -> list[Table]:
+def rating_tables(found: Sequence[RatingReport]) -> list[Table]:
     """Return one table per benchmark."""
     return [
         _table(benchmark, [one for one in found if one.benchmark == benchmark])
@@ -18,7 +18,7 @@ def rating_tables(found: Sequence[RatingFigures]) -> list[Table]:
     ]
 
 
-def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
+def _table(benchmark: str, found: Sequence[RatingReport]) -> Table:
     short = short_names(one.scorer for one in found)
     baselines = [baseline.name for baseline in found[0].baselines]
     columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]"]
@@ -43,7 +43,7 @@ def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
     return Table(title, columns, rows, notes, 2, breaks_between(one.scorer for one in found))
 
 
-def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
+def _notes(most: RatingReport, short: Mapping[str, str]) -> Iterator[str]:
     yield (
         "Means over users; intervals: jackknife by user, and by question where users share "
         "questions (by response within one question). Ratings are mapped to [0, 1]."
@@ -64,7 +64,7 @@ def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
 
 
 def _reasons(
-    found: Sequence[RatingFigures], short: Mapping[str, str]
+    found: Sequence[RatingReport], short: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None]]:
     for one in found:
         where = f"{short[one.scorer]}, {context_name(one.context)}"
@@ -74,7 +74,7 @@ def _reasons(
             yield f"{where}, reduction over {baseline.name}", baseline.error_reduction.note
 
 
-def _left_out(found: Sequence[RatingFigures], short: Mapping[str, str]) -> Iterator[str]:
+def _left_out(found: Sequence[RatingReport], short: Mapping[str, str]) -> Iterator[str]:
     for one in found:
         where = f"{short[one.scorer]}, {context_name(one.context)}"
         said = []

@@ -14,7 +14,7 @@ from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
-from palate.validity.figures import Contestant
+from palate.validity.metric_values import Contestant
 
 FEW = 10
 """Fewer scorers carry a warning."""

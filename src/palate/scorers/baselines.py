@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.records import Scores, Settings, Slate, Traits
+from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest, unit
 from palate.specs import Spec
 
@@ -16,7 +16,7 @@ class Random:
         spec.refuse_reference()
         spec.only(())
         self.seed = settings.seed
-        self.traits = Traits(fingerprint=digest("random", self.seed), exact=True)
+        self.info = ScorerInfo(fingerprint=digest("random", self.seed), exact=True)
 
     def reads(self, slate: Slate) -> Slate:
         """Read the question and the responses only."""
@@ -39,7 +39,7 @@ class Longest:
         del settings
         spec.refuse_reference()
         spec.only(())
-        self.traits = Traits(fingerprint=digest("length", self.sign), exact=True)
+        self.info = ScorerInfo(fingerprint=digest("length", self.sign), exact=True)
 
     def reads(self, slate: Slate) -> Slate:
         """Read the responses only."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from palate.engines import ChatTemplate, LocalModel, Reader, load_local, route_of
 from palate.prompts import cut_to_fit
-from palate.records import Scores, Settings, Slate, Traits
+from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest
 from palate.specs import Reference
 
@@ -47,8 +47,8 @@ class LocalText:
             return ()
         return (f"{self.reference}: read in {route}",)
 
-    def traits(self, what: str, prompt: str, **more: object) -> Traits:
-        """Return traits whose fingerprint holds weights, precision, prompt and what is computed."""
+    def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
+        """Return info whose fingerprint holds weights, precision, prompt and what is computed."""
         content, dtype, device = self.reader.weights
         dtype = dtype.removeprefix("torch.")
         tokens, attention = self.settings.batch_tokens, self.settings.attention or "tree"
@@ -62,7 +62,7 @@ class LocalText:
             "prompt": prompt,
         }
         made = digest(what, content, dtype, device, tokens, attention, prompt)
-        return Traits.model_validate(
+        return ScorerInfo.model_validate(
             {"fingerprint": made, "details": details, "cuts": True, **more}
         )
 

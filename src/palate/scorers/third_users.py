@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.personal import take
-from palate.records import MOST_STRANGERS, NO_STRANGER, Choice, Judgement, Settings, Slate, Traits
+from palate.records import (
+    MOST_STRANGERS,
+    NO_STRANGER,
+    Choice,
+    Judgement,
+    ScorerInfo,
+    Settings,
+    Slate,
+)
 from palate.scorers.personal import Personal
 from palate.seeding import digest, shuffled
 from palate.specs import Spec
@@ -61,9 +69,9 @@ class ThirdUsers:
         return self._with(self.personal.join(choices))
 
     @property
-    def traits(self) -> Traits:
+    def info(self) -> ScorerInfo:
         """What the numbers depend on: the model, the states, and whose are drawn."""
-        own = self.personal.traits
+        own = self.personal.info
         changed = {
             "fingerprint": digest("third users", own.fingerprint, self.seed),
             "log_odds": False,

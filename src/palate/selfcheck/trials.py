@@ -10,7 +10,7 @@ from palate.comparison.gains import gain
 from palate.evaluation import summarise
 from palate.records import Judgement, Outcome
 from palate.runs import Gain, Run, Summary, VerdictRow, Verdicts
-from palate.selfcheck.contestants import margins, scales
+from palate.selfcheck.planted_scorers import margins, scales
 from palate.selfcheck.worlds import Floats, World
 
 GAINS = (("knows", "hazy"), ("hazy", "vague"))

@@ -18,7 +18,7 @@ from palate.training.output import TrainedModel, new_folder
 from palate.training.overlap import refuse_overlap
 from palate.training.rows import keep_users
 from palate.training.saving import named, save
-from palate.training.tuning import Lora, Written
+from palate.training.tuning import Lora, TrainingExample
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -144,12 +144,12 @@ class Lesson(NamedTuple):
     """A row and what is learned of it; None where it is too long."""
 
     pair: PreferencePair
-    row: Written | None
+    row: TrainingExample | None
 
 
 def encode(
     pair: PreferencePair, profile: Context, template: ChatTemplate, limit: int
-) -> Written | None:
+) -> TrainingExample | None:
     """Return the prompt of the context `plan` and the row's aspects; None where they do not fit."""
     aspects = plan_text(aspect.aspect for aspect in pair.gold.aspects)
     user = User(id=pair.user_id, posts=pair.profile)
@@ -162,4 +162,4 @@ def encode(
     if not parts:
         return None
     encoded = template.closed(plan_prompt(pair.text, parts), aspects)
-    return Written(encoded.ids, encoded.start)
+    return TrainingExample(encoded.ids, encoded.start)

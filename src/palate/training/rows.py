@@ -17,7 +17,7 @@ GROUP = 16
 """Batches that are sorted by length together."""
 
 
-class Row(NamedTuple):
+class TokenPair(NamedTuple):
     """A pair as the model reads it."""
 
     chosen: tuple[int, ...]
@@ -34,7 +34,7 @@ class Row(NamedTuple):
         return {"chosen_ids": self.chosen, "rejected_ids": self.rejected}
 
 
-class Wide(Protocol):
+class HasWidth(Protocol):
     """What has a length in tokens."""
 
     @property
@@ -42,7 +42,7 @@ class Wide(Protocol):
         """Tokens that a batch must hold of it."""
 
 
-R = TypeVar("R", bound=Wide)
+R = TypeVar("R", bound=HasWidth)
 
 
 def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> list[PreferencePair]:
@@ -64,10 +64,10 @@ def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> l
     return kept
 
 
-def encode(pair: PreferencePair, template: ChatTemplate) -> Row:
+def encode(pair: PreferencePair, template: ChatTemplate) -> TokenPair:
     """Return both conversations exactly as palate's scorers encode them, with nothing shown."""
     question = (Message(role="user", content=pair.text),)
-    return Row(
+    return TokenPair(
         template.conversation(question, pair.chosen), template.conversation(question, pair.rejected)
     )
 

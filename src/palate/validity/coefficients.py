@@ -13,15 +13,15 @@ from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.runs import Manifest, Result, Run, load_all, versions
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import Downstream, downstream_of, joined
-from palate.validity.figures import METRICS, benchmark_units, same_as_none
 from palate.validity.matching import (
     LEAST,
-    Match,
-    Side,
+    MatchedMetric,
+    MetricColumn,
     by_the_models_that_picked,
     match,
     refuse_other_questions,
 )
+from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
 
 Progress = Callable[[int, int], None]
@@ -120,7 +120,7 @@ def _compare(
     for quality in downstream:
         refuse_other_questions(by_benchmark.get(quality.of.benchmark, ()), quality)
     sides = [
-        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
+        MetricColumn(name, metric, benchmark_units(own, metric), same_as_none(own))
         for name, own in by_benchmark.items()
         for metric in metrics
     ]
@@ -172,7 +172,7 @@ def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:
     return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
 
 
-def _coefficients(matched: Match, how: Statistics) -> Coefficients:
+def _coefficients(matched: MatchedMetric, how: Statistics) -> Coefficients:
     downstream, table = matched.downstream, matched.table
     quality = downstream.table(matched.contestants)
     x, y = list(table.figures.values()), list(quality.figures.values())

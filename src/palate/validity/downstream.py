@@ -14,7 +14,7 @@ from palate.downstream import BestOfResult
 from palate.errors import ComparisonError, UsageError
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.selection.units import Units
-from palate.validity.figures import Contestant, Doubles, ScorerTable
+from palate.validity.metric_values import Contestant, Doubles, ScorerTable
 from palate.validity.result import DownstreamQuality
 
 

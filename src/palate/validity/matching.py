@@ -12,7 +12,7 @@ from palate.errors import ComparisonError
 from palate.metrics.estimates import ROUNDING
 from palate.runs import SUMMARY, Run, read_manifest
 from palate.validity.downstream import Downstream, Origin
-from palate.validity.figures import (
+from palate.validity.metric_values import (
     Contestant,
     ScorerTable,
     UnitValues,
@@ -25,7 +25,7 @@ LEAST = 3
 LEAST_SHARED = 0.5
 
 
-class Side(NamedTuple):
+class MetricColumn(NamedTuple):
     """One figure of one benchmark, before it is known who has downstream results."""
 
     benchmark: str
@@ -35,7 +35,7 @@ class Side(NamedTuple):
     """Contestants that are another one of these again."""
 
 
-class Match(NamedTuple):
+class MatchedMetric(NamedTuple):
     """One figure of a benchmark beside one measure of quality, for contestants that have both."""
 
     benchmark: str
@@ -56,7 +56,7 @@ class Match(NamedTuple):
         return self.table.contestants
 
 
-def match(side: Side, downstream: Downstream) -> Match | None:
+def match(side: MetricColumn, downstream: Downstream) -> MatchedMetric | None:
     """Hold the contestants with downstream results to common rows; None where there are none.
 
     Every contestant counts once, under a name that both sides know. Whom no user moves in either
@@ -80,7 +80,7 @@ def match(side: Side, downstream: Downstream) -> Match | None:
         constant = ()
     moved = {one: own for one, own in both.items() if one not in constant}
     counts = {one: own.n for one, own in moved.items()}
-    return Match(
+    return MatchedMetric(
         side.benchmark, side.metric, downstream, held_together(moved, side.metric),
         max(counts.values()), min(counts, key=counts.__getitem__), constant,
     )  # fmt: skip

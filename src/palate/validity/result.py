@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, Reliability
 from palate.records import Record
 from palate.runs import Result, read_content
-from palate.validity.figures import Contestant
+from palate.validity.metric_values import Contestant
 
 
 class DownstreamQuality(Record):

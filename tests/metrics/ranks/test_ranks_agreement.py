@@ -9,7 +9,7 @@ from scipy import stats
 
 from palate.errors import UsageError
 from palate.metrics.ranks import rank_agreement, statistics
-from palate.metrics.ranks.chance import chance
+from palate.metrics.ranks.null_distribution import chance
 
 ALL = {s.name: s for s in statistics()}
 UNTIED = st.integers(3, 7).flatmap(lambda n: st.permutations(list(range(n))))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palate.benchmarks import Dataset
-from palate.downstream.quality.protocol import Quality
+from palate.downstream.quality.protocol import QualityMetric
 from palate.downstream.quality.rating import SampleQuality, rate_samples
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
@@ -33,7 +33,7 @@ def check_mirrored(pairs: Dataset) -> None:
 
 
 def contrast_samples(
-    quality: Quality,
+    quality: QualityMetric,
     own: SampleQuality,
     samples: Samples,
     pairs: Dataset,

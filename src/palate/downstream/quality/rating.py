@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
-from palate.downstream.quality.protocol import Answered, Quality, Rated
+from palate.downstream.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.downstream.sampling.samples import Samples
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError
@@ -36,7 +36,7 @@ class SampleQuality:
 
 
 def rate_samples(
-    quality: Quality,
+    quality: QualityMetric,
     samples: Samples,
     pairs: Dataset,
     progress: Progress | None = None,
@@ -55,11 +55,11 @@ def rate_samples(
     quality.check(pairs.rows)
     store = ReplyCache(cache_folder() / "quality", "$PALATE_CACHE")
     keys, answered = _asked(quality, samples, pairs)
-    found: dict[str, Rated] = {}
+    found: dict[str, QualityScore] = {}
     for key in answered:
         kept = store.get(key)
         if kept is not None:
-            rated = Rated.model_validate(json.loads(kept))
+            rated = QualityScore.model_validate(json.loads(kept))
             if rated.value is not None or not retry_unscored:
                 found[key] = rated
     waiting = [key for key in answered if key not in found]
@@ -86,16 +86,16 @@ def rate_samples(
 
 
 def _asked(
-    quality: Quality, samples: Samples, pairs: Dataset
-) -> tuple[list[list[str]], dict[str, Answered]]:
+    quality: QualityMetric, samples: Samples, pairs: Dataset
+) -> tuple[list[list[str]], dict[str, QuestionResponse]]:
     """Return the key of every sample, and each different (row, text) once."""
-    answered: dict[str, Answered] = {}
+    answered: dict[str, QuestionResponse] = {}
     keys = []
     for question, own in zip(pairs.rows, samples.of_row, strict=True):
         row = digest(quality.fingerprint, _content(question))
         keys.append([digest(row, one.text) for one in own])
         for key, one in zip(keys[-1], own, strict=True):
-            answered.setdefault(key, Answered(question, one.text))
+            answered.setdefault(key, QuestionResponse(question, one.text))
     return keys, answered
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from palate.benchmarks import Dataset
-from palate.downstream.sampling.policies import Policy, Sample, Wanted
+from palate.downstream.sampling.policies import MissingSamples, Policy, Sample
 from palate.downstream.sampling.samples import Samples, check_number
 from palate.engines import Reply
 from palate.engines.http.cache import ReplyCache
@@ -77,7 +77,7 @@ def draw_samples(
     keys = [digest("sampled", policy.fingerprint, prompt) for prompt in plain]
     prompts = dict(zip(keys, asked, strict=True))
     known: dict[tuple[str, int], Sample] = {}
-    wanted: list[Wanted] = []
+    wanted: list[MissingSamples] = []
     owners: list[str] = []
     for key, prompt in prompts.items():
         missing = []
@@ -88,7 +88,7 @@ def draw_samples(
             else:
                 known[key, number] = Sample(**json.loads(kept))
         if missing:
-            wanted.append(Wanted(prompt, tuple(missing)))
+            wanted.append(MissingSamples(prompt, tuple(missing)))
             owners.append(key)
     failed: list[Reply] = []
     total = len(prompts) * n

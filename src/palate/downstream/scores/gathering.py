@@ -32,7 +32,7 @@ def gather(
     only, they tie.
     """
     judged = isinstance(work.contestant, Judge)
-    needs_shown = work.traits[0].needs_shown
+    needs_shown = work.info[0].needs_shown
     found = []
     for row, own in enumerate(samples.of_row):
         texts = sampled.texts[row]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from palate.engines.endpoints.chat import ChatEndpoint, Reply, read_choice
-from palate.engines.http import Post, body_of
+from palate.engines.http import HttpRequest, body_of
 from palate.records import Message
 from palate.seeding import digest
 
@@ -16,7 +16,7 @@ MOST_AT_ONCE = 128
 """Replies asked for in one request."""
 
 
-class Draw(NamedTuple):
+class SamplingRequest(NamedTuple):
     """One prompt, and which of its replies are wanted."""
 
     messages: tuple[Message, ...]
@@ -35,7 +35,7 @@ class SamplingEndpoint(ChatEndpoint):
     neither a server nor a cache gives the same reply again because it was asked the same.
     """
 
-    def draw(self, draws: Sequence[Draw]) -> Iterator[tuple[int, int, Reply]]:
+    def draw(self, draws: Sequence[SamplingRequest]) -> Iterator[tuple[int, int, Reply]]:
         """Yield (position, number of the reply, reply) as they come, each once.
 
         Raises `EndpointError` where going on is pointless: the key or the model is refused.
@@ -64,14 +64,16 @@ class SamplingEndpoint(ChatEndpoint):
             missing = {k: numbers for k, numbers in missing.items() if numbers}
             alone = True
 
-    def _sampling_post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Reply, ...]]:
+    def _sampling_post(
+        self, draw: SamplingRequest, numbers: list[int]
+    ) -> HttpRequest[tuple[Reply, ...]]:
         body = self._body(draw.messages, draw.max_tokens)
         seed = digest("sample", draw.seed, body["messages"], numbers[0])
         body |= {"temperature": draw.temperature, "top_p": draw.top_p, "seed": int(seed[:7], 16)}
         if len(numbers) > 1:
             body["n"] = len(numbers)
         read = partial(read_choices, most=len(numbers))
-        return Post("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
+        return HttpRequest("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
 
 
 def read_choices(completion: Any, most: int) -> tuple[Reply, ...] | None:

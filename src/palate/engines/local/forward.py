@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palate.engines.local.attention import KeysValues, Layout, reading
-from palate.engines.local.loading import Loaded
+from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import halve, share_of
 from palate.engines.local.padding import pad, padded
 from palate.engines.local.threads import spread, workers
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Wanted(NamedTuple):
+class TokenSpan(NamedTuple):
     """A sequence, and the tokens whose outputs are wanted: from `start` up to `stop`."""
 
     ids: Sequence[int]
@@ -36,12 +36,12 @@ TRUNK, BRANCHES = 256, 512
 
 Reduce = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """From outputs (m × width) and the tokens that follow (m; −1 at an end) to m numbers or rows."""
-Group = Sequence[Wanted]
+Group = Sequence[TokenSpan]
 Load = list[tuple[int, Group]]
 
 
 def read_load(
-    local: Loaded, load: Load, reduce: Reduce, logits: bool, side_by_side: int
+    local: LoadedModel, load: Load, reduce: Reduce, logits: bool, side_by_side: int
 ) -> list[list[torch.Tensor]]:
     """Return what `reduce` makes of each sequence's wanted outputs, by group."""
     sequences = [one for _, group in load for one in group]
@@ -61,7 +61,7 @@ def read_load(
 
 
 def _read_tree(
-    local: Loaded, sequences: Sequence[Wanted], reduce: Reduce, logits: bool, share: int
+    local: LoadedModel, sequences: Sequence[TokenSpan], reduce: Reduce, logits: bool, share: int
 ) -> list[torch.Tensor]:
     torch = local.torch
     found: list[list[Any]] = [[] for _ in sequences]
@@ -81,7 +81,7 @@ def _read_tree(
 
 
 def _outputs_of(
-    local: Loaded, roots: Sequence[Node], share: int, logits: bool
+    local: LoadedModel, roots: Sequence[Node], share: int, logits: bool
 ) -> Iterator[tuple[Pack, torch.Tensor]]:
     lanes = workers(local.torch, local.device)
     size = sum(root.size for root in roots)
@@ -108,13 +108,13 @@ def _branches_pay(root: Node) -> bool:
 
 
 def _branch(
-    local: Loaded, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool
+    local: LoadedModel, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool
 ) -> torch.Tensor:
     with local.torch.inference_mode():  # which holds for one thread
         return forward_pack(local, pack, Layout(pack.segments, past, layers=local.layers), logits)
 
 
-def forward_pack(local: Loaded, pack: Pack, layout: Layout, logits: bool) -> torch.Tensor:
+def forward_pack(local: LoadedModel, pack: Pack, layout: Layout, logits: bool) -> torch.Tensor:
     """Return the outputs at a pack's tokens."""
     torch = local.torch
     tokens = torch.tensor([pack.tokens], device=local.device)
@@ -123,7 +123,7 @@ def forward_pack(local: Loaded, pack: Pack, layout: Layout, logits: bool) -> tor
 
 
 def forward(
-    local: Loaded,
+    local: LoadedModel,
     tokens: torch.Tensor,
     positions: torch.Tensor,
     layout: Layout,
@@ -137,7 +137,7 @@ def forward(
         return _outputs(local, inputs, logits)[0]
 
 
-def _outputs(local: Loaded, inputs: dict[str, Any], logits: bool) -> torch.Tensor:
+def _outputs(local: LoadedModel, inputs: dict[str, Any], logits: bool) -> torch.Tensor:
     model = local.model if logits else local.model.base_model
     if "use_cache" in inspect.signature(model.forward).parameters:
         inputs["use_cache"] = False
@@ -147,7 +147,7 @@ def _outputs(local: Loaded, inputs: dict[str, Any], logits: bool) -> torch.Tenso
 
 
 def _wanted_rows(
-    pack: Pack, sequences: Sequence[Wanted]
+    pack: Pack, sequences: Sequence[TokenSpan]
 ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     owners: list[tuple[int, int]] = []
     rows: list[int] = []
@@ -170,7 +170,7 @@ def _wanted_rows(
 
 
 def _read_dense(
-    local: Loaded, sequences: Sequence[Wanted], reduce: Reduce, logits: bool, share: int
+    local: LoadedModel, sequences: Sequence[TokenSpan], reduce: Reduce, logits: bool, share: int
 ) -> list[torch.Tensor]:
     torch = local.torch
     found: list[Any] = [None] * len(sequences)

@@ -94,7 +94,7 @@ def one_thread(torch: Any, device: str) -> Iterator[None]:
 
 
 @dataclass
-class Sample:
+class Continuation:
     """One continuation: its tokens, its text, its log-probability, whether it was cut off."""
 
     ids: list[int] = field(default_factory=list)
@@ -113,7 +113,7 @@ def sample(
     top_p: float = 1.0,
     seed: int = 0,
     numbers: Sequence[int] | None = None,
-) -> list[Sample]:
+) -> list[Continuation]:
     """Draw n continuations of one prompt, which is read once; or those of these numbers.
 
     A token is drawn from softmax(logits / temperature), cut to the smallest set of tokens that
@@ -130,7 +130,7 @@ def sample(
     drawn = range(n) if numbers is None else numbers
     n = len(drawn)
     streams = [rng("sample", seed, list(ids), k) for k in drawn]
-    samples = [Sample() for _ in range(n)]
+    samples = [Continuation() for _ in range(n)]
     going = list(range(n))
     with torch.inference_mode():
         decoding = Decoding(local, ids, n, max_tokens)

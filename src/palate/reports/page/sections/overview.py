@@ -22,7 +22,7 @@ from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
 from palate.reports.page.texts import Texts
 from palate.reports.table import Table
-from palate.runs import Figure, Gain, Run
+from palate.runs import Gain, ReportedEstimate, Run
 
 SHAPES = {
     "yes": "circle", "anyone's": "half", "stranger's": "diamond", "not shown": "ring",
@@ -134,7 +134,9 @@ def pictures(contents: Contents, texts: Texts) -> Section:
     return Section("picture", "What is shown, and what it is worth", parts)
 
 
-def _dumbbells(benchmark: BenchmarkRuns, names: Names) -> Iterator[tuple[str, dict[Mark, Figure]]]:
+def _dumbbells(
+    benchmark: BenchmarkRuns, names: Names
+) -> Iterator[tuple[str, dict[Mark, ReportedEstimate]]]:
     several = len({f.context for f in benchmark.findings}) > 1
     for f in benchmark.findings:
         gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)

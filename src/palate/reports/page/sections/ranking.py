@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from palate.comparison import Group, Ranked, compare
+from palate.comparison import ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import LEVEL
 from palate.reports.comparison import ranks
 from palate.reports.numbers import figure
@@ -68,15 +68,15 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     return Picture(name, f"Scorers by accuracy, {benchmark.name}", description, table, drawing)
 
 
-def _together(ranked: Ranked, names: Names) -> str:
+def _together(ranked: RankedRun, names: Names) -> str:
     return ", ".join(names.scorer(run.summary.scorer) for run in (ranked.run, *ranked.equal))
 
 
-def _compared(runs: Sequence[Run]) -> Group:
+def _compared(runs: Sequence[Run]) -> ComparisonGroup:
     return compare(runs).groups[0]
 
 
-def joined(group: Group) -> list[tuple[int, int]]:
+def joined(group: ComparisonGroup) -> list[tuple[int, int]]:
     """Return the longest stretches of the ranking within which no test finds a difference."""
     place = {
         (each.run.summary.scorer, each.run.summary.context): k

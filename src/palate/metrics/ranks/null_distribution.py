@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING, TAIL
-from palate.metrics.ranks.statistics import Statistic
+from palate.metrics.ranks.statistics import RankStatistic
 
 EXACT_UP_TO = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class NullDistribution:
     """A statistic under random rankings; all None where the statistic is not defined."""
 
     p: float | None
@@ -34,8 +34,8 @@ class Chance:
 
 
 def chance(
-    statistic: Statistic, x: FloatArray, y: FloatArray, *, seed: int = 0, draws: int = 9_999
-) -> Chance:
+    statistic: RankStatistic, x: FloatArray, y: FloatArray, *, seed: int = 0, draws: int = 9_999
+) -> NullDistribution:
     """Test a statistic against random rankings: ``y`` fixed, the figures ``x`` in any order.
 
     Up to 8 scorers all n! orders are tried, ties as they are, and p is the share of them that
@@ -55,14 +55,16 @@ def chance(
     shuffled = x[all_orders(x.size)] if exact else _drawn(x, seed, draws)
     values, observed = statistic(shuffled, y), float(statistic(x, y)[0])
     if np.isnan(observed):
-        return Chance(None, None, None, None, len(values), exact)
+        return NullDistribution(None, None, None, None, len(values), exact)
     size = np.abs if statistic.two_sided else np.asarray
     hits = np.count_nonzero(size(values) >= size(observed) - ROUNDING)
     p = hits / values.size if exact else (1 + hits) / (1 + values.size)
     low, high = np.quantile(values, [TAIL, 1 - TAIL], method="inverted_cdf").tolist()
     # A mean of 0 by symmetry is printed as 0, not as the sum of rounding errors.
     mean = float(values.mean())
-    return Chance(float(p), 0.0 if abs(mean) < ROUNDING else mean, low, high, values.size, exact)
+    return NullDistribution(
+        float(p), 0.0 if abs(mean) < ROUNDING else mean, low, high, values.size, exact
+    )
 
 
 @cache

@@ -9,12 +9,12 @@ import typer
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.console import show_text
-from palate.cli.flattening import flatten_options
-from palate.cli.loading import Loading
+from palate.cli.data_options import Loading
+from palate.cli.flatten import flatten_options
 from palate.contexts import build_context
 from palate.errors import BenchmarkError
 from palate.evaluation import adapt_to, make_rows, whose_state
-from palate.records import Settings, Slate, traits_of
+from palate.records import Settings, Slate, info_of
 from palate.scorers import build_scorer
 
 
@@ -46,7 +46,7 @@ def first_prompt(
     contestant = build_scorer(scorer, settings)
     built = build_context(context, settings)
     contestant = adapt_to(contestant, pairs, scorer)
-    whose = whose_state(contestant, traits_of(contestant, scorer), pairs, settings.seed)
+    whose = whose_state(contestant, info_of(contestant, scorer), pairs, settings.seed)
     rows = make_rows(pairs, built, seed=settings.seed, whose=whose)
     at = next((k for k in range(len(rows)) if pair is None or rows.id(k) == pair), None)
     if at is None:

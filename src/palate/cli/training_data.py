@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from palate.benchmarks import Dataset
-from palate.cli.computing import Devices
+from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err
-from palate.cli.loading import Reading
+from palate.cli.data_options import Reading
 from palate.learning import rows_to_learn, train
 from palate.training import TrainedModel
 
@@ -62,7 +62,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RecipeOptions:
     """How a language model is trained."""
 
     steps: Annotated[int, typer.Option(help="Optimiser steps; 0 saves the untrained start.")] = 60

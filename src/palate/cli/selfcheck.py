@@ -12,7 +12,7 @@ from palate.cli import options as flags
 from palate.cli.console import bars, err, show
 from palate.reports import Form, Table
 from palate.runs import as_document
-from palate.selfcheck import Check, selfcheck
+from palate.selfcheck import WorldCheck, selfcheck
 
 
 def check_self(
@@ -34,7 +34,7 @@ def check_self(
         raise typer.Exit(1)
 
 
-def _table(checks: Sequence[Check], worlds: int, seed: int) -> Table:
+def _table(checks: Sequence[WorldCheck], worlds: int, seed: int) -> Table:
     rows = [
         [
             check.kind,
@@ -61,7 +61,7 @@ def _table(checks: Sequence[Check], worlds: int, seed: int) -> Table:
     return Table(title, columns, rows, notes, 3, breaks)
 
 
-def _bar(check: Check) -> str:
+def _bar(check: WorldCheck) -> str:
     if check.low == check.high:
         return _number(check, check.low)
     if check.low == -check.high:
@@ -69,7 +69,7 @@ def _bar(check: Check) -> str:
     return f"{_number(check, check.low)} to {_number(check, check.high)}"
 
 
-def _number(check: Check, value: float) -> str:
+def _number(check: WorldCheck, value: float) -> str:
     if check.kind == "route":
         return f"{value:.0f}"
     if check.kind == "point interval":

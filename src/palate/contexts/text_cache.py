@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import NamedTuple
 
-from palate.contexts.writing import Messages, Parts, Writer
+from palate.contexts.writers import Messages, Parts, Writer
 from palate.engines import Reply
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, ModelError
@@ -19,7 +19,7 @@ LOG = logging.getLogger("palate")
 Prompt = Callable[[str, Parts], Messages]
 
 
-class Source(NamedTuple):
+class TextSource(NamedTuple):
     """What a text is written from."""
 
     question: str
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     parts: Parts
 
 
-class Text(NamedTuple):
+class GeneratedText(NamedTuple):
     """A model's reply; or why there is none."""
 
     text: str = ""
@@ -35,7 +35,7 @@ class Text(NamedTuple):
     failure: str | None = None
 
 
-class Texts:
+class TextCache:
     """Writes what is missing, all at once, and never twice.
 
     A text is kept under `$PALATE_CACHE/texts` by the hash of who writes, of the template and of
@@ -45,18 +45,18 @@ class Texts:
     def __init__(self, writer: Writer, prompt: Prompt, what: str, template: str) -> None:
         self.writer, self.prompt, self.what = writer, prompt, what
         self.fingerprint = digest(what, writer.fingerprint, template)
-        self._known: dict[str, Text] = {}
+        self._known: dict[str, GeneratedText] = {}
 
     @cached_property
     def _disk(self) -> ReplyCache:
         return ReplyCache(cache_folder() / "texts", "$PALATE_CACHE")
 
-    def of(self, source: Source) -> Text:
+    def of(self, source: TextSource) -> GeneratedText:
         """Return the text of this source, written now if it never was."""
         (text,) = self.of_all([source])
         return text
 
-    def of_all(self, sources: Iterable[Source]) -> list[Text]:
+    def of_all(self, sources: Iterable[TextSource]) -> list[GeneratedText]:
         """Return the texts of the different sources among these; the missing are written at once.
 
         Raises:
@@ -75,7 +75,7 @@ class Texts:
                 if parts := self.writer.fit(source.parts, prompt):
                     missing[key] = prompt(parts)
                 else:
-                    self._keep(key, Text(failure="too long"))
+                    self._keep(key, GeneratedText(failure="too long"))
         if missing:
             LOG.info("%s: %d texts to write", self.what, len(missing))
             self._write(list(missing), list(missing.values()))
@@ -85,7 +85,7 @@ class Texts:
         failed: dict[str, Reply] = {}
         for k, reply in self.writer.write(prompts):
             if reply.failure is None:
-                self._keep(keys[k], Text(reply.text, reply.cut_off))
+                self._keep(keys[k], GeneratedText(reply.text, reply.cut_off))
             else:
                 failed[keys[k]] = reply
         reasons = "; ".join(sorted({str(reply.failure) for reply in failed.values()}))
@@ -95,9 +95,9 @@ class Texts:
         if len(failed) == len(keys):
             raise ModelError(of_all)
         for key, reply in failed.items():
-            self._keep(key, Text(failure=reply.failure))
+            self._keep(key, GeneratedText(failure=reply.failure))
 
-    def _keep(self, key: str, text: Text) -> None:
+    def _keep(self, key: str, text: GeneratedText) -> None:
         self._known[key] = text
         self._disk.put(key, canonical_json(text._asdict()).encode("utf-8", "surrogatepass"))
 
@@ -105,9 +105,9 @@ class Texts:
         there = self._disk.get(key)
         if there is None:
             return False
-        self._known[key] = Text(**json.loads(there))
+        self._known[key] = GeneratedText(**json.loads(there))
         return True
 
-    def _key(self, source: Source) -> str:
+    def _key(self, source: TextSource) -> str:
         read = [(part.kind, part.category, part.text, part.rank) for part in source.parts]
         return digest(self.fingerprint, source.question, read)

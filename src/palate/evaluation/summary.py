@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.metrics import Estimate
-from palate.runs import Figure, Summary, Verdicts
+from palate.runs import ReportedEstimate, Summary, Verdicts
 
 
 def summarise(
@@ -41,15 +41,15 @@ def summarise(
         context=context,
         n_pairs=len(verdicts),
         n_users=verdicts.clusters.n_users if len(verdicts) else 0,
-        accuracy=Figure.of(accuracy),
+        accuracy=ReportedEstimate.of(accuracy),
         strict_accuracy=metrics.strict_accuracy(values),
         bounds=metrics.accuracy_bounds(values),
         ties=counts.ties,
         unscored=counts.unscored,
         unscored_reasons=verdicts.unscored_reasons,
-        mirrored_accuracy=Figure.of(accuracy) if mirrored else None,
-        concordance=Figure.of(shift(verdicts, scales)) if mirrored else None,
-        subsets={name: Figure.of(headline(part)) for name, part in verdicts.of_subsets()},
+        mirrored_accuracy=ReportedEstimate.of(accuracy) if mirrored else None,
+        concordance=ReportedEstimate.of(shift(verdicts, scales)) if mirrored else None,
+        subsets={name: ReportedEstimate.of(headline(part)) for name, part in verdicts.of_subsets()},
         clustered_by=_clustered_by(verdicts),
         minimum_detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
@@ -82,9 +82,9 @@ def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
     chosen, rejected = verdicts.lengths.T
     controlled = metrics.length_controlled(values, chosen, rejected, clusters)
     return {
-        "macro_accuracy": Figure.of(metrics.macro_mean(values, clusters)),
+        "macro_accuracy": ReportedEstimate.of(metrics.macro_mean(values, clusters)),
         "worst_decile": worst_decile(verdicts),
-        "length_controlled": Figure.of(controlled),
+        "length_controlled": ReportedEstimate.of(controlled),
     }
 
 

@@ -8,26 +8,26 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation.job import Job
+from palate.evaluation.planned_run import PlannedRun
 from palate.execution import Results
 from palate.records import (
     NO_STRANGER,
     Judgement,
     Outcome,
     PreferencePair,
+    ScorerInfo,
     Scores,
-    Traits,
     Verdict,
     margin_of,
 )
-from palate.runs import Rated, VerdictRow
+from palate.runs import RatedPair, VerdictRow
 from palate.seeding import digest
 
 Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
-    job: Job, passes: Sequence[Results], mates: NDArray[np.int32]
+    job: PlannedRun, passes: Sequence[Results], mates: NDArray[np.int32]
 ) -> Iterator[VerdictRow]:
     """Yield each pair's verdict, judged from what each of the contestant's computations gave.
 
@@ -77,19 +77,19 @@ def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
     return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
 
 
-def _judged(job: Job, row: int, passes: Sequence[Results]) -> tuple[Verdict, Scores | None]:
-    rows, traits = job.rows, job.traits
+def _judged(job: PlannedRun, row: int, passes: Sequence[Results]) -> tuple[Verdict, Scores | None]:
+    rows, info = job.rows, job.info
     position = rows.chosen_position(row)
     if rows.no_stranger[row]:
         return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
-    if traits.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
+    if info.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
         return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
     if job.judges:
         (judgement,) = passes[0].judgements(row)
         verdict = judgement.verdict(position)
-        if traits.votes and verdict.margin is not None:
+        if info.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
-        return _by_protocol(verdict, traits), None
+        return _by_protocol(verdict, info), None
     combine: Combine = getattr(job.contestant, "combine", itemgetter(0))
     scores = combine([results.scores(row) for results in passes])
     first, second = scores.values
@@ -97,14 +97,14 @@ def _judged(job: Job, row: int, passes: Sequence[Results]) -> tuple[Verdict, Sco
         reason = scores.reason(0) or scores.reason(1) or "no score"
         return Verdict(outcome=Outcome.UNSCORED, reason=reason), scores
     verdict = Judgement(margin=margin_of(first, second)).verdict(position)
-    return _by_protocol(verdict, traits), scores
+    return _by_protocol(verdict, info), scores
 
 
-def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> Rated | None:
+def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> RatedPair | None:
     if pair.gold.ratings == (None, None):
         return None
     first, second = scores.values if scores is not None else (None, None)
-    return Rated(
+    return RatedPair(
         ratings=pair.gold.ratings,
         scale=pair.gold.rating_scale,
         scores=(first, second) if chosen_position == 0 else (second, first),
@@ -115,7 +115,7 @@ def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) ->
     )
 
 
-def _by_protocol(verdict: Verdict, traits: Traits) -> Verdict:
-    if traits.protocol == "paper" and verdict.outcome is Outcome.TIE:
+def _by_protocol(verdict: Verdict, info: ScorerInfo) -> Verdict:
+    if info.protocol == "paper" and verdict.outcome is Outcome.TIE:
         return verdict.model_copy(update={"outcome": Outcome.REJECTED})
     return verdict

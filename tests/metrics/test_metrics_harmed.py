@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from palate.metrics import LosingShare, losing_share
+from palate.metrics import HarmedShare, harmed_share
 
 NAN = math.nan
 ROWS = st.lists(
@@ -18,18 +18,18 @@ ROWS = st.lists(
 
 def simulated(
     rng: np.random.Generator, mean: float, spread: float, users: int, rows: int
-) -> LosingShare:
+) -> HarmedShare:
     """Users whose chance of being right rises by a normal amount; rows are 0 or 1 under both."""
     true = rng.normal(mean, spread, users)
     who = np.repeat(np.arange(users), rows)
     before = rng.random(who.size) < 0.5
     after = rng.random(who.size) < np.clip(0.5 + true, 0, 1)[who]
-    return losing_share(after.astype(float) - before, who, seed=1)
+    return harmed_share(after.astype(float) - before, who, seed=1)
 
 
 def test_hand_worked() -> None:
     # Means 1, 1/2, -1/2, 1/2: μ = 3/8, variance 1.1875/3. Noise 0, 1/4, 1/4, 1/4: mean 3/16.
-    found = losing_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd"))
+    found = harmed_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd"))
     tau = math.sqrt(1.1875 / 3 - 3 / 16)
     assert found.raw == 0.25
     assert found.share == pytest.approx(ndtr(-0.375 / tau))
@@ -37,22 +37,22 @@ def test_hand_worked() -> None:
 
 
 def test_users_with_one_row_are_in_the_raw_share_only() -> None:
-    found = losing_share([1, 1, 0, 1, -1, 0, 0, 1, -1, -1], list("aabbccddxy"))
+    found = harmed_share([1, 1, 0, 1, -1, 0, 0, 1, -1, -1], list("aabbccddxy"))
     assert found.raw == 0.5
-    assert found.share == losing_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd")).share
+    assert found.share == harmed_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd")).share
     assert (found.n_users, found.n_modelled) == (6, 4)
-    alone = losing_share([1, -1, 0, NAN], list("abcd"))
+    alone = harmed_share([1, -1, 0, NAN], list("abcd"))
     assert alone.raw == pytest.approx(1 / 3)
     assert alone.share is alone.low is alone.high is None
     assert alone.note == "no share: 0 users with two rows, and 3 are needed"
 
 
 def test_nobody_and_everybody() -> None:
-    none = losing_share([0.0] * 12, list("aabbccddeeff"))
+    none = harmed_share([0.0] * 12, list("aabbccddeeff"))
     assert (none.raw, none.share, none.low, none.high) == (0, 0, 0, 0)
-    all_lose = losing_share([-0.5] * 12, list("aabbccddeeff"))
+    all_lose = harmed_share([-0.5] * 12, list("aabbccddeeff"))
     assert (all_lose.raw, all_lose.share, all_lose.low) == (1, 1, 1)
-    assert losing_share([], []).raw is None
+    assert harmed_share([], []).raw is None
 
 
 def test_where_all_gain_alike_those_who_lose_by_chance_are_not_counted() -> None:
@@ -94,10 +94,10 @@ def test_what_questions_do_to_all_users_is_neither_spread_nor_luck() -> None:
     own, moved = np.array([0, 0.25, -0.5]), np.array([1, 0.5, -0.5, -1])
     d = (own[:, None] + moved).ravel()
     users, questions = np.repeat(list("abc"), 4), np.tile(list("wxyz"), 3)
-    model = losing_share(d, users, questions)
+    model = harmed_share(d, users, questions)
     assert model.share == pytest.approx(ndtr(1 / 12 / math.sqrt(7 / 48)))
     assert (model.n, model.n_users, model.n_modelled) == (12, 3, 3)
-    assert losing_share(d, users).share == 1, "no spread, and a mean below 0"
+    assert harmed_share(d, users).share == 1, "no spread, and a mean below 0"
 
 
 def test_shared_questions_are_covered() -> None:
@@ -108,8 +108,8 @@ def test_shared_questions_are_covered() -> None:
         after = stream.random(users.size) < np.clip(0.5 + chance, 0, 1)
         d = after.astype(float) - (stream.random(users.size) < 0.5)
         for measured, model in (
-            (hits, losing_share(d, users, questions)),
-            (by_user, losing_share(d, users)),
+            (hits, harmed_share(d, users, questions)),
+            (by_user, harmed_share(d, users)),
         ):
             assert model.low is not None
             assert model.high is not None
@@ -121,9 +121,9 @@ def test_shared_questions_are_covered() -> None:
 @given(st.integers(0, 10**6))
 def test_names_and_order_of_users_and_questions_do_not_matter(seed: int) -> None:
     d, users, questions = crossed_rows(seed)
-    as_given = losing_share(d, users, questions, draws=30)
+    as_given = harmed_share(d, users, questions, draws=30)
     order = np.random.default_rng(seed).permutation(d.size)
-    turned = losing_share(
+    turned = harmed_share(
         [NAN, *d[order]],
         ["new", *(f"u{99 - u}" for u in users[order])],
         ["asked of nobody else", *(f"q{99 - q}" for q in questions[order])],
@@ -131,7 +131,7 @@ def test_names_and_order_of_users_and_questions_do_not_matter(seed: int) -> None
     )
     for field in ("raw", "share", "low", "high", "n", "n_users", "n_modelled"):
         assert getattr(turned, field) == pytest.approx(getattr(as_given, field), abs=1e-9)
-    mirrored = losing_share(-d, users, questions, draws=30)
+    mirrored = harmed_share(-d, users, questions, draws=30)
     if 0 < as_given.share < 1:  # type: ignore[operator]  # users are not all alike
         assert mirrored.share == pytest.approx(1 - as_given.share, abs=1e-9)  # type: ignore[operator]
 
@@ -140,7 +140,7 @@ def test_names_and_order_of_users_and_questions_do_not_matter(seed: int) -> None
 def test_questions_of_one_user_each_change_nothing(rows: list[tuple[float, int]], n: int) -> None:
     d, users = [r[0] for r in rows], [r[1] for r in rows]
     own = [(user, k % n) for k, user in enumerate(users)]
-    assert losing_share(d, users, own, draws=20) == losing_share(d, users, draws=20)
+    assert harmed_share(d, users, own, draws=20) == harmed_share(d, users, draws=20)
 
 
 def test_few_shared_questions_and_users_of_one_question_have_no_share() -> None:
@@ -155,7 +155,7 @@ def test_few_shared_questions_and_users_of_one_question_have_no_share() -> None:
         (users // 2, 0, "no share: 0 users with rows on two questions, and 3 are needed"),
     )
     for questions, modelled, note in cases:
-        model = losing_share(d, users, questions)
+        model = harmed_share(d, users, questions)
         assert model.raw is not None
         assert model.share is model.low is model.high is None
         assert (model.n, model.n_users, model.n_modelled) == (24, 6, modelled)
@@ -164,14 +164,14 @@ def test_few_shared_questions_and_users_of_one_question_have_no_share() -> None:
 
 def test_where_nobody_or_everybody_is_harmed_by_every_shared_question() -> None:
     users, questions = np.divmod(np.arange(24), 4)
-    none = losing_share(np.zeros(24), users, questions)
+    none = harmed_share(np.zeros(24), users, questions)
     assert (none.raw, none.share, none.low, none.high) == (0, 0, 0, 0)
-    everybody = losing_share(np.full(24, -0.5), users, questions)
+    everybody = harmed_share(np.full(24, -0.5), users, questions)
     assert (everybody.raw, everybody.share, everybody.low) == (1, 1, 1)
 
 
 def test_one_draw_tells_no_interval_of_shared_questions() -> None:
-    model = losing_share(*crossed_rows(0), draws=1)
+    model = harmed_share(*crossed_rows(0), draws=1)
     assert model.share is not None
     assert model.low is model.high is None
     assert model.note == "no interval: under two draws leave users on two questions"
@@ -180,26 +180,26 @@ def test_one_draw_tells_no_interval_of_shared_questions() -> None:
 @given(ROWS)
 def test_laws(rows: list[tuple[float, int]]) -> None:
     d, users = [r[0] for r in rows], [r[1] for r in rows]
-    one = losing_share(d, users, draws=20)
+    one = harmed_share(d, users, draws=20)
     assert one.raw is not None
     assert 0 <= one.raw <= 1
-    turned = losing_share([NAN, *d[::-1]], ["new", *(f"u{u}" for u in users[::-1])], draws=20)
+    turned = harmed_share([NAN, *d[::-1]], ["new", *(f"u{u}" for u in users[::-1])], draws=20)
     assert turned.raw == one.raw
     assert turned.share == pytest.approx(one.share, abs=1e-9)
     assert turned.low == pytest.approx(one.low, abs=1e-9)
     if one.share is not None:
         assert one.low <= one.share <= one.high  # type: ignore[operator]
-        mirrored = losing_share([-x for x in d], users, draws=20)
+        mirrored = harmed_share([-x for x in d], users, draws=20)
         if 0 < one.share < 1:  # users are not all alike
             assert mirrored.share == pytest.approx(1 - one.share)
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
-        losing_share([math.inf], ["a"])
+        harmed_share([math.inf], ["a"])
     with pytest.raises(ValueError, match="draws"):
-        losing_share([1], ["a"], draws=0)
+        harmed_share([1], ["a"], draws=0)
     with pytest.raises(ValueError, match="differ in length"):
-        losing_share([1, 0], ["a", "b"], ["x"])
+        harmed_share([1, 0], ["a", "b"], ["x"])
     with pytest.raises(ValueError, match="NaN"):
-        losing_share([1, 0], ["a", "b"], ["x", NAN])
+        harmed_share([1, 0], ["a", "b"], ["x", NAN])

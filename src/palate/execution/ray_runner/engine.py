@@ -14,16 +14,16 @@ from itertools import chain
 from typing import Any
 
 from palate.errors import EngineError, UsageError
-from palate.execution.over_ray.cluster import connect, free, one_line, require
-from palate.execution.over_ray.worker import Reply, Worker, results_in, source_of
-from palate.execution.runner import Came, Task, Unit
+from palate.execution.ray_runner.cluster import connect, free, one_line, require
+from palate.execution.ray_runner.worker import Reply, Worker, results_in, source_of
+from palate.execution.runner import Batch, BatchResult, Job
 from palate.specs import Spec
 
 GROUPS_AT_MOST, UNITS_PER_WORKER = 256, 8
 DEATHS_AT_MOST = 3
 
 
-class OverRay:
+class RayRunner:
     """Runs units on Ray actors."""
 
     def __init__(self, spec: Spec) -> None:
@@ -45,7 +45,7 @@ class OverRay:
         each = -(-groups // (UNITS_PER_WORKER * self.workers))
         return max(1, min(GROUPS_AT_MOST, each))
 
-    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
+    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as workers give them; raises `EngineError` where none come for too long."""
         units = iter(units)
         first = next(units, None)
@@ -64,7 +64,7 @@ class OverRay:
                 for position, result in results_in(task, reply):
                     if position in job.missing:  # else it came before the unit's first worker died
                         job.missing.remove(position)
-                        yield Came(job.unit, position, result)
+                        yield BatchResult(job.unit, position, result)
         finally:
             pool.close()
 
@@ -87,7 +87,7 @@ class _Pool:
         self._waiting: deque[_Job] = deque()
         self._busy: dict[Any, tuple[Any, _Job]] = {}  # by the stream of a worker's replies
 
-    def replies(self, units: Iterator[Unit]) -> Iterator[tuple[_Job, Reply]]:
+    def replies(self, units: Iterator[Batch]) -> Iterator[tuple[_Job, Reply]]:
         """Yield each reply with its job until no unit is left."""
         for _ in range(self._draw(units)):
             self._give(self._hire(), _Job())  # a unit goes only to a worker that is there
@@ -110,7 +110,7 @@ class _Pool:
         for worker, _ in self._busy.values():
             self._ray.kill(worker)
 
-    def _draw(self, units: Iterator[Unit]) -> int:
+    def _draw(self, units: Iterator[Batch]) -> int:
         # As many units as workers lie ready in Ray's store, so that no worker waits for texts.
         while len(self._waiting) < self._size and (unit := next(units, None)) is not None:
             positions = set(range(len(unit.slates)))

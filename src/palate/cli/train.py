@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from palate.cli.computing import Devices
-from palate.cli.flattening import flatten_options
-from palate.cli.learnt_from import (
+from palate.cli.compute_options import Devices
+from palate.cli.flatten import flatten_options
+from palate.cli.training_data import (
     Base,
     Data,
     NewFolder,
-    Recipe,
+    RecipeOptions,
     RowsToTrainOn,
     learn,
     loss_of,
@@ -30,7 +30,7 @@ def _train() -> None:
 
 
 @dataclass(frozen=True)
-class PlannerRecipe(Recipe):
+class PlannerRecipe(RecipeOptions):
     """How a planner is trained."""
 
     steps: Annotated[int, typer.Option(help="Optimiser steps; 0 saves the untrained start.")] = 200
@@ -47,7 +47,7 @@ def train_a_classifier(
     data: Data,
     output: NewFolder,
     *,
-    recipe: Recipe,
+    recipe: RecipeOptions,
     leave_out: Annotated[
         list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
     ] = None,

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from palate.execution import (
+    Job,
     Pass,
-    Planner,
     ResultIndex,
     Results,
     RowSource,
     Runner,
-    Task,
     WorkPlan,
+    WorkPlanner,
 )
 from palate.records import (
     Judge,
@@ -23,7 +23,7 @@ from palate.records import (
     Settings,
     Slate,
     components_of,
-    traits_of,
+    info_of,
 )
 from palate.runs import (
     JOURNAL,
@@ -81,18 +81,18 @@ class Computation:
         self.contestant, self.spec, self.rows = contestant, spec, rows
         self.options, self.built_from = options, built_from
         self.components = components_of(contestant)
-        self.traits = tuple(traits_of(part.scorer, spec) for part in self.components)
+        self.info = tuple(info_of(part.scorer, spec) for part in self.components)
         self.plans = self._plans()
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
         """Of each component: all that its numbers depend on beside the rows."""
-        return tuple(traits.fingerprint for traits in self.traits)
+        return tuple(info.fingerprint for info in self.info)
 
     @property
     def details(self) -> tuple[Mapping[str, Any], ...]:
         """Of each component: what a manifest says of it."""
-        return tuple(traits.details for traits in self.traits)
+        return tuple(info.details for info in self.info)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class Computation:
         results = []
         for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
             source = WithoutContext(self.rows) if part.blind else self.rows
-            task = Task(self.contestant, number, self.built_from, self.options.settings, self.spec)
+            task = Job(self.contestant, number, self.built_from, self.options.settings, self.spec)
             with ResultIndex(plan) as known:
                 if root is not None and journal is not None:
                     own = journal.path.parent
@@ -131,8 +131,8 @@ class Computation:
     def _plans(self) -> list[WorkPlan]:
         self.rows.prepare()
         # All in one sweep: what a context shows may be costly to find.
-        both = zip(self.components, self.traits, strict=True)
-        planners = [Planner(part.scorer, traits) for part, traits in both]
+        both = zip(self.components, self.info, strict=True)
+        planners = [WorkPlanner(part.scorer, info) for part, info in both]
         for row in range(len(self.rows)):
             slate = self.rows.slate(row)
             for part, planner in zip(self.components, planners, strict=True):

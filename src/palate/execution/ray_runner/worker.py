@@ -13,8 +13,8 @@ from typing import Any
 
 from palate import errors
 from palate.errors import EngineError, PalateError, UsageError
-from palate.execution.over_ray.cluster import one_line
-from palate.execution.runner import Task, compute
+from palate.execution.ray_runner.cluster import one_line
+from palate.execution.runner import Job, compute
 from palate.records import Settings, Slate, components_of
 from palate.scorers import build_scorer
 
@@ -62,7 +62,7 @@ class Worker:
         return components_of(whole)[self._component].scorer
 
 
-def source_of(ray: Any, task: Task) -> str | bytes:
+def source_of(ray: Any, task: Job) -> str | bytes:
     """Return what a worker builds the contestant from: its spec, or the object pickled."""
     if task.spec is not None:
         return task.spec
@@ -76,7 +76,7 @@ def source_of(ray: Any, task: Task) -> str | bytes:
     return made
 
 
-def results_in(task: Task, reply: Reply) -> list[tuple[int, Any]]:
+def results_in(task: Job, reply: Reply) -> list[tuple[int, Any]]:
     """Return the results of a reply; raises what the contestant raised."""
     kind, content = reply
     if kind == BROKEN:

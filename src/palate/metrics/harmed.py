@@ -33,7 +33,7 @@ LEAST_USERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class LosingShare:
+class HarmedShare:
     """How many users a change makes worse off; None where it cannot be told."""
 
     n: int
@@ -54,14 +54,14 @@ class LosingShare:
     """Why there is no share, or no interval."""
 
 
-def losing_share(
+def harmed_share(
     differences: ArrayLike,
     users: Ids,
     questions: Ids | None = None,
     *,
     seed: int = 0,
     draws: int = 200,
-) -> LosingShare:
+) -> HarmedShare:
     """Share of users with a difference below 0: raw, and by the normal model of this module.
 
     The interval is the 2.5 to 97.5 % range over seeded draws of users with replacement, and of
@@ -92,13 +92,13 @@ def losing_share(
     d, codes, names = scored_rows(values, users)
     question = np.arange(d.size) if questions is None else scored_rows(values, questions)[1]
     if not d.size:
-        return LosingShare(0, 0, 0)
+        return HarmedShare(0, 0, 0)
     shared = Clusters((codes,), question).items is not None
     raw = float(np.mean(sums(codes, d, len(names)) / np.bincount(codes) < -ROUNDING))
     # Two rows on one shared question say nothing of how a user fares on others.
     rows_of = codes if not shared else np.unique(np.stack([codes, question]), axis=1)[0]
     several = np.bincount(rows_of) >= 2
-    bare = LosingShare(d.size, len(names), int(several.sum()), raw)
+    bare = HarmedShare(d.size, len(names), int(several.sum()), raw)
     if bare.n_modelled < LEAST_USERS:
         needed = "rows on two questions" if shared else "two rows"
         note = f"no share: {bare.n_modelled} users with {needed}, and {LEAST_USERS} are needed"

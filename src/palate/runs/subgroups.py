@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from palate.records import Record
-from palate.runs.summary import Figure
+from palate.runs.summary import ReportedEstimate
 
 
-class Losing(Record):
+class UsersHarmed(Record):
     """Users who are worse off under a context than under another of the same scorer."""
 
     against: str
     """The other context."""
     raw: float | None
     """Share of users whose accuracy is lower; by chance alone up to half."""
-    share: Figure
+    share: ReportedEstimate
     """P(true difference < 0), normal model without the luck; n counts users of two rows or more, on
     different questions where questions are shared."""
     n: int
@@ -22,11 +22,11 @@ class Losing(Record):
     """Users of the raw share."""
 
 
-class GroupFigure(Record):
+class SubgroupEstimate(Record):
     """One group of rows."""
 
     name: str
-    accuracy: Figure
+    accuracy: ReportedEstimate
     n_pairs: int
     n_users: int
     under_10_users: bool
@@ -35,7 +35,7 @@ class GroupFigure(Record):
     """Mean of the group's lowest tenth of users, raw and shrunk."""
 
 
-class Gap(Record):
+class SubgroupGap(Record):
     """The difference in accuracy of two groups, a − b, clustered by user and question."""
 
     a: str
@@ -53,7 +53,7 @@ class Gap(Record):
     """Why there is no interval."""
 
 
-class GroupView(Record):
+class SubgroupReport(Record):
     """One run by groups of its rows; on mirrored couples a note and no figures."""
 
     benchmark: str
@@ -62,14 +62,14 @@ class GroupView(Record):
     oracle: bool = False
     by: str
     """`subset`, `category` or `trait:NAME`."""
-    groups: tuple[GroupFigure, ...] = ()
+    groups: tuple[SubgroupEstimate, ...] = ()
     """By name."""
     n_unlabelled: int = 0
     """Rows that name no group."""
-    largest_gap: Gap | None = None
+    largest_gap: SubgroupGap | None = None
     """Between groups of ten users or more."""
     worst_decile: dict[str, float | None] | None = None
     """Over all users of the run."""
-    users_harmed: Losing | None = None
+    users_harmed: UsersHarmed | None = None
     """Against the same scorer shown nothing."""
     note: str | None = None

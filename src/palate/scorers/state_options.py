@@ -14,7 +14,7 @@ from palate.specs import Spec
 T = TypeVar("T")
 
 
-class Places(Protocol):
+class StateIndex(Protocol):
     """Users with a state."""
 
     @property
@@ -22,13 +22,13 @@ class Places(Protocol):
         """Where each user's state stands, by key."""
 
 
-Users = TypeVar("Users", bound=Places)
+Users = TypeVar("Users", bound=StateIndex)
 State = Literal["own", "stranger", "prior"]
 STATES = ("own", "stranger", "prior")
 OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus", "draws"})
 
 
-class StatesWanted(NamedTuple):
+class StateOptions(NamedTuple):
     """`?state=own|stranger|prior&users=FILE&shots=k&repeat=r&minus=prior&draws=N`."""
 
     state: State
@@ -44,7 +44,7 @@ class StatesWanted(NamedTuple):
     """Third users whose states a row is scored with, one after another."""
 
     @classmethod
-    def of(cls, spec: Spec) -> StatesWanted:
+    def of(cls, spec: Spec) -> StateOptions:
         """Read a spec's options; raises `UsageError` for shots of a file of states.
 
         Raises `SpecError` for draws without a stranger, and for more than 256.
@@ -67,7 +67,7 @@ class StatesWanted(NamedTuple):
         )
 
 
-class KeepsUsers(Generic[Users]):
+class StatefulScorer(Generic[Users]):
     """A scorer with a state per user: the options of its spec, and whom it knows."""
 
     users: Users | None = None
@@ -75,7 +75,7 @@ class KeepsUsers(Generic[Users]):
     """Keys of users who joined; they are nobody's third user."""
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
-        self.settings, self.wanted = settings, StatesWanted.of(spec)
+        self.settings, self.wanted = settings, StateOptions.of(spec)
         self.state, self.minus = self.wanted.state, self.wanted.minus
 
     @property

@@ -6,10 +6,10 @@ import numpy as np
 
 from palate import metrics
 from palate.errors import ComparisonError
-from palate.runs import Figure, Losing, Run
+from palate.runs import ReportedEstimate, Run, UsersHarmed
 
 
-def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
+def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
     """Return the share of users whose accuracy is lower in `run` than in `against`.
 
     Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
@@ -47,10 +47,10 @@ def users_who_lose(run: Run, against: Run, *, seed: int = 0) -> Losing:
     # A constant question is none: what users then share are texts, if anything.
     shared = v.clusters.take(~np.isnan(differences)).items is not None
     questions = v.question_codes if shared else None
-    harmed = metrics.losing_share(differences, v.user_codes, questions, seed=seed)
-    share = Figure(
+    harmed = metrics.harmed_share(differences, v.user_codes, questions, seed=seed)
+    share = ReportedEstimate(
         value=harmed.share, low=harmed.low, high=harmed.high, n=harmed.n_modelled, note=harmed.note
     )
-    return Losing(
+    return UsersHarmed(
         against=theirs.context, raw=harmed.raw, share=share, n=harmed.n, n_users=harmed.n_users
     )

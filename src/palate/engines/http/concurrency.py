@@ -9,7 +9,7 @@ SLOWER = 0.7
 """What the limit is multiplied by when the server says, or shows, that it is too much."""
 
 
-class Gate:
+class ConcurrencyLimit:
     """Additive increase, multiplicative decrease, between 1 and `most`; first come, first served.
 
     A sign of too much that belongs to a request let in before the last decrease is the same

@@ -10,10 +10,10 @@ import typer
 
 from palate.benchmarks import load_benchmark
 from palate.cli import options as flags
-from palate.cli.computing import Devices
+from palate.cli.compute_options import Devices
 from palate.cli.console import bars, show
-from palate.cli.flattening import flatten_options
-from palate.cli.loading import Reading
+from palate.cli.data_options import Reading
+from palate.cli.flatten import flatten_options
 from palate.curves import FIXED, REPEATS, SHOTS
 from palate.curves import learning_curve as measure
 from palate.reports import Form
@@ -22,7 +22,7 @@ from palate.reports.pictures import check_picture
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ShotOptions:
     """How many of a user's choices a model learns from, and whose."""
 
     shots: Annotated[str, typer.Option(help="Choices per user, comma-separated.")] = ",".join(
@@ -35,7 +35,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Compared:
+class BaselineOptions:
     """What stands beside the models."""
 
     baseline: Annotated[
@@ -52,8 +52,8 @@ def learning_curve(
     model: Annotated[
         list[Path], typer.Option("-m", "--model", help="Folder that palate train made; repeat.")
     ],
-    drawn: Drawn,
-    compared: Compared,
+    drawn: ShotOptions,
+    compared: BaselineOptions,
     devices: Devices,
     reading: Reading,
     mirrors: flags.Mirrors = None,

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from palate.engines import Ask, ChatEndpoint, Reply, generate
 from palate.errors import EndpointError, ModelError
-from palate.records import Lazy, Message, Settings, Slate, Traits
+from palate.records import Lazy, Message, ScorerInfo, Settings, Slate
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -29,7 +29,7 @@ class Prompt(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
     """A text or the labels' logits (up to a constant); or why there is neither."""
 
     text: str = ""
@@ -42,11 +42,11 @@ Groups = Sequence[Sequence[Prompt]]
 Prompts = Callable[[Slate], Sequence[tuple[Message, ...]]]
 
 
-class Answerer(Protocol):
+class LanguageModel(Protocol):
     """Answers groups of questions; the questions of one group begin alike."""
 
-    def traits(self, what: str, prompt: str, **more: object) -> Traits:
-        """Return the traits of a judge that asks here."""
+    def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
+        """Return the info of a judge that asks here."""
 
     def fit(self, slate: Slate, prompts: Prompts) -> Slate:
         """Cut what is shown until every prompt fits."""
@@ -54,11 +54,11 @@ class Answerer(Protocol):
     def text(self, messages: tuple[Message, ...]) -> str:
         """Return a prompt as the model reads it."""
 
-    def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
+    def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[ModelAnswer]]]:
         """Yield (position, the group's answers) as they come."""
 
 
-def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) -> Answerer:
+def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) -> LanguageModel:
     """Return where this judge asks; refuses options that the place does not know."""
     reference = Reference.parse(spec.need_reference(example))
     max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
@@ -66,20 +66,20 @@ def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) ->
         max_tokens = 1
     if reference.place != "api":
         spec.only(options | {"max_tokens"})
-        return LocalAnswers(LocalText(reference, "causal", settings), max_tokens)
+        return LocalLanguageModel(LocalText(reference, "causal", settings), max_tokens)
     chat = ChatEndpoint.of(spec, reference.name, settings, options | {"max_tokens"})
-    return ChatAnswers(chat, max_tokens)
+    return ChatLanguageModel(chat, max_tokens)
 
 
-class LocalAnswers:
+class LocalLanguageModel:
     """Answers from a model in this process, greedily."""
 
     def __init__(self, local: LocalText, max_tokens: int) -> None:
         self.local, self.max_tokens = local, max_tokens
 
-    def traits(self, what: str, prompt: str, **more: object) -> Traits:
+    def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Fingerprint weights, precision, prompt and the limit on tokens."""
-        return self.local.traits(f"{what} {self.max_tokens}", prompt, **more)
+        return self.local.info(f"{what} {self.max_tokens}", prompt, **more)
 
     def fit(self, slate: Slate, prompts: Prompts) -> Slate:
         """Cut by tokens; room for the reply is kept."""
@@ -94,7 +94,7 @@ class LocalAnswers:
         """Return the prompt as the template writes it."""
         return self.local.template.text(messages, generation=True)
 
-    def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
+    def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[ModelAnswer]]]:
         """Yield each group's answers in turn; what its prompts share is read once."""
         prompt = self.local.template.prompt
         encoded = ([prompt(question.messages) for question in group] for group in groups)
@@ -112,25 +112,25 @@ class LocalAnswers:
         labels = [self._label_id(label) for label in groups[0][0].labels] if groups else []
         for k, found in self.local.model.label_logits(that_fit(), labels):
             if fit[k]:
-                yield k, [Answer(labels=it) for it in found]
+                yield k, [ModelAnswer(labels=it) for it in found]
             else:
-                yield k, [Answer(failure="too long")] * len(groups[k])
+                yield k, [ModelAnswer(failure="too long")] * len(groups[k])
 
     def _too_long(self, sequences: Sequence[Sequence[int]]) -> bool:
         limit = (self.local.model.window or 10**9) - self.max_tokens
         return any(len(ids) > limit for ids in sequences)
 
-    def _texts(self, sequences: Sequence[Sequence[int]]) -> list[Answer]:
+    def _texts(self, sequences: Sequence[Sequence[int]]) -> list[ModelAnswer]:
         if self._too_long(sequences):
-            return [Answer(failure="too long")] * len(sequences)
+            return [ModelAnswer(failure="too long")] * len(sequences)
         model = self.local.model
-        answers = [Answer()] * len(sequences)
+        answers = [ModelAnswer()] * len(sequences)
         room = (model.window or 10**9) - max(map(len, sequences))
         for k, text, cut_off in generate(model, sequences, self.max_tokens):
             larger = min(LARGER * self.max_tokens, room)
             if cut_off and larger > self.max_tokens:
                 ((_, text, cut_off),) = generate(model, [sequences[k]], larger)  # noqa: PLW2901
-            answers[k] = Answer(text=text, failure="cut off" if cut_off else None)
+            answers[k] = ModelAnswer(text=text, failure="cut off" if cut_off else None)
         return answers
 
     def _label_id(self, label: str) -> int:
@@ -143,18 +143,18 @@ class LocalAnswers:
         return int(ids[0])
 
 
-class ChatAnswers:
+class ChatLanguageModel:
     """Answers from a chat endpoint; each stands by itself, so its judge is exact."""
 
     def __init__(self, chat: ChatEndpoint, max_tokens: int) -> None:
         self.chat, self.max_tokens = chat, max_tokens
 
-    def traits(self, what: str, prompt: str, **more: object) -> Traits:
+    def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Fingerprint the model's name, the endpoint, the prompt and the limit on tokens."""
         settings = self.chat.settings
         details = {"model": settings.model, "base_url": settings.base_url, "prompt": prompt}
         made = digest(what, settings.model, settings.base_url, prompt, self.max_tokens)
-        return Traits.model_validate(
+        return ScorerInfo.model_validate(
             {"fingerprint": made, "details": details, "exact": True, **more}
         )
 
@@ -167,9 +167,9 @@ class ChatAnswers:
         """Return the messages one after another."""
         return "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages)
 
-    def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[Answer]]]:
+    def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[ModelAnswer]]]:
         """Yield each group when its last answer has come; groups are looked at one by one."""
-        found: dict[int, dict[int, Answer]] = defaultdict(dict)
+        found: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
         sizes: dict[int, int] = {}
         cut_off: list[tuple[int, int]] = []
 
@@ -207,14 +207,14 @@ class ChatAnswers:
             for position, reply in replies:
                 yield (*under_way.pop(position), reply)
 
-    def _read(self, labels: tuple[str, ...], reply: Reply) -> Answer:
+    def _read(self, labels: tuple[str, ...], reply: Reply) -> ModelAnswer:
         if reply.failure is not None:
-            return Answer(failure=reply.failure, outage=reply.outage)
+            return ModelAnswer(failure=reply.failure, outage=reply.outage)
         if labels:
             return self._read_labels(labels, reply)
-        return Answer(text=reply.text, failure="cut off" if reply.cut_off else None)
+        return ModelAnswer(text=reply.text, failure="cut off" if reply.cut_off else None)
 
-    def _read_labels(self, labels: Sequence[str], reply: Reply) -> Answer:
+    def _read_labels(self, labels: Sequence[str], reply: Reply) -> ModelAnswer:
         if reply.first_token is None:
             raise EndpointError(
                 f"{self.chat.settings.base_url}: no log-probabilities came back for model "
@@ -228,14 +228,14 @@ class ChatAnswers:
         missing = [label for label in labels if label not in best]
         if missing:
             reason = f"unreadable: label {missing[0]} is not among the first token's alternatives"
-            return Answer(text=reply.text, failure=reason)
-        return Answer(text=reply.text, labels=tuple(best[label] for label in labels))
+            return ModelAnswer(text=reply.text, failure=reason)
+        return ModelAnswer(text=reply.text, labels=tuple(best[label] for label in labels))
 
 
 def rendered(
-    answers: Answerer, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]
+    answers: LanguageModel, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]
 ) -> Groups:
     """Return groups of questions; a model in this process looks at each more than once."""
-    if isinstance(answers, ChatAnswers):
+    if isinstance(answers, ChatLanguageModel):
         return Lazy(len(items), lambda k: make(items[k]))
     return [make(item) for item in items]

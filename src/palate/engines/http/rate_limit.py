@@ -74,7 +74,7 @@ class Window:
             entry.amount = amount
 
 
-class Pace:
+class RateLimit:
     """Lets requests leave one by one, within the limits and never during a rest."""
 
     def __init__(self, rpm: int | None, tpm: int | None, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from palate.engines.local.attention import NAME, Layout, register
 from palate.engines.local.forward import forward_pack
-from palate.engines.local.loading import Loaded, Route
+from palate.engines.local.loading import LoadedModel, ReadMode
 from palate.engines.local.memory import is_out_of_memory
 from palate.engines.local.tree import packs, plant
 
@@ -22,10 +22,10 @@ CLOSE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 
 
-def find_route(local: Loaded, asked: str | None) -> Route:
+def find_route(local: LoadedModel, asked: str | None) -> ReadMode:
     """Return how this model is read, and leave its attention set for it."""
     if asked not in (None, "tree"):
-        return Route(False, f"attention={asked}")
+        return ReadMode(False, f"attention={asked}")
     before = local.model.config._attn_implementation
     register()
     try:
@@ -37,19 +37,21 @@ def find_route(local: Loaded, asked: str | None) -> Route:
     except Exception as error:  # what a model raises that cannot is anybody's guess
         if is_out_of_memory(error):
             raise
-        route = Route(False, f"its layers do not take it: {type(error).__name__}")
+        route = ReadMode(False, f"its layers do not take it: {type(error).__name__}")
     if not route.tree:
         local.model.set_attn_implementation(before)
     return route
 
 
-def _sequences(local: Loaded) -> list[list[int]]:
+def _sequences(local: LoadedModel) -> list[list[int]]:
     size = local.model.get_input_embeddings().weight.shape[0]
     tokens = [(7 * k * k + 3 * k + 1) % size for k in range(SHARED + 2 * OWN)]
     return [tokens[: SHARED + OWN], [*tokens[:SHARED], *tokens[-OWN:]]]
 
 
-def _probe(local: Loaded, sequences: Sequence[Sequence[int]], plain: Sequence[Any]) -> Route:
+def _probe(
+    local: LoadedModel, sequences: Sequence[Sequence[int]], plain: Sequence[Any]
+) -> ReadMode:
     torch = local.torch
     (pack,) = packs(plant(sequences, least=1), 10 * SHARED)
     layout = Layout(pack.segments)
@@ -57,21 +59,21 @@ def _probe(local: Loaded, sequences: Sequence[Sequence[int]], plain: Sequence[An
         ours = forward_pack(local, pack, layout, False).float()
     layers = getattr(local.model.config.get_text_config(), "num_hidden_layers", None)
     if layout.strange:
-        return Route(False, ", ".join(dict.fromkeys(layout.strange)))
+        return ReadMode(False, ", ".join(dict.fromkeys(layout.strange)))
     if layers is None or layout.layer != layers:
-        return Route(False, f"{layout.layer} of {layers} layers attend")
+        return ReadMode(False, f"{layout.layer} of {layers} layers attend")
     if layout.reach is not None and layout.reach < SHARED + OWN:
-        return Route(False, f"a layer sees {layout.reach} tokens")
+        return ReadMode(False, f"a layer sees {layout.reach} tokens")
     first, *leaves = (segment.sequences[0] for segment in pack.segments)
     theirs = torch.cat([plain[first][:SHARED], *(plain[k][SHARED:] for k in leaves)])
     close = CLOSE[str(local.dtype).removeprefix("torch.")]
     apart = float((ours - theirs).norm() / theirs.norm())
     if not apart <= close:
-        return Route(False, f"a tree changes its outputs by {apart:.1g}")
+        return ReadMode(False, f"a tree changes its outputs by {apart:.1g}")
     local.layers = layout.layer
-    return Route(True, reach=layout.reach)
+    return ReadMode(True, reach=layout.reach)
 
 
-def _alone(local: Loaded, ids: Sequence[int]) -> Any:
+def _alone(local: LoadedModel, ids: Sequence[int]) -> Any:
     tokens = local.torch.tensor([list(ids)], device=local.device)
     return local.model.base_model(input_ids=tokens).last_hidden_state[0].float()

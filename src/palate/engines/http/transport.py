@@ -20,7 +20,7 @@ TOO_LONG = re.compile(
 )
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """What came back, whatever its status."""
 
     status: int
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class WireFailure(Exception):
+class TransportFailure(Exception):
     """Nothing whole came back; `sent` is False where the server cannot have read the request."""
 
     def __init__(self, kind: str, *, sent: bool = True) -> None:
@@ -37,15 +37,15 @@ class WireFailure(Exception):
         self.sent = sent
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """Sends requests; opened in the event loop that uses it."""
 
     async def open(self) -> None:
         """Get ready."""
         ...
 
-    async def post(self, path: str, body: bytes) -> Answer:
-        """Send one request; raises `WireFailure`."""
+    async def post(self, path: str, body: bytes) -> HttpResponse:
+        """Send one request; raises `TransportFailure`."""
         ...
 
     async def close(self) -> None:
@@ -101,6 +101,6 @@ def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
     return None if math.isnan(seconds) else max(0.0, seconds)
 
 
-def pause(attempt: int) -> float:
+def backoff(attempt: int) -> float:
     """Return how long to wait where the server names no time: 0.5 s doubling, with jitter."""
     return min(LONGEST_S, 0.5 * 2.0 ** min(attempt, 16) * random.uniform(0.5, 1.5))
