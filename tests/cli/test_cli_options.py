@@ -183,7 +183,9 @@ def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):
     assert "on 2 of 4 pairs (0 over 400 tokens left out); loss" in said
     wanted = {"steps": 1, "batch_pairs": 2, "learning_rate": 1e-4, "max_length": 400, "seed": 4}
     assert wanted.items() <= facts.items() and facts["n_users_left_out"] == 1
-    said, facts = trained("planner", tiny.model(), "--rank", 3, "--posts", 2, "--not-in", "tasting")
+    said, facts = trained(
+        "planner", tiny.model(), "--rank", 3, "--posts", 2, "--disjoint-from", "tasting"
+    )
     assert "on 2 of 4 rows (0 without aspects or profile and 0 over 400 tokens left out)" in said
     assert wanted.items() <= facts.items()
     assert (facts["lora"]["rank"], facts["reads"]) == (3, "profile:2")

@@ -58,9 +58,9 @@ def questions() -> Dataset:
     ))  # fmt: skip
 
 
-def computed(contestant, root: Path | None = None):  # type: ignore[no-untyped-def]
+def computed(scorer, root: Path | None = None):  # type: ignore[no-untyped-def]
     rows = make_rows(questions(), build_context("none"), seed=0)
-    work = Computation(contestant, "scripted", rows, Options())
+    work = Computation(scorer, "scripted", rows, Options())
     if root is None:
         return rows, work.run(None, None, build_runner(None), lambda done, total: None)[0]
     with Journal(root / "journal.jsonl") as journal:

@@ -83,20 +83,20 @@ class Lifted(Lift):
         return ()
 
 
-def calls(contestant: object) -> int:
-    if isinstance(contestant, Flaky):
-        return contestant.asked
-    assert isinstance(contestant, Neighbourly | Lifted)
-    return contestant.likelihood.calls if isinstance(contestant, Lifted) else contestant.calls  # type: ignore[attr-defined]
+def calls(scorer: object) -> int:
+    if isinstance(scorer, Flaky):
+        return scorer.asked
+    assert isinstance(scorer, Neighbourly | Lifted)
+    return scorer.likelihood.calls if isinstance(scorer, Lifted) else scorer.calls  # type: ignore[attr-defined]
 
 
-CONTESTANTS = {"one pass": Neighbourly, "lift": Lifted, "exact judge": lambda: Flaky(failing=False)}
+SCORERS = {"one pass": Neighbourly, "lift": Lifted, "exact judge": lambda: Flaky(failing=False)}
 
 
-@pytest.fixture(scope="module", params=CONTESTANTS)
+@pytest.fixture(scope="module", params=SCORERS)
 def whole(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path, bytes, bytes]]:
     with tempfile.TemporaryDirectory() as root:
-        expected = run(Path(root), CONTESTANTS[request.param]())
+        expected = run(Path(root), SCORERS[request.param]())
         journal = next(Path(root).rglob("journal.jsonl"))
         yield request.param, journal, journal.read_bytes(), expected
 
@@ -114,11 +114,11 @@ def test_killed_at_any_byte_and_resumed_gives_the_same_bytes(
         (journal.parent / left).unlink(missing_ok=True)
     journal.write_bytes(content[:cut])
     root = journal.parent.parent.parent.parent
-    contestant = CONTESTANTS[kind]()
-    assert run(root, contestant) == expected
+    scorer = SCORERS[kind]()
+    assert run(root, scorer) == expected
     assert journal.read_bytes() == content
     end = b'"last":true}\n'
-    asked = calls(contestant)
+    asked = calls(scorer)
     if kind == "exact judge":
         assert asked == content.count(end) - content[:cut].count(end), "paid for once"
     if cut == len(content):

@@ -37,23 +37,23 @@ class Listed:
         return self.slates[row].candidates
 
 
-def keys_of(contestant, info: ScorerInfo, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]
+def keys_of(scorer, info: ScorerInfo, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]
     """Return the keys of a row's requests, in the row's order."""
-    read = scorer_view(contestant, slate)
-    if isinstance(contestant, Judge):
+    read = scorer_view(scorer, slate)
+    if isinstance(scorer, Judge):
         both = combinations(read.candidates, 2)
         return [digest(info.fingerprint, read.prompt_key, two) for two in both]
     return [digest(info.fingerprint, read.prompt_key, text) for text in read.candidates]
 
 
-def plain_plan(contestant, info: ScorerInfo, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
+def plain_plan(scorer, info: ScorerInfo, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
     """Return (pass id, batches of groups)."""
-    if isinstance(contestant, Judge):
-        groups = list(_judgements(contestant, info, slates))
+    if isinstance(scorer, Judge):
+        groups = list(_judgements(scorer, info, slates))
     elif info.exact:
-        groups = list(_first_rows(contestant, info, slates))
+        groups = list(_first_rows(scorer, info, slates))
     else:
-        groups = list(_prompts(contestant, info, slates))
+        groups = list(_prompts(scorer, info, slates))
     groups.sort(key=lambda group: (-size(group[0]), group[1]))
     batches = [groups] if info.exact else list(_cut(groups))
     keys = [[group[1] for group in batch] for batch in batches]

@@ -1,4 +1,4 @@
-"""Scripted contestants that workers can import."""
+"""Scripted scorers that workers can import."""
 
 from __future__ import annotations
 

@@ -48,18 +48,18 @@ slates = st.lists(
     ).map(lambda of: slate(of[0], of[1], *of[2])),
     max_size=80,
 )  # fmt: skip
-contestants = st.sampled_from([AsScorer(), AsScorer(deaf=True), AsJudge()])
+scorers = st.sampled_from([AsScorer(), AsScorer(deaf=True), AsJudge()])
 
 
-@given(slates, contestants, st.booleans())
-def test_columns_agree_with_the_definition(given_slates, contestant, exact: bool) -> None:  # type: ignore[no-untyped-def]
+@given(slates, scorers, st.booleans())
+def test_columns_agree_with_the_definition(given_slates, scorer, exact: bool) -> None:  # type: ignore[no-untyped-def]
     info = ScorerInfo(fingerprint="é", exact=exact)
     source = Listed(given_slates)
-    plan = make_plan(contestant, info, source)
-    name, batches = plain_plan(contestant, info, given_slates)
+    plan = make_plan(scorer, info, source)
+    name, batches = plain_plan(scorer, info, given_slates)
     assert plan.id == name
     assert np.diff(plan.cuts).tolist() == [len(batch) for batch in batches if batch]
-    groups = list(build(contestant, plan, source, range(plan.n_groups)))
+    groups = list(build(scorer, plan, source, range(plan.n_groups)))
     expected = [group for batch in batches for group in batch]
     assert [(read, group.keys) for group, read in groups] == expected
     every = [key for group, _ in groups for key in group.keys]
@@ -67,9 +67,9 @@ def test_columns_agree_with_the_definition(given_slates, contestant, exact: bool
         key[:32] for key in every
     ]
     for row, one in enumerate(given_slates):
-        assert [every[k] for k in plan.of_row(row)] == keys_of(contestant, info, one)
+        assert [every[k] for k in plan.of_row(row)] == keys_of(scorer, info, one)
     waiting = plan.rows_by_group()
-    assert waiting.sum() == sum(bool(keys_of(contestant, info, one)) for one in given_slates)
+    assert waiting.sum() == sum(bool(keys_of(scorer, info, one)) for one in given_slates)
 
 
 @pytest.mark.parametrize(("n", "requests"), [(0, 0), (1, 0), (2, 1), (3, 3), (16, 120)])

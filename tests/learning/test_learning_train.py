@@ -42,7 +42,8 @@ def test_a_method_is_trained_adapted_and_evaluated_without_the_command_line(
     told = []
     made = palate.train(
         "user-heads", votes, tmp_path / "heads", embedders="style", leave_out=["u0"],
-        unseen=0.2, options={"ridge": 2}, progress=lambda done, total: told.append((done, total)),
+        held_out_users=0.2, options={"ridge": 2},
+        progress=lambda done, total: told.append((done, total)),
     )  # fmt: skip
     assert (made.folder, made.n_users + made.n_users_left_out) == (tmp_path / "heads", 6)
     assert made.n_users_left_out in (1, 2), "the named user may be among those drawn"
@@ -91,7 +92,7 @@ def test_a_classifier_and_a_planner_start_from_a_model(votes, tiny, tmp_path):
     told = []
     plans = palate.train(
         "planner", votes, tmp_path / "plan", base=tiny.model(), settings=cpu,
-        options={**FAST, "rank": 2, "posts": 1, "not_in": "tasting", "max_length": 900},
+        options={**FAST, "rank": 2, "posts": 1, "disjoint_from": "tasting", "max_length": 900},
         progress=lambda done, total: told.append((done, total)),
     )  # fmt: skip
     assert (plans.n_pairs, plans.n_without, plans.n_users) == (24, 0, 6)
@@ -126,7 +127,7 @@ def test_a_policy_has_soft_tokens_for_whom_it_was_trained_on(votes, tiny, tmp_pa
         ("lore", {"embedders": "style", "options": {"steps": 2}}, UsageError, "option 'steps'"),
         ("lore", {"embedders": "style", "leave_out": ["eve"]}, UsageError, "no such user in votes"),
         ("classifier", {"base": "x/y", "leave_out": ["eve"]}, UsageError, "no such user in votes"),
-        ("lore", {"embedders": "style", "unseen": 1}, UsageError, "expected a share"),
+        ("lore", {"embedders": "style", "held_out_users": 1}, UsageError, "expected a share"),
         ("lore", {"embedders": "style", "leave_out": USERS}, DataError, "no choice to learn from"),
     ],
 )

@@ -17,7 +17,7 @@ SLATE = make_slate("GOOD tea.", "BAD coffee.", shown=["I only drink tea."])
 
 
 def scripted(kind, answer, options=""):
-    """Return a contestant whose endpoint is a function, and the requests it will have got."""
+    """Return a scorer whose endpoint is a function, and the requests it will have got."""
     made = build_scorer(f"{kind}:{API}{options}")
     made.answers.chat, settings = ScriptedChat(answer), made.answers.chat.settings
     made.answers.chat.settings = settings

@@ -1,4 +1,4 @@
-"""A personal reward model as a contestant: whose choices, whose state, and never a test pair."""
+"""A personal reward model as a scorer: whose choices, whose state, and never a test pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palate.evaluation import Options, evaluate, history_of
 from palate.personal import PersonalModel, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
-from palate.scorers.state_options import drawn
+from palate.scorers.state_options import draw_choices
 
 LOUD, CALM = "Go now! Run! Win!! {}", "Perhaps rest a while, in peace, {}."
 USERS = {f"loud{k}": True for k in range(6)} | {f"calm{k}": False for k in range(6)}
@@ -99,12 +99,12 @@ def test_a_test_pair_is_never_learnt_from(folder, pairs):
 def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
     listed = [Choice(question=str(k), chosen="a", rejected="b") for k in range(8)]
     two, other, five = (
-        drawn(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0))
+        draw_choices(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0))
     )
     assert len(two) == len(other) == 2
     assert {c.question for c in two} < {c.question for c in five}
     assert two != other
-    assert drawn(listed, None, 0, 0, "ann") == listed
+    assert draw_choices(listed, None, 0, 0, "ann") == listed
     assert (
         evaluate(f"personal:{folder}?shots=0", pairs, "none", root=None).summary.accuracy.value
         == 0.5

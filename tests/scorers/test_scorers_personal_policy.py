@@ -17,9 +17,9 @@ from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
 from palate.evaluation import Options, evaluate
-from palate.evaluation.rows import make_rows, own_state
+from palate.evaluation.rows import make_rows, own_user_keys
 from palate.evaluation.scale import state_scales
-from palate.evaluation.summary import shift
+from palate.evaluation.summary import concordance
 from palate.personal import PersonalModel, UserStates
 from palate.personal.p_dpo import PersonalPolicy, adapt
 from palate.personal.p_dpo.folder import STATE
@@ -232,7 +232,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     votes = mirrors(pairs(mirrored=True))
     spec = f"personal:{policy.folder}?users={states[0]}"
     run = evaluate(spec, votes, root=tmp_path, options=HOW)
-    rows = make_rows(votes, build_context("none"), seed=0, whose=own_state)
+    rows = make_rows(votes, build_context("none"), seed=0, user_keys=own_user_keys)
     scorer = scorer_of(policy, f"users={states[0]}")
     assert scorer.scale_pairs == 20
     expected = {}
@@ -246,7 +246,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     assert expected["ann"] != pytest.approx(expected["cid"], rel=0.05)
     scales = np.array([expected[pair.user_id] for pair in votes.pairs])
     assert state_scales(scorer, rows, 0) == pytest.approx(scales, rel=1e-3)
-    assert run.summary.concordance.value == shift(run.verdicts, scales).value
+    assert run.summary.concordance.value == concordance(run.verdicts, scales).value
     monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
     again = evaluate(spec, votes, root=tmp_path, options=HOW)
     assert again.summary == run.summary

@@ -15,7 +15,7 @@ from palate.contexts import build_context
 from palate.errors import SpecError
 from palate.evaluation import adapt_to, evaluate
 from palate.evaluation.rows import make_rows
-from palate.evaluation.states import whose_state
+from palate.evaluation.states import user_keys_fn
 from palate.personal import PersonalModel, UserStates, fit, method_of, take
 from palate.records import Choice, Judge, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer, third_users
@@ -146,8 +146,8 @@ def test_both_rows_of_a_couple_are_one_piece_of_work(folders):
     spec = f"personal:{folders / 'lore'}?state=stranger"
     judge = adapt_to(build_scorer(spec), COUPLES, spec)
     assert isinstance(judge, Judge)
-    whose = whose_state(judge, judge.info, COUPLES, 0)
-    rows = make_rows(COUPLES, build_context("none"), seed=0, whose=whose)
+    user_keys = user_keys_fn(judge, judge.info, COUPLES, 0)
+    rows = make_rows(COUPLES, build_context("none"), seed=0, user_keys=user_keys)
     for a, b in COUPLES.couples:
         ours, theirs = rows.slate(a), rows.slate(b)
         assert ours == theirs

@@ -87,7 +87,7 @@ def test_overlap_is_refused_before_anything_is_loaded(tmp_path: Any) -> None:
     base = Reference.parse("./no-such-model")
     with pytest.raises(DataError, match="is in tasting too"):
         tasting = load_benchmark("tasting").pairs
-        train_planner(tasting, base, tmp_path / "p", not_in={"tasting": tasting})
+        train_planner(tasting, base, tmp_path / "p", disjoint_from={"tasting": tasting})
     assert not (tmp_path / "p").exists()
 
 
@@ -138,7 +138,7 @@ def trained(base: Reference, tmp_path_factory: Any) -> Any:
     some = [*rows(), row(90, rubric_aspects=()), row(91, profile=())]
     return train_planner(
         some, base, folder, steps=30, learning_rate=1e-2, lora=Lora(rank=8, alpha=32),
-        not_in={"tasting": load_benchmark("tasting").pairs}, **FAST,
+        disjoint_from={"tasting": load_benchmark("tasting").pairs}, **FAST,
     )  # fmt: skip
 
 

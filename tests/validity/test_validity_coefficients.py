@@ -18,7 +18,7 @@ from palate.reports.validity import plot_validity, validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, Statistics, Validity, validity
 from palate.validity.coefficients import _compare
-from palate.validity.metric_values import benchmark_units, held_together, same_as_none
+from palate.validity.metric_values import benchmark_units, common_units, same_as_none
 
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
@@ -103,7 +103,7 @@ class Named:
 
 def benchmark_figures(runs: list[Run], metric: str) -> dict[tuple[str, str], float]:
     units = benchmark_units(runs, metric)
-    return held_together(units, metric).figures if units else {}
+    return common_units(units, metric).figures if units else {}
 
 
 def test_gains_and_mirrors_are_those_of_the_summaries():
@@ -147,7 +147,7 @@ def test_who_has_no_partner_is_named(planted):
     assert validity([*runs, fewer]).summary.benchmark_only == (("hazy0", "none"),)
 
 
-def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
+def test_a_scorer_that_does_not_heed_the_context_counts_once():
     pairs = load_benchmark("tasting")
     contexts = ("none", "profile:2", "profile:2?of=stranger")
     runs = [
@@ -214,7 +214,7 @@ def test_bad_input_is_one_clear_line(planted):
     runs, best = planted(3, n_rows=40)
     with pytest.raises(UsageError, match="has no best of 5"):
         validity([*runs, best], 5)
-    with pytest.raises(UsageError, match="no figure has 3 contestants"):
+    with pytest.raises(UsageError, match="no figure has 3 scorers"):
         validity([*runs[:2], best])
     with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
         validity([*runs, best], metrics=["loudness"])

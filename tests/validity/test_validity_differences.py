@@ -67,13 +67,13 @@ def test_metrics_of_one_benchmark_come_first() -> None:
     assert sides(couples[:1]) == []
 
 
-def test_three_common_contestants_are_needed() -> None:
+def test_three_common_scorers_are_needed() -> None:
     few = metric_of("b", "gain", NAMES[:4])
     assert sides([metric_of("b", "accuracy", NAMES[2:]), few]) == []
     assert len(sides([metric_of("b", "accuracy", NAMES[1:]), few])) == 1
 
 
-def test_differences_are_those_of_the_common_contestants_and_holm_is_over_all_of_them() -> None:
+def test_differences_are_those_of_the_common_scorers_and_holm_is_over_all_of_them() -> None:
     first, second = metric_of("b", "accuracy"), metric_of("b", "gain", NAMES[3:])
     third = metric_of("b", "identity gain")
     found = differences_of(compared([first, second, third]), seed=3)

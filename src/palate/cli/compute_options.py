@@ -1,4 +1,4 @@
-"""Options of how contestants compute, as records of which a command takes the one it needs."""
+"""Options of how scorers compute, as records of which a command takes the one it needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Computing(Devices):
     engine: flags.Engine = None
 
     def options(self) -> Options:
-        """Return how contestants are run; raises `UsageError` naming the flag that is wrong."""
+        """Return how scorers are run; raises `UsageError` naming the flag that is wrong."""
         return Options(self.settings(), self.retry_unscored, self.engine)
 
 

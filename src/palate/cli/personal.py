@@ -41,8 +41,9 @@ def _trainer(method: str) -> Callable[..., None]:
         devices: Devices,
     ) -> None:
         made = learn(
-            method, data, output, rows, devices, embedders=embedder, unseen=users.unseen,
-            leave_out=users.leave_out or (), options=_read(given or []),
+            method, data, output, rows, devices, embedders=embedder,
+            held_out_users=users.held_out_users, leave_out=users.leave_out or (),
+            options=_read(given or []),
         )  # fmt: skip
         left_out = made.n_users_left_out
         typer.echo(

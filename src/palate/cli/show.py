@@ -13,7 +13,7 @@ from palate.cli.data_options import Loading
 from palate.cli.flatten import flatten_options
 from palate.contexts import build_context
 from palate.errors import BenchmarkError
-from palate.evaluation import adapt_to, make_rows, whose_state
+from palate.evaluation import adapt_to, make_rows, user_keys_fn
 from palate.records import Settings, Slate, info_of
 from palate.scorers import build_scorer
 
@@ -33,26 +33,26 @@ def show_pair(
     settings = flags.make_settings(seed, trust_remote_code=trust_remote_code)
     for name in benchmark:
         pairs = loading.load(name, seed)
-        for contestant in scorer:
+        for spec in scorer:
             for shown in context:
-                text = first_prompt(pairs, contestant, shown, settings, pair)
-                show_text(f"── {pairs.name} · {contestant} · {shown}\n{text}")
+                text = first_prompt(pairs, spec, shown, settings, pair)
+                show_text(f"── {pairs.name} · {spec} · {shown}\n{text}")
 
 
 def first_prompt(
     pairs: Dataset, scorer: str, context: str, settings: Settings, pair: str | None = None
 ) -> str:
     """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
-    contestant = build_scorer(scorer, settings)
+    adapted = build_scorer(scorer, settings)
     built = build_context(context, settings)
-    contestant = adapt_to(contestant, pairs, scorer)
-    whose = whose_state(contestant, info_of(contestant, scorer), pairs, settings.seed)
-    rows = make_rows(pairs, built, seed=settings.seed, whose=whose)
+    adapted = adapt_to(adapted, pairs, scorer)
+    user_keys = user_keys_fn(adapted, info_of(adapted, scorer), pairs, settings.seed)
+    rows = make_rows(pairs, built, seed=settings.seed, user_keys=user_keys)
     at = next((k for k in range(len(rows)) if pair is None or rows.id(k) == pair), None)
     if at is None:
         raise BenchmarkError(f"{pairs.name} has no pair {pair!r}")
     slate = rows.slate(at)  # this row alone: what a context shows may be costly
-    prompts = getattr(contestant, "prompts", None)
+    prompts = getattr(adapted, "prompts", None)
     if prompts is None:
         return _slate(slate)
     return "\n\n".join(prompts(slate))

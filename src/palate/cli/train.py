@@ -73,7 +73,7 @@ def train_a_planner(
     data: Annotated[str, typer.Option(help="File of rows with rubric aspects, or a benchmark.")],
     output: NewFolder,
     *,
-    not_in: Annotated[
+    disjoint_from: Annotated[
         list[str] | None,
         typer.Option(help="Benchmark none of whose people may be trained on; may be repeated."),
     ] = None,
@@ -87,7 +87,7 @@ def train_a_planner(
     """Train a planner: from question and profile to what this user expects of an answer."""
     made = learn(
         "planner", data, output, rows, devices, base=base, leave_out=leave_out or (),
-        options={**asdict(recipe), "not_in": not_in or ()},
+        options={**asdict(recipe), "disjoint_from": disjoint_from or ()},
     )  # fmt: skip
     typer.echo(
         f"{steps_of(made)}{made.n_pairs:,} rows ({made.n_without:,} without aspects or profile and "

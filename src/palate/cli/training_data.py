@@ -53,7 +53,7 @@ class RowsToTrainOn(RowsToRead):
 class LeftOut:
     """Users who are not trained on."""
 
-    unseen: Annotated[
+    held_out_users: Annotated[
         float, typer.Option(help="Share of users, drawn by the seed, that are not trained on.")
     ] = 0.0
     leave_out: Annotated[

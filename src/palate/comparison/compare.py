@@ -94,10 +94,10 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         _refuse_twins(group)
     places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
     couples = {
-        name: list(combinations([runs[0] for runs in _contestants(equal)], 2))
+        name: list(combinations([runs[0] for runs in _distinct(equal)], 2))
         for name, equal in places.items()
     }
-    if not any(sum(map(len, _contestants(equal))) > 1 for equal in places.values()):
+    if not any(sum(map(len, _distinct(equal))) > 1 for equal in places.values()):
         raise ComparisonError(
             "needs finished runs of two scorers on one benchmark under one context, neither an "
             "oracle nor a baseline"
@@ -116,7 +116,7 @@ def _is_baseline(run: Run) -> bool:
     return is_baseline(run.summary.scorer)
 
 
-def _contestants(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
+def _distinct(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
     return [runs for runs in places if not _is_baseline(runs[0])]
 
 
@@ -139,11 +139,11 @@ def group_of(run: Run) -> str:
 def _refuse_twins(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, str], Run] = {}
     for run in runs:
-        twin = seen.setdefault((run.summary.scorer, run.summary.context), run)
-        if twin is not run:
+        first = seen.setdefault((run.summary.scorer, run.summary.context), run)
+        if first is not run:
             raise ComparisonError(
                 f"{run.summary.scorer} under {run.summary.context} is there twice, with other "
-                f"settings: {twin.folder} and {run.folder}; name one of them"
+                f"settings: {first.folder} and {run.folder}; name one of them"
             )
 
 
@@ -213,7 +213,7 @@ def _sorted(runs: Sequence[Run]) -> list[Run]:
 
 def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[RankedRun]:
     # A rank is open to a run unless a corrected test at 5 % rules it out.
-    ranked = [runs[0].summary.scorer for runs in _contestants(places)]
+    ranked = [runs[0].summary.scorer for runs in _distinct(places)]
     sizes = {runs[0].summary.scorer: len(runs) for runs in places}
     above: dict[str, set[str]] = {scorer: set() for scorer in ranked}
     for test in tests:

@@ -120,7 +120,7 @@ def _is_control(context: str) -> bool:
 
 
 def _place(finding: Finding) -> tuple[bool, float, float]:
-    # Contestants before baselines, the largest identity gain first, then the most accurate.
+    # Scorers before baselines, the largest identity gain first, then the most accurate.
     identity = finding.identity.value if finding.identity else None
     return (
         finding.baseline,

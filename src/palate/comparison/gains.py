@@ -108,7 +108,7 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
 
 
 def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:
-    partners: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
+    controls: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
     if not oracle and Spec.parse(context).options.get("of") != "stranger":
-        partners += [("identity", other) for other in under(context, "of", "stranger", asked)]
-    return partners
+        controls += [("identity", other) for other in under(context, "of", "stranger", asked)]
+    return controls

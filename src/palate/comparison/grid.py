@@ -142,14 +142,14 @@ def plan_grid(
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
-        contestant = build_scorer(text, options.settings)
-        if spec_of(contestant, text) in planned:
+        scorer = build_scorer(text, options.settings)
+        if spec_of(scorer, text) in planned:
             continue
-        planned.add(spec_of(contestant, text))
+        planned.add(spec_of(scorer, text))
         for pairs in benchmarks:
-            need_choices(contestant, pairs, text)
-            wanted = shown if contexts is not None else _usual(contestant, text, pairs, shown)
-            cells += [_cell(pairs, text, contestant, context) for context in wanted]
+            need_choices(scorer, pairs, text)
+            wanted = shown if contexts is not None else _usual(scorer, text, pairs, shown)
+            cells += [_cell(pairs, text, scorer, context) for context in wanted]
     if cells and all(cell.meaningless for cell in cells):
         raise UsageError(
             f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"
@@ -158,12 +158,12 @@ def plan_grid(
 
 
 def _usual(
-    contestant: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
+    scorer: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
 ) -> list[Context]:
     """Return the contexts of a scorer for which none is named."""
-    if isinstance(contestant, HasStates) or not any(row.profile for row in pairs.rows):
+    if isinstance(scorer, HasStates) or not any(row.profile for row in pairs.rows):
         posts = [context for context in posts if context.blind]
-    usual = [c for c in posts if not meaningless(info_of(contestant, text), c)]
+    usual = [c for c in posts if not meaningless(info_of(scorer, text), c)]
     if not usual:
         raise UsageError(
             f"{text} needs text of the user, and {pairs.name} holds no posts; name a context by -c"
@@ -171,13 +171,13 @@ def _usual(
     return usual
 
 
-def _cell(pairs: Dataset, text: str, contestant: Scorer | Judge, context: Context) -> Cell:
-    info = info_of(contestant, text)
+def _cell(pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context) -> Cell:
+    info = info_of(scorer, text)
     void = meaningless(info, context)
     if not void:
         refuse(info, context, text)
-    draws = getattr(context, "draws", 1) * getattr(contestant, "draws", 1)
-    modelled = [part for part in components_of(contestant)
+    draws = getattr(context, "draws", 1) * getattr(scorer, "draws", 1)
+    modelled = [part for part in components_of(scorer)
                 if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
     calls = 0 if void else 2 * len(modelled) * draws * len(pairs.rows)
     return Cell(pairs, text, context.spec, void, draws, calls)

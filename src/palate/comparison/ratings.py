@@ -186,7 +186,7 @@ def _baseline(
 ) -> RatingBaseline:
     guess = predicted.user_mean if name == BASELINES[0] else predicted.global_mean
     both = np.where(np.isnan(predicted.scorer), np.nan, guess)
-    saved = metrics.error_saved(predicted.scorer, both, ratings, clusters)
+    saved = metrics.error_reduction(predicted.scorer, both, ratings, clusters)
     return RatingBaseline(
         name=name,
         rating_error=ReportedEstimate.of(metrics.mean_error(both, ratings, clusters)),

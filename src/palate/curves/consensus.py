@@ -14,7 +14,7 @@ def majority_of_others(pairs: Dataset) -> NDArray[np.float64]:
     """Return each pair's credit (n): 1 where most other users chose the same, ½ for a tie, else 0.
 
     NaN where nobody else was asked. It has read the other users' answers to the very pair, which
-    no reward model has: a yardstick, no contestant. On mirrored couples alone it means nothing,
+    no reward model has: a yardstick, no scorer. On mirrored couples alone it means nothing,
     since leaving out the user's own vote tips every close majority against it.
 
     >>> from palate.records import PreferencePair

@@ -39,8 +39,8 @@ class Groups:
         questions = [p.text for p in judged]
         self.clusters = Clusters.of(self.user, questions=questions, texts=texts)
         place = {pair.id: k for k, pair in enumerate(judged)}
-        partner = couple_votes(pairs, seed)
-        both = [(k, place[partner[a]]) for a, k in place.items() if partner.get(a) in place]
+        mirror_row = couple_votes(pairs, seed)
+        both = [(k, place[mirror_row[a]]) for a, k in place.items() if mirror_row.get(a) in place]
         self.couples = np.array([(a, b) for a, b in both if a < b], np.int64).reshape(-1, 2)
         first = self.clusters.take(self.couples[:, 0])
         a, b = self.user[self.couples].T
@@ -67,7 +67,7 @@ class Groups:
                 both = (scored.values[a] + scored.values[b]) / 2
                 mirrored = metrics.clustered_mean(both, of_couples)
                 scaled = scored.margins / scored.confidence
-                moved = [metrics.shift_values(m[a], -m[b]) for m in scaled]
+                moved = [metrics.concordance_values(m[a], -m[b]) for m in scaled]
                 concordance = metrics.clustered_mean(np.mean(moved, axis=0), of_couples)
                 own = credit(scored.margins - base.margins)
                 residual = metrics.clustered_mean((own[a] + own[b]) / 2, of_couples)

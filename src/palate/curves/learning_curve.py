@@ -30,7 +30,7 @@ from palate.evaluation import (
     evaluate,
     history_of,
     make_rows,
-    own_state,
+    own_user_keys,
 )
 from palate.records import Choice, Scorer, Settings, info_of
 from palate.runs import SUMMARY, Manifest, holm_within, versions
@@ -126,7 +126,7 @@ def _measured(
 ) -> LearningCurve:
     judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in choices])
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
-    slates = Slates(make_rows(some, build_context("none"), seed=seed, whose=own_state))
+    slates = Slates(make_rows(some, build_context("none"), seed=seed, user_keys=own_user_keys))
     learners = {
         name: Learner(name, scorer, slates, choices, seed) for name, scorer in scorers.items()
     }

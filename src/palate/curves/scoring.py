@@ -23,7 +23,7 @@ from palate.records import (
     user_key,
 )
 from palate.scorers.personal import Personal, Vectors
-from palate.scorers.state_options import drawn
+from palate.scorers.state_options import draw_choices
 from palate.seeding import shuffled
 
 Doubles = NDArray[np.float64]
@@ -117,7 +117,7 @@ class Learner:
     def _adapted(self, shots: Shots, repeat: int) -> Scorer:
         k = None if shots == "all" else shots
         adapted = self.model.adapted({
-            user: drawn(listed, k, self.seed, repeat, user_key(user))
+            user: draw_choices(listed, k, self.seed, repeat, user_key(user))
             for user, listed in self.history.items()
         })  # fmt: skip
         assert isinstance(adapted, Scorer)

@@ -3,14 +3,14 @@
 from palate.evaluation.computation import Computation, Options, Progress, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
-from palate.evaluation.rows import ContextRows, make_rows, own_state
+from palate.evaluation.rows import ContextRows, make_rows, own_user_keys
 from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
     HasStates,
     adapt_to,
     history_of,
     need_choices,
-    whose_state,
+    user_keys_fn,
     with_shots,
     with_states,
 )
@@ -31,12 +31,12 @@ __all__ = [
     "make_rows",
     "meaningless",
     "need_choices",
-    "own_state",
+    "own_user_keys",
     "refuse",
     "root_margins",
     "spec_of",
     "summarise",
-    "whose_state",
+    "user_keys_fn",
     "with_shots",
     "with_states",
 ]

@@ -1,4 +1,4 @@
-"""What one contestant computes over rows: a plan and a pass for each of its components."""
+"""What one scorer computes over rows: a plan and a pass for each of its components."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Start = Callable[[str], Progress]
 
 @dataclass(frozen=True)
 class Options:
-    """How contestants are run. Which pairs are read is decided where they are loaded."""
+    """How scorers are run. Which pairs are read is decided where they are loaded."""
 
     settings: Settings = field(default_factory=Settings)
     retry_unscored: bool = False
     engine: str | None = None
-    """Where contestants compute: `here` (the default) or e.g. `ray?workers=4`; no part of a run's
+    """Where scorers compute: `here` (the default) or e.g. `ray?workers=4`; no part of a run's
     identity."""
 
 
@@ -65,22 +65,22 @@ class WithoutContext:
 
 
 class Computation:
-    """One contestant over one set of rows, planned and ready to run.
+    """One scorer over one set of rows, planned and ready to run.
 
-    `built_from` is the spec that a worker elsewhere builds the contestant from, where it can.
+    `built_from` is the spec that a worker elsewhere builds the scorer from, where it can.
     """
 
     def __init__(
         self,
-        contestant: Scorer | Judge,
+        scorer: Scorer | Judge,
         spec: str,
         rows: RowSource,
         options: Options,
         built_from: str | None = None,
     ) -> None:
-        self.contestant, self.spec, self.rows = contestant, spec, rows
+        self.scorer, self.spec, self.rows = scorer, spec, rows
         self.options, self.built_from = options, built_from
-        self.components = components_of(contestant)
+        self.components = components_of(scorer)
         self.info = tuple(info_of(part.scorer, spec) for part in self.components)
         self.plans = self._plans()
 
@@ -114,7 +114,7 @@ class Computation:
         results = []
         for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
             source = WithoutContext(self.rows) if part.blind else self.rows
-            task = Job(self.contestant, number, self.built_from, self.options.settings, self.spec)
+            task = Job(self.scorer, number, self.built_from, self.options.settings, self.spec)
             with ResultIndex(plan) as known:
                 if root is not None and journal is not None:
                     own = journal.path.parent

@@ -46,7 +46,7 @@ def evaluate(
     pairs = dataset_of(benchmark, options.settings.seed)
     need_pairs(pairs.rows, pairs.name)
     job = PlannedRun.of(scorer, pairs, context, options, name)
-    if root is not None and not isinstance(getattr(job.contestant, "info", None), ScorerInfo):
+    if root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
         raise UsageError(
             f"{job.spec} declares no `info`, so its numbers on disk could not be told from another "
             "version's; give it info = palate.ScorerInfo(fingerprint=…), or pass root=None"
@@ -66,10 +66,10 @@ def evaluate(
 
 
 def _mates(pairs: Dataset) -> NDArray[np.int32]:
-    mates = np.full(len(pairs.rows), -1, dtype=np.int32)
+    mirror_rows = np.full(len(pairs.rows), -1, dtype=np.int32)
     for a, b in pairs.couples:
-        mates[a], mates[b] = b, a
-    return mates
+        mirror_rows[a], mirror_rows[b] = b, a
+    return mirror_rows
 
 
 def _summary(job: PlannedRun, work: Computation, verdicts: Verdicts, first: Results) -> Summary:
@@ -77,8 +77,8 @@ def _summary(job: PlannedRun, work: Computation, verdicts: Verdicts, first: Resu
     scales, notes = None, job.notes
     if rows.draws > 1:  # then there are no margins
         notes = (*notes, f"verdicts averaged over up to {rows.draws} strangers of each row")
-    elif info.needs_user and verdicts.mirrored and isinstance(job.contestant, Scorer):
-        scales = state_scales(job.contestant, rows, seed)
+    elif info.needs_user and verdicts.mirrored and isinstance(job.scorer, Scorer):
+        scales = state_scales(job.scorer, rows, seed)
     return summarise(
         verdicts,
         benchmark=job.pairs.name,

@@ -1,4 +1,4 @@
-"""One contestant under one context on one benchmark: checked, adapted, ready to compute."""
+"""One scorer under one context on one benchmark: checked, adapted, ready to compute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.computation import Computation, Options, Progress
 from palate.evaluation.rows import ContextRows, make_rows
-from palate.evaluation.states import adapt_to, whose_state
+from palate.evaluation.states import adapt_to, user_keys_fn
 from palate.execution import Results, RowSource, build_runner
 from palate.records import Context, Judge, Scorer, ScorerInfo, info_of
 from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
@@ -23,11 +23,11 @@ from palate.seeding import digest
 from palate.specs import Spec
 
 
-def spec_of(contestant: Scorer | Judge, text: str | None, name: str | None = None) -> str:
-    """Return what a contestant is called: without options that change no number, as a time-out."""
+def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -> str:
+    """Return what a scorer is called: without options that change no number, as a time-out."""
     if text is None:
-        return name or type(contestant).__name__
-    own = getattr(contestant, "canonical", None)
+        return name or type(scorer).__name__
+    own = getattr(scorer, "canonical", None)
     return own if isinstance(own, str) else str(Spec.parse(text))
 
 
@@ -48,7 +48,7 @@ def refuse(info: ScorerInfo, context: Context, spec: str) -> None:
 class PlannedRun:
     """What is to be computed; `PlannedRun.of` builds it from specs or objects."""
 
-    contestant: Scorer | Judge
+    scorer: Scorer | Judge
     """With a state for each user, where it learns from their choices."""
     spec: str
     info: ScorerInfo
@@ -57,7 +57,7 @@ class PlannedRun:
     rows: ContextRows
     options: Options
     built_from: str | None
-    """The spec that a worker elsewhere builds the contestant from, where it can."""
+    """The spec that a worker elsewhere builds the scorer from, where it can."""
 
     @classmethod
     def of(
@@ -73,25 +73,25 @@ class PlannedRun:
         built = build_scorer(scorer, settings) if isinstance(scorer, str) else scorer
         spec = spec_of(built, text, name)
         shown = build_context(context, settings) if isinstance(context, str) else context
-        contestant = adapt_to(built, pairs, spec)
-        info = info_of(contestant, spec)
+        adapted = adapt_to(built, pairs, spec)
+        info = info_of(adapted, spec)
         refuse(info, shown, spec)
-        whose = whose_state(contestant, info, pairs, settings.seed)
-        draws: int = getattr(contestant, "draws", 1)
-        rows = make_rows(pairs, shown, seed=settings.seed, whose=whose, state_draws=draws)
-        built_from = text if contestant is built else None
-        return cls(contestant, spec, info, shown, pairs, rows, options, built_from)
+        user_keys = user_keys_fn(adapted, info, pairs, settings.seed)
+        draws: int = getattr(adapted, "draws", 1)
+        rows = make_rows(pairs, shown, seed=settings.seed, user_keys=user_keys, state_draws=draws)
+        built_from = text if adapted is built else None
+        return cls(adapted, spec, info, shown, pairs, rows, options, built_from)
 
     @cached_property
     def judges(self) -> bool:
-        """True where the contestant is a judge."""
-        return isinstance(self.contestant, Judge)
+        """True where the scorer is a judge."""
+        return isinstance(self.scorer, Judge)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the report must know of the contestant and the context."""
-        speakers = (self.contestant, self.context)
-        told = [note for each in speakers for note in getattr(each, "notes", tuple)()]
+        """What a reader of the report must know of the scorer and the context."""
+        note_sources = (self.scorer, self.context)
+        told = [note for each in note_sources for note in getattr(each, "notes", tuple)()]
         return (*self.info.notes, *told)
 
     @contextmanager
@@ -110,7 +110,7 @@ class PlannedRun:
         locked as long as this lasts. `identity` is what the job alone does not know of the result's
         identity, `more` what is hashed beside it.
         """
-        work = Computation(self.contestant, self.spec, rows, self.options, self.built_from)
+        work = Computation(self.scorer, self.spec, rows, self.options, self.built_from)
         settings, details = self.options.settings, work.details[0]
         with ExitStack() as stack:
             folder = journal = None

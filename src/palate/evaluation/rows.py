@@ -40,13 +40,13 @@ UserKeysFn = Callable[[Question, int], UserKeys]
 """From a row and the number of a draw to the keys in its slate."""
 
 
-def nobody(question: Question, draw: int = 0) -> UserKeys:
+def no_user_keys(question: Question, draw: int = 0) -> UserKeys:
     """Say nothing of the user: what every scorer gets that keeps no state."""
     del question, draw
     return UserKeys()
 
 
-def own_state(question: Question, draw: int = 0) -> UserKeys:
+def own_user_keys(question: Question, draw: int = 0) -> UserKeys:
     """Name the row's own user."""
     del draw
     return UserKeys(user_key(question.user_id))
@@ -75,11 +75,16 @@ class ContextRows(Lazy[ContextRow]):
         dataset: Dataset,
         context: Context,
         seed: int,
-        whose: UserKeysFn,
+        user_keys: UserKeysFn,
         state_draws: int,
         live: LiveUsers,
     ) -> None:
-        self.questions, self.context, self.seed, self.whose = dataset.rows, context, seed, whose
+        self.questions, self.context, self.seed, self.user_keys = (
+            dataset.rows,
+            context,
+            seed,
+            user_keys,
+        )
         self._state_draws, self._live = state_draws, live.users
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
@@ -102,7 +107,7 @@ class ContextRows(Lazy[ContextRow]):
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
         self.leaks_dropped[at] = shown.leaks_dropped
         self.shortfall_words[at] = shown.shortfall_words
-        keys = self.whose(question, draw % self._state_draws)
+        keys = self.user_keys(question, draw % self._state_draws)
         self.no_stranger[at] = shown.no_stranger or keys.no_stranger
         slate = Slate(
             question=(Message(role="user", content=question.text),),
@@ -198,13 +203,13 @@ def make_rows(
     context: Context,
     *,
     seed: int,
-    whose: UserKeysFn = nobody,
+    user_keys: UserKeysFn = no_user_keys,
     state_draws: int = 1,
     live: LiveUsers = NOBODY_LIVE,
 ) -> ContextRows:
     """Show each question's part of its user.
 
-    `state_draws` is how many third users' states `whose` gives for a row, one after another.
+    `state_draws` is how many third users' states `user_keys` gives for a row, one after another.
 
     Raises:
         BenchmarkError: where there is nothing to show.
@@ -214,7 +219,7 @@ def make_rows(
         live.refuse(context)
         if not live.users:
             _refuse_without_text(dataset, context)
-    return ContextRows(dataset, context, seed, whose, state_draws, live)
+    return ContextRows(dataset, context, seed, user_keys, state_draws, live)
 
 
 NAMES = {

@@ -35,7 +35,7 @@ def state_scales(scorer: Scorer, rows: ContextRows, seed: int) -> NDArray[np.flo
     palate's cache, so that a finished run needs no model.
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
-    keys = [rows.whose(question, 0).user or "" for question in rows.questions]
+    keys = [rows.user_keys(question, 0).user or "" for question in rows.questions]
     roots = root_margins(scorer, common, sorted(set(keys)))
     return np.array([roots[key] for key in keys])
 

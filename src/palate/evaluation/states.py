@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from palate.benchmarks import Dataset, vote_of
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.rows import UserKeys, UserKeysFn, nobody, own_state
+from palate.evaluation.rows import UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.records import (
     Choice,
     Judge,
@@ -16,7 +16,7 @@ from palate.records import (
     Scorer,
     ScorerInfo,
     choices_of,
-    partners_of,
+    mirror_users_of,
     third_users,
     user_key,
 )
@@ -51,22 +51,22 @@ class HasStates(Protocol):
         """Keys of the users with a state who may be third users, sorted."""
 
 
-def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
+def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
     """Adapt a personal scorer to the earlier choices of the benchmark's users; others pass.
 
     Raises:
         UsageError: where there are no earlier choices.
         BenchmarkError: where one of them is a pair that is evaluated.
     """
-    if not isinstance(contestant, HasStates) or not contestant.wants_choices:
-        return contestant
-    need_choices(contestant, pairs, spec)
-    return contestant.adapted(history_of(pairs))
+    if not isinstance(scorer, HasStates) or not scorer.wants_choices:
+        return scorer
+    need_choices(scorer, pairs, spec)
+    return scorer.adapted(history_of(pairs))
 
 
-def need_choices(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> None:
+def need_choices(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> None:
     """Raise `UsageError` for a scorer that wants choices where the benchmark holds none."""
-    if isinstance(contestant, HasStates) and contestant.wants_choices and not pairs.history:
+    if isinstance(scorer, HasStates) and scorer.wants_choices and not pairs.history:
         raise UsageError(
             f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); name a file "
             "that palate adapt made, as in ?users=users.safetensors, or give --choices FILE"
@@ -90,9 +90,7 @@ def history_of(pairs: Dataset) -> dict[str, list[Choice]]:
     return choices_of(pairs.history)
 
 
-def whose_state(
-    contestant: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed: int
-) -> UserKeysFn:
+def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed: int) -> UserKeysFn:
     """Return whose keys a slate carries: nobody's, the user's own, or what tells third users.
 
     A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
@@ -102,22 +100,22 @@ def whose_state(
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
     if not info.needs_user:
-        return nobody
-    state = getattr(contestant, "state", "own")
+        return no_user_keys
+    state = getattr(scorer, "state", "own")
     if state == "prior":
-        return nobody
+        return no_user_keys
     if state == "own":
-        return own_state
-    if not isinstance(contestant, HasStates):
+        return own_user_keys
+    if not isinstance(scorer, HasStates):
         raise UsageError(
-            f"{type(contestant).__name__} has state={state!r} and does not say whose states it "
+            f"{type(scorer).__name__} has state={state!r} and does not say whose states it "
             "knows; give it `known`, `wants_choices` and `adapted`"
         )
-    partners = partners_of((*pairs.everyone, *pairs.rows))
-    votes, known = info.votes, contestant.known
+    mirror_users = mirror_users_of((*pairs.everyone, *pairs.rows))
+    votes, known = info.votes, scorer.known
 
     def third(question: Question, draw: int) -> UserKeys:
-        users = {question.user_id, partners.get(question.id, question.user_id)}
+        users = {question.user_id, mirror_users.get(question.id, question.user_id)}
         excluded = tuple(sorted(map(user_key, users)))
         if votes:
             return UserKeys(excluded=excluded)
@@ -127,10 +125,10 @@ def whose_state(
     return third
 
 
-def with_states(text: str, contestant: Any) -> list[str]:
+def with_states(text: str, scorer: Any) -> list[str]:
     """Return the specs that stand for a personal scorer in a grid: own, prior, stranger."""
     spec = Spec.parse(text)
-    if not isinstance(contestant, HasStates) or contestant.state != "own":
+    if not isinstance(scorer, HasStates) or scorer.state != "own":
         return [text]
     return [str(spec.having(state=state)) for state in (None, "prior", "stranger")]
 

@@ -48,7 +48,7 @@ def summarise(
         unscored=counts.unscored,
         unscored_reasons=verdicts.unscored_reasons,
         mirrored_accuracy=ReportedEstimate.of(accuracy) if mirrored else None,
-        concordance=ReportedEstimate.of(shift(verdicts, scales)) if mirrored else None,
+        concordance=ReportedEstimate.of(concordance(verdicts, scales)) if mirrored else None,
         subsets={name: ReportedEstimate.of(headline(part)) for name, part in verdicts.of_subsets()},
         clustered_by=_clustered_by(verdicts),
         minimum_detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
@@ -59,12 +59,12 @@ def summarise(
     )
 
 
-def shift(verdicts: Verdicts, scales: NDArray[np.float64] | None = None) -> Estimate:
+def concordance(verdicts: Verdicts, scales: NDArray[np.float64] | None = None) -> Estimate:
     """Share of couples whose margin for a response is higher under the user who chose it."""
     margins = verdicts.margins if scales is None else verdicts.margins / scales
     a, b = verdicts.couples.T
     # Row B's margin is of B's choice over A's; A's choice over B's under user B is its negative.
-    values = metrics.shift_values(margins[a], -margins[b])
+    values = metrics.concordance_values(margins[a], -margins[b])
     return metrics.clustered_mean(values, verdicts.couple_clusters)
 
 

@@ -27,16 +27,16 @@ Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
-    job: PlannedRun, passes: Sequence[Results], mates: NDArray[np.int32]
+    job: PlannedRun, passes: Sequence[Results], mirror_rows: NDArray[np.int32]
 ) -> Iterator[VerdictRow]:
-    """Yield each pair's verdict, judged from what each of the contestant's computations gave.
+    """Yield each pair's verdict, judged from what each of the scorer's computations gave.
 
-    `mates` holds the pair that each makes a couple with, under the mirror law; else -1. Where
+    `mirror_rows` holds the pair that each makes a couple with, under the mirror law; else -1. Where
     several strangers were drawn for a pair, their verdicts are averaged; scores never are.
     """
     pairs, rows = job.pairs.pairs, job.rows
     for at, pair in enumerate(pairs):
-        mate, first = int(mates[at]), at * rows.draws
+        mirror_row, first = int(mirror_rows[at]), at * rows.draws
         drawn = [_judged(job, row, passes) for row in range(first, first + rows.draws)]
         verdict, scores = drawn[0]
         if rows.draws > 1:
@@ -49,7 +49,7 @@ def verdict_rows(
             response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
             user=pair.user_id,
             subset=pair.subset,
-            mirror_of=pairs[mate].id if mate >= 0 else None,
+            mirror_of=pairs[mirror_row].id if mirror_row >= 0 else None,
             outcome=verdict.outcome,
             margin=verdict.margin,
             share=verdict.share,
@@ -90,7 +90,7 @@ def _judged(job: PlannedRun, row: int, passes: Sequence[Results]) -> tuple[Verdi
         if info.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
         return _by_protocol(verdict, info), None
-    combine: Combine = getattr(job.contestant, "combine", itemgetter(0))
+    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
     scores = combine([results.scores(row) for results in passes])
     first, second = scores.values
     if first is None or second is None:

@@ -84,7 +84,7 @@ class Pass:
     def _batches(self, runner: Runner) -> Iterator[np.typing.NDArray[np.int64]]:
         cuts = self.plan.cuts.tolist()
         if self.plan.exact and self.plan.n_groups:
-            step = runner.groups_per_unit(self.plan.n_groups)
+            step = runner.groups_per_batch(self.plan.n_groups)
             cuts = [*range(0, self.plan.n_groups, step), self.plan.n_groups]
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             yield np.arange(start, stop)

@@ -29,7 +29,7 @@ class RequestGroup(NamedTuple):
 
 
 def build(
-    contestant: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
+    scorer: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
 ) -> Iterator[tuple[RequestGroup, Slate]]:
     """Yield the groups of these numbers, each with its slate.
 
@@ -39,7 +39,7 @@ def build(
     for number in groups:
         requests = plan.of_group(number)
         row = int(plan.first_row[requests[0]])
-        read = plan.kept.get(row) or scorer_view(contestant, source.slate(row))
+        read = plan.kept.get(row) or scorer_view(scorer, source.slate(row))
         if plan.judged:
             both = list(combinations(read.candidates, 2))[int(plan.first_place[requests[0]])]
             read = read if len(read.candidates) == 2 else read.replace(candidates=both)

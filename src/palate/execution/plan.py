@@ -106,9 +106,9 @@ class WorkPlan:
         return np.bincount(group, minlength=self.n_groups).astype(np.int32)
 
 
-def make_plan(contestant: Scorer | Judge, info: ScorerInfo, source: RowSource) -> WorkPlan:
+def make_plan(scorer: Scorer | Judge, info: ScorerInfo, source: RowSource) -> WorkPlan:
     """Plan one pass over these rows."""
-    planner = WorkPlanner(contestant, info)
+    planner = WorkPlanner(scorer, info)
     for row in range(len(source)):
         planner.add(source.slate(row))
     return planner.plan(source)
@@ -117,9 +117,9 @@ def make_plan(contestant: Scorer | Judge, info: ScorerInfo, source: RowSource) -
 class WorkPlanner:
     """Reads every row once, in order, and makes the plan of one pass."""
 
-    def __init__(self, contestant: Scorer | Judge, info: ScorerInfo) -> None:
-        self.contestant, self.info = contestant, info
-        self.judged = isinstance(contestant, Judge)
+    def __init__(self, scorer: Scorer | Judge, info: ScorerInfo) -> None:
+        self.scorer, self.info = scorer, info
+        self.judged = isinstance(scorer, Judge)
         self._keys, self._prompts = bytearray(), bytearray()
         self._counts, self._sizes = array("i"), array("i")  # requests and prompt's size, by row
         self._rank, self._length = array("i"), array("i")  # of each request, in its row
@@ -129,7 +129,7 @@ class WorkPlanner:
     def add(self, slate: Slate) -> None:
         """Take the next row in."""
         row = len(self._counts)
-        read = scorer_view(self.contestant, slate)
+        read = scorer_view(self.scorer, slate)
         made, prompt, texts = self.info.fingerprint, read.prompt_key, read.candidates
         if self.judged:
             both = list(combinations(texts, 2))

@@ -20,8 +20,8 @@ HERE = "here"
 class Job(NamedTuple):
     """Who computes: built anew from its spec elsewhere, or the object itself where it has none."""
 
-    contestant: Scorer | Judge
-    """The whole contestant, in this process."""
+    scorer: Scorer | Judge
+    """The whole scorer, in this process."""
     component: int
     """Which of its components."""
     spec: str | None
@@ -31,7 +31,7 @@ class Job(NamedTuple):
     @property
     def computes(self) -> Scorer | Judge:
         """Who computes this component."""
-        return components_of(self.contestant)[self.component].scorer
+        return components_of(self.scorer)[self.component].scorer
 
 
 class Batch(NamedTuple):
@@ -52,7 +52,7 @@ class BatchResult(NamedTuple):
 class Runner(Protocol):
     """Computes units somewhere."""
 
-    def groups_per_unit(self, groups: int) -> int:
+    def groups_per_batch(self, groups: int) -> int:
         """Return how many of an exact scorer's groups make one unit."""
         ...
 
@@ -71,12 +71,12 @@ class LocalRunner:
         spec.refuse_reference()
         spec.only(())
 
-    def groups_per_unit(self, groups: int) -> int:
+    def groups_per_batch(self, groups: int) -> int:
         """Many: an endpoint is kept busy, and one unit's slates are all that is in memory."""
         return 4096
 
     def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
-        """Yield results as the contestant gives them."""
+        """Yield results as the scorer gives them."""
         for unit in units:
             for position, result in compute(task.computes, unit.slates):
                 yield BatchResult(unit.number, position, result)
@@ -90,14 +90,14 @@ def build_runner(engine: str | None) -> Runner:
 
 
 def compute(
-    contestant: Scorer | Judge, slates: tuple[Slate, ...]
+    scorer: Scorer | Judge, slates: tuple[Slate, ...]
 ) -> Iterator[tuple[int, Scores | Judgement]]:
     """Yield (position, result), each position once; raises `PalateError` where it is not so."""
     waiting = set(range(len(slates)))
     results: Iterable[tuple[int, Scores | Judgement]] = (
-        contestant.judge(slates) if isinstance(contestant, Judge) else contestant.score(slates)
+        scorer.judge(slates) if isinstance(scorer, Judge) else scorer.score(slates)
     )
-    name = type(contestant).__name__
+    name = type(scorer).__name__
     for k, result in results:
         if k not in waiting:
             raise PalateError(f"{name} gave position {k} twice or out of range")

@@ -3,9 +3,9 @@
 from palate.metrics.accuracy import (
     accuracy,
     accuracy_bounds,
+    concordance_values,
     mirrored_values,
     outcome_counts,
-    shift_values,
     strict_accuracy,
 )
 from palate.metrics.calibration import calibration
@@ -21,7 +21,7 @@ from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
     cross_fitted_predictions,
-    error_saved,
+    error_reduction,
     mean_error,
     rank_correlations,
 )
@@ -36,8 +36,9 @@ __all__ = [
     "accuracy_bounds",
     "calibration",
     "clustered_mean",
+    "concordance_values",
     "cross_fitted_predictions",
-    "error_saved",
+    "error_reduction",
     "group_gap",
     "harmed_share",
     "holm",
@@ -51,7 +52,6 @@ __all__ = [
     "paired_difference",
     "position_consistency",
     "rank_correlations",
-    "shift_values",
     "sign_flip_test",
     "sign_flip_tests",
     "smallest_sign_flip_p",

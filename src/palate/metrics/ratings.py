@@ -143,7 +143,7 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
     return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
 
 
-def error_saved(
+def error_reduction(
     predictions: ArrayLike, baseline: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
 ) -> Estimate:
     """Mean over users of how much smaller the errors are than a baseline's, in [-1, 1].

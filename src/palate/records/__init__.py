@@ -5,7 +5,7 @@ from palate.records.pools import (
     MOST_STRANGERS,
     NO_STRANGER,
     UserPool,
-    partners_of,
+    mirror_users_of,
     third_users,
 )
 from palate.records.protocols import (
@@ -60,7 +60,7 @@ __all__ = [
     "components_of",
     "info_of",
     "margin_of",
-    "partners_of",
+    "mirror_users_of",
     "scorer_view",
     "sign",
     "third_users",

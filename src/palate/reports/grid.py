@@ -159,7 +159,7 @@ def _notes(
             "identity gain over a stranger's state, under the same context."
         )
     if any(s.oracle for s in summaries):
-        yield "†oracle: shown the gold rubric; an upper bound, not a contestant."
+        yield "†oracle: shown the gold rubric; an upper bound, never ranked."
     effects = [
         s.minimum_detectable_effect for s in summaries if s.minimum_detectable_effect is not None
     ]

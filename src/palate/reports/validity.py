@@ -14,7 +14,7 @@ from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
-from palate.validity.metric_values import Contestant
+from palate.validity.metric_values import ScorerInContext
 
 FEW = 10
 """Fewer scorers carry a warning."""
@@ -61,18 +61,18 @@ def _held(some: Sequence[Coefficients]) -> list[str]:
             scorer, context = one.smallest
             said.append(
                 f"{one.metric} on {one.benchmark}: over the {one.n:,} of {one.n_largest:,} that "
-                f"every contestant scored ({scorer} under {context} the fewest)."
+                f"every scorer scored ({scorer} under {context} the fewest)."
             )
     return said
 
 
 def _constant(some: Sequence[Coefficients]) -> list[str]:
-    by: dict[tuple[Contestant, ...], list[str]] = {}
+    by: dict[tuple[ScorerInContext, ...], list[str]] = {}
     for one in some:
         if one.constant:
             by.setdefault(one.constant, []).append(f"{one.metric} of {one.benchmark}")
     return [
-        f"{', '.join(figures)}: {len(blind)} contestants that are blind to the user are left out: "
+        f"{', '.join(figures)}: {len(blind)} scorers that are blind to the user are left out: "
         "over couples they are at ½ in both, whatever they pick."
         for blind, figures in by.items()
     ]
@@ -90,7 +90,7 @@ def _left_out(found: ValiditySummary) -> list[str]:
     ]
     if found.context_independent:
         alike = ", ".join(found.context_independent)
-        said.append(f"One contestant each, being alike under every context: {alike}.")
+        said.append(f"Counted once each, with equal scores under every context: {alike}.")
     return said
 
 

@@ -35,7 +35,7 @@ class Summary(Record):
     scorer: str
     context: str
     oracle: bool = False
-    """True under a context that shows gold: an upper bound, not a contestant."""
+    """True under a context that shows gold: an upper bound, never ranked."""
     protocol: str = "palate"
     models: tuple[str, ...] = ()
     """What the numbers come from: content hashes of model folders, names of served models."""

@@ -58,7 +58,7 @@ class Shortest(Longest):
 
 
 BASELINES = frozenset({"random", "longest", "shortest"})
-"""Kinds of scorers that are no contestants: they are outside of corrections and ranks."""
+"""Kinds of scorers that only scale the others: they are outside of corrections and ranks."""
 
 
 def is_baseline(spec: str) -> bool:

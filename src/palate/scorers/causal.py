@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from palate.engines import ChatTemplate, LocalModel, Reader, load_local, route_of
+from palate.engines import ChatTemplate, LocalModel, Reader, load_local, read_mode_of
 from palate.prompts import cut_to_fit
 from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest
@@ -42,7 +42,7 @@ class LocalText:
 
     def notes(self) -> tuple[str, ...]:
         """Say so where the model is read in padded batches, which costs time and no accuracy."""
-        route = route_of(self.reference, self.head, self.settings)
+        route = read_mode_of(self.reference, self.head, self.settings)
         if route is None or route.startswith("shared"):
             return ()
         return (f"{self.reference}: read in {route}",)

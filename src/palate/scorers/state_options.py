@@ -92,7 +92,10 @@ class StatefulScorer(Generic[Users]):
         """Return the choices that each user's state is learnt from, by their key."""
         of, seed = self.wanted, self.settings.seed
         keyed = {user_key(user): listed for user, listed in choices.items()}
-        return {key: drawn(listed, of.shots, seed, of.repeat, key) for key, listed in keyed.items()}
+        return {
+            key: draw_choices(listed, of.shots, seed, of.repeat, key)
+            for key, listed in keyed.items()
+        }
 
     def with_users(self, users: Users, live: frozenset[str]) -> Self:
         """Return this scorer with these users' states."""
@@ -101,7 +104,9 @@ class StatefulScorer(Generic[Users]):
         return copy
 
 
-def drawn(listed: Sequence[T], shots: int | None, seed: int, repeat: int, key: str) -> Sequence[T]:
+def draw_choices(
+    listed: Sequence[T], shots: int | None, seed: int, repeat: int, key: str
+) -> Sequence[T]:
     """Return `shots` of a user's choices, in their order: fewer are part of more; None takes all.
 
     Another `repeat` draws others.

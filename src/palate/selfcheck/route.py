@@ -60,14 +60,14 @@ def planted_pairs(world: World) -> tuple[Dataset, dict[str, Floats]]:
                 text=question,
                 chosen=chosen,
                 rejected=rejected,
-                mirror_of=None if world.partners is None else f"row {world.partners[k]}",
+                mirror_of=None if world.mirror_rows is None else f"row {world.mirror_rows[k]}",
             )
         )
     return Dataset("planted", tuple(pairs), mirrored=world.mirrored), features
 
 
 def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, Planted]:
-    """Return the contestants as scorer objects that read texts and user keys."""
+    """Return the scorers as scorer objects that read texts and user keys."""
     first = np.eye(FEATURES)[0]
     keys = [user_key(str(name)) for name in world.names]
     weights: dict[str, dict[str | None, Floats]] = {

@@ -102,7 +102,7 @@ def _row(world: World, k: int) -> VerdictRow:
         response_hashes=(hash_of(responses[0]), hash_of(responses[1])),
         user=str(world.names[world.who[k]]),
         subset="all",
-        mirror_of=None if world.partners is None else f"row {world.partners[k]}",
+        mirror_of=None if world.mirror_rows is None else f"row {world.mirror_rows[k]}",
         outcome=Outcome.UNSCORED,
         margin=None,
         own_words=1,

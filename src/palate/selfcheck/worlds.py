@@ -84,13 +84,13 @@ class World:
     """Features of the first response minus those of the second, shape (rows, features)."""
     sides: Floats
     """1 where the first response was chosen, −1 where the second."""
-    partners: Ints | None
+    mirror_rows: Ints | None
     """The row that mirrors each row; None where nothing is mirrored."""
 
     @property
     def mirrored(self) -> bool:
         """True where every row stands in a couple."""
-        return self.partners is not None
+        return self.mirror_rows is not None
 
 
 def unmirrored_world(seed: int, number: int, *, rows: int = 300, shared: bool = False) -> World:
@@ -150,10 +150,10 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     asked = _questions(stream, tastes[first], tastes[second], agree=ours != theirs)
     side = np.sign(_liking(tastes[first], asked)) * ours
     sides = np.stack([side, -side], axis=1).ravel()
-    partners = np.arange(who.size) ^ 1
+    mirror_rows = np.arange(who.size) ^ 1
     questions, pairs = np.repeat(questions, 2), np.repeat(pairs, 2)
     differences = np.repeat(asked, 2, axis=0)
-    return World(kind, names, tastes, leans, who, questions, pairs, differences, sides, partners)
+    return World(kind, names, tastes, leans, who, questions, pairs, differences, sides, mirror_rows)
 
 
 def _people(

@@ -43,7 +43,7 @@ def train_planner(
     dtype: str | None = None,
     device: str | None = None,
     leave_out: Collection[str] = (),
-    not_in: Mapping[str, Sequence[PreferencePair]] | None = None,
+    disjoint_from: Mapping[str, Sequence[PreferencePair]] | None = None,
     progress: Progress | None = None,
 ) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
@@ -52,7 +52,7 @@ def train_planner(
     `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning rate
     and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of 64
     rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it in
-    `not_in`. With `steps=0` the untrained start is saved.
+    `disjoint_from`. With `steps=0` the untrained start is saved.
 
     Args:
         pairs: decided rows with rubric aspects and a profile; responses are not read.
@@ -70,13 +70,13 @@ def train_planner(
         dtype: bfloat16 (the default) or float32.
         device: by default the accelerator if there is one, else the CPU.
         leave_out: user ids whose rows must not be trained on.
-        not_in: benchmarks by name, none of whose people may be trained on.
+        disjoint_from: benchmarks by name, none of whose people may be trained on.
         progress: called with (step, steps, loss).
 
     Raises:
         UsageError: for an output that is not empty or not writable, or an impossible setting.
-        DataError: for an undecided row, where people of `not_in` are trained on, or where no row is
-            left.
+        DataError: for an undecided row, where people of `disjoint_from` are trained on, or where
+            no row is left.
         ModelError: for a base that cannot be loaded or has no chat template.
         ResourceError: where disk or memory runs out.
 
@@ -86,8 +86,8 @@ def train_planner(
         Traceback (most recent call last):
         palate.errors.DataError: no pair to train on
     """
-    kept, not_in = keep_users(pairs, leave_out), not_in or {}
-    for name, evaluated in not_in.items():
+    kept, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
+    for name, evaluated in disjoint_from.items():
         refuse_overlap(kept, evaluated, name)
     where = choose_device(device)
     precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
@@ -120,7 +120,7 @@ def train_planner(
             "data": content_hash(pair for pair, _ in fitting),
             "n_pairs": len(fitting),
             "n_users_left_out": len(set(leave_out)),
-            "not_in": {name: content_hash(evaluated) for name, evaluated in not_in.items()},
+            "not_in": {name: content_hash(evaluated) for name, evaluated in disjoint_from.items()},
             "reads": profile.spec,
             "prompt": prompt_hash("plan.jinja", "about.jinja"),
             "lora": asdict(lora),

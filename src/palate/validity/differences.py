@@ -40,7 +40,7 @@ def compared(matches: Sequence[MatchedMetric]) -> list[tuple[MatchedMetric, Matc
     """Return the two sides of each comparison of `COMPARED` that these matches allow.
 
     The first benchmark that has both metrics; where none has, the first that has each. Two sides
-    with fewer than three common contestants are not compared.
+    with fewer than three common scorers are not compared.
     """
     pairs = []
     for first, second in COMPARED:
@@ -85,4 +85,4 @@ def _difference(first: MatchedMetric, second: MatchedMetric, seed: int) -> Diffe
 
 
 def _common(first: MatchedMetric, second: MatchedMetric) -> list[tuple[str, str]]:
-    return [name for name in first.contestants if name in second.contestants]
+    return [name for name in first.scorers if name in second.scorers]

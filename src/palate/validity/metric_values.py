@@ -16,7 +16,7 @@ from palate.runs import Run, Verdicts
 from palate.specs import Spec
 
 Doubles = NDArray[np.float64]
-Contestant = tuple[str, str]
+ScorerInContext = tuple[str, str]
 """Scorer and context, as canonical specs."""
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""
@@ -38,35 +38,35 @@ class UnitValues(NamedTuple):
 
 
 class ScorerTable(NamedTuple):
-    """Values of several contestants over the same units."""
+    """Values of several scorers over the same units."""
 
-    contestants: tuple[Contestant, ...]
+    scorers: tuple[ScorerInContext, ...]
     values: Doubles
-    """Of each unit under each contestant, shape (units, contestants)."""
+    """Of each unit under each scorer, shape (units, scorers)."""
     clusters: Clusters
     """Of the units."""
 
     @property
-    def figures(self) -> dict[Contestant, float]:
-        """Each contestant's mean."""
-        return dict(zip(self.contestants, self.values.mean(axis=0).tolist(), strict=True))
+    def figures(self) -> dict[ScorerInContext, float]:
+        """Each scorer's mean."""
+        return dict(zip(self.scorers, self.values.mean(axis=0).tolist(), strict=True))
 
 
-def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitValues]:
-    """Return what a benchmark's runs say of each contestant, by one of `METRICS`, unit by unit.
+def benchmark_units(runs: Sequence[Run], metric: str) -> dict[ScorerInContext, UnitValues]:
+    """Return what a benchmark's runs say of each scorer, by one of `METRICS`, unit by unit.
 
-    Only contestants that have the metric: accuracy of whole sets, mirrored accuracy and concordance
+    Only scorers that have the metric: accuracy of whole sets, mirrored accuracy and concordance
     of couples, gains of contexts that show something and whose partner is there. Oracles are left
     out, and of concordance the scorers that keep users' states, whose margins were scaled by user.
 
     Raises:
-        ComparisonError: for runs of several benchmarks, of other rows, twice of one contestant, or
+        ComparisonError: for runs of several benchmarks, of other rows, twice of one scorer, or
             of strangers' contexts that differ in draws alone.
     """
     names = {run.summary.benchmark for run in runs}
     if len(names) > 1:
         raise ComparisonError(f"validity: runs of several benchmarks ({', '.join(sorted(names))})")
-    mine: dict[Contestant, Run] = {}
+    mine: dict[ScorerInContext, Run] = {}
     for run in (run for run in runs if not run.summary.oracle):
         other = mine.setdefault((run.summary.scorer, run.summary.context), run)
         if other is not run:
@@ -83,15 +83,15 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[Contestant, UnitVa
                 "name runs of the same rows"
             )
     found = {}
-    for contestant, run in mine.items():
-        units = _units(run, metric, mine, contestant)
+    for name, run in mine.items():
+        units = _units(run, metric, mine, name)
         if units is not None and not np.isnan(units.values).all():
-            found[contestant] = units
+            found[name] = units
     return found
 
 
-def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> ScorerTable:
-    """Hold all contestants to the units that count for every one of them.
+def common_units(units: Mapping[ScorerInContext, UnitValues], metric: str) -> ScorerTable:
+    """Hold all scorers to the units that count for every one of them.
 
     Raises `ComparisonError` where there is none.
     """
@@ -100,15 +100,15 @@ def held_together(units: Mapping[Contestant, UnitValues], metric: str) -> Scorer
     if not shared.any():
         fewest = min(units, key=lambda name: units[name].n)
         raise ComparisonError(
-            f"validity: no row has {metric} of every contestant; leave out who is unscored where "
+            f"validity: no row has {metric} of every scorer; leave out who is unscored where "
             f"others are not, {_named(fewest)} first"
         )
     clusters = next(iter(units.values())).clusters
     return ScorerTable(tuple(units), values[shared], clusters.take(shared))
 
 
-def _named(contestant: Contestant) -> str:
-    return f"{contestant[0]} under {contestant[1]}"
+def _named(name: ScorerInContext) -> str:
+    return f"{name[0]} under {name[1]}"
 
 
 def run_name(run: Run) -> str:
@@ -117,10 +117,10 @@ def run_name(run: Run) -> str:
     return str(run.folder or f"{named} on {run.summary.benchmark}")
 
 
-def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
-    """Map contestants that no shown text moved, row by row, to their scorer under `none`.
+def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
+    """Map scorers that no shown text moved, row by row, to their scorer under `none`.
 
-    A scorer that is blind to the user is one contestant, however many contexts it ran under.
+    A scorer that is blind to the user counts once, however many contexts it ran under.
     """
     mine = {(r.summary.scorer, r.summary.context): r.verdicts for r in runs}
     found = {}
@@ -139,7 +139,7 @@ def same_as_none(runs: Sequence[Run]) -> dict[Contestant, Contestant]:
 
 
 def _units(
-    run: Run, metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
+    run: Run, metric: str, runs: Mapping[ScorerInContext, Run], name: ScorerInContext
 ) -> UnitValues | None:
     verdicts = run.verdicts
     if metric == "accuracy":
@@ -150,18 +150,18 @@ def _units(
         a, b = verdicts.couples.T
         values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
         if metric == "concordance":
-            values = metrics.shift_values(verdicts.margins[a], -verdicts.margins[b])
+            values = metrics.concordance_values(verdicts.margins[a], -verdicts.margins[b])
             told = run.summary.concordance.value if run.summary.concordance is not None else None
             # A scorer that keeps users' states was scaled by user; the run does not say by what.
             if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
                 return None
         return UnitValues(values, verdicts.couple_clusters)
-    other = _partner(metric, runs, contestant)
-    return None if other is None else _gained(verdicts, other.verdicts, contestant)
+    other = _partner(metric, runs, name)
+    return None if other is None else _gained(verdicts, other.verdicts, name)
 
 
-def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant) -> Run | None:
-    scorer, context = contestant
+def _partner(metric: str, runs: Mapping[ScorerInContext, Run], name: ScorerInContext) -> Run | None:
+    scorer, context = name
     if context == "none":
         return None
     if metric == "gain":
@@ -178,9 +178,9 @@ def _partner(metric: str, runs: Mapping[Contestant, Run], contestant: Contestant
     return runs[scorer, strangers[0]] if strangers else None
 
 
-def _gained(ours: Verdicts, theirs: Verdicts, contestant: Contestant) -> UnitValues:
+def _gained(ours: Verdicts, theirs: Verdicts, name: ScorerInContext) -> UnitValues:
     if not ours.same_rows(theirs):
-        raise ComparisonError(f"validity: the runs of {contestant[0]} are of different rows")
+        raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
     apart = np.where(ours.own_words > 0, ours.values - theirs.values, np.nan)
     if not ours.mirrored:
         return UnitValues(apart, ours.clusters)

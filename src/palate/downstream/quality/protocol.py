@@ -14,7 +14,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class QuestionResponse(NamedTuple):
-    """A response to the question of a row; the row's gold may be read, for this is no contestant.
+    """A response to the question of a row; the row's gold may be read, for this is no scorer.
 
     A pair's `chosen` and `rejected` play no part.
     """

@@ -16,8 +16,8 @@ from palate.scorers.language_model import (
     LanguageModel,
     ModelAnswer,
     Prompt,
-    answerer,
-    rendered,
+    build_language_model,
+    prompt_groups,
 )
 from palate.scorers.rating import read_rating
 from palate.specs import Spec
@@ -56,7 +56,7 @@ class RubricJudge(QualityMetricBase):
     def __init__(self, spec: Spec, settings: Settings) -> None:
         verdict = spec.choice("verdict", ("text", "logits"), "text")
         self.form: Form = "letter" if verdict == "logits" else "text"
-        self.answers: LanguageModel = answerer(spec, settings, EXAMPLE, OPTIONS)
+        self.answers: LanguageModel = build_language_model(spec, settings, EXAMPLE, OPTIONS)
         info = self.answers.info(
             f"rubric judge {verdict} {LOW}-{HIGH}", prompt_hash("aspect.jinja")
         )
@@ -89,7 +89,7 @@ class RubricJudge(QualityMetricBase):
         return (item.question.text, gold.narrative, gold.aspects, item.response)
 
     def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
-        for k, answers in self.answers.answer(rendered(self.answers, items, self._prompts)):
+        for k, answers in self.answers.answer(prompt_groups(self.answers, items, self._prompts)):
             yield k, _mean(answers)
 
 

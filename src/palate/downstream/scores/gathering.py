@@ -31,7 +31,7 @@ def gather(
     An empty answer is below all others of its row that have a score; where a row has empty answers
     only, they tie.
     """
-    judged = isinstance(work.contestant, Judge)
+    judged = isinstance(work.scorer, Judge)
     needs_shown = work.info[0].needs_shown
     found = []
     for row, own in enumerate(samples.of_row):
@@ -55,7 +55,7 @@ def gather(
 
 
 def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
-    combine = getattr(work.contestant, "combine", itemgetter(0))
+    combine = getattr(work.scorer, "combine", itemgetter(0))
     scores = combine([results.scores(row) for results in passes])
     return {
         text: (scores.reason(k) or "no score") if value is None else float(np.float32(value))

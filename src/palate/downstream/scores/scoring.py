@@ -45,11 +45,11 @@ def plan_cells(
     for context in shown:
         refuse_draws(context, context.spec)
     for text in dict.fromkeys(scorers):
-        contestant = build_scorer(text, options.settings)
-        refuse_draws(contestant, text)
-        spec = spec_of(contestant, text)
-        need_choices(contestant, pairs, spec)
-        info = info_of(contestant, spec)
+        scorer = build_scorer(text, options.settings)
+        refuse_draws(scorer, text)
+        spec = spec_of(scorer, text)
+        need_choices(scorer, pairs, spec)
+        info = info_of(scorer, spec)
         for context in shown:
             if not meaningless(info, context):
                 refuse(info, context, spec)

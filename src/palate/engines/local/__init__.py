@@ -3,7 +3,7 @@
 from palate.engines.local.forward import TokenSpan
 from palate.engines.local.generation import Continuation, generate, sample
 from palate.engines.local.loading import ReadMode
-from palate.engines.local.model import LocalModel, load_local, route_of
+from palate.engines.local.model import LocalModel, load_local, read_mode_of
 
 __all__ = [
     "Continuation",
@@ -12,6 +12,6 @@ __all__ = [
     "TokenSpan",
     "generate",
     "load_local",
-    "route_of",
+    "read_mode_of",
     "sample",
 ]

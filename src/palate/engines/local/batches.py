@@ -11,7 +11,7 @@ from palate.engines.local.forward import Group, Load, Reduce, read_load
 from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import share_of
 from palate.engines.local.threads import spread, workers
-from palate.engines.local.tree import plant
+from palate.engines.local.tree import build_tree
 
 if TYPE_CHECKING:
     import torch
@@ -85,4 +85,4 @@ def unique_tokens(sequences: Sequence[Sequence[int]]) -> int:
     >>> unique_tokens([list(range(100)), [*range(90), 0, 1]])
     102
     """
-    return sum(root.size for root in plant(sequences))
+    return sum(root.size for root in build_tree(sequences))

@@ -17,7 +17,7 @@ from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import halve, share_of
 from palate.engines.local.padding import pad, padded
 from palate.engines.local.threads import spread, workers
-from palate.engines.local.tree import Node, Pack, branches, packs, plant
+from palate.engines.local.tree import Node, Pack, branches, build_tree, packs
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +65,9 @@ def _read_tree(
 ) -> list[torch.Tensor]:
     torch = local.torch
     found: list[list[Any]] = [[] for _ in sequences]
-    for pack, outputs in _outputs_of(local, plant([one.ids for one in sequences]), share, logits):
+    for pack, outputs in _outputs_of(
+        local, build_tree([one.ids for one in sequences]), share, logits
+    ):
         owners, rows, following = _wanted_rows(pack, sequences)
         if not rows:
             continue

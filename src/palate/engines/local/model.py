@@ -12,7 +12,7 @@ from palate.engines.local import heads
 from palate.engines.local.batches import read
 from palate.engines.local.forward import Group, Reduce, TokenSpan
 from palate.engines.local.loading import LoadedModel
-from palate.engines.local.read_mode import find_route
+from palate.engines.local.read_mode import find_read_mode
 from palate.models import (
     cache_folder,
     choose_device,
@@ -37,7 +37,7 @@ class LocalModel(LoadedModel):
 
     def __init__(self, reference: Reference, head: str, settings: Settings) -> None:
         super().__init__(reference, head, settings)
-        self.route = find_route(self, settings.attention)
+        self.route = find_read_mode(self, settings.attention)
         file = _route_file(reference, head, settings)
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def load_local(reference: Reference, head: str, settings: Settings) -> LocalMode
     return _loaded[key]
 
 
-def route_of(reference: Reference, head: str, settings: Settings) -> str | None:
+def read_mode_of(reference: Reference, head: str, settings: Settings) -> str | None:
     """Return how a model is read, as remembered since it was last loaded; None if it never was.
 
     So a finished run, or one whose models live elsewhere, loads no model to say it.

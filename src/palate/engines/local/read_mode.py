@@ -13,7 +13,7 @@ from palate.engines.local.attention import NAME, Layout, register
 from palate.engines.local.forward import forward_pack
 from palate.engines.local.loading import LoadedModel, ReadMode
 from palate.engines.local.memory import is_out_of_memory
-from palate.engines.local.tree import packs, plant
+from palate.engines.local.tree import build_tree, packs
 
 SHARED, OWN = 24, 7
 """Tokens of the probe's beginning and of its two ends."""
@@ -22,7 +22,7 @@ CLOSE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 
 
-def find_route(local: LoadedModel, asked: str | None) -> ReadMode:
+def find_read_mode(local: LoadedModel, asked: str | None) -> ReadMode:
     """Return how this model is read, and leave its attention set for it."""
     if asked not in (None, "tree"):
         return ReadMode(False, f"attention={asked}")
@@ -53,7 +53,7 @@ def _probe(
     local: LoadedModel, sequences: Sequence[Sequence[int]], plain: Sequence[Any]
 ) -> ReadMode:
     torch = local.torch
-    (pack,) = packs(plant(sequences, least=1), 10 * SHARED)
+    (pack,) = packs(build_tree(sequences, least=1), 10 * SHARED)
     layout = Layout(pack.segments)
     with torch.inference_mode():
         ours = forward_pack(local, pack, layout, False).float()

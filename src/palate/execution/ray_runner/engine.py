@@ -1,6 +1,6 @@
 """`ray?workers=N`: units computed by actors of Ray, on this machine or a cluster.
 
-Every worker builds the contestant once and computes one unit at a time. Its results come back while
+Every worker builds the scorer once and computes one unit at a time. Its results come back while
 it computes, and only this process writes. A worker that dies is replaced, its unit given again.
 """
 
@@ -40,7 +40,7 @@ class RayRunner:
                 "call palate on a machine of the cluster with address=auto"
             )
 
-    def groups_per_unit(self, groups: int) -> int:
+    def groups_per_batch(self, groups: int) -> int:
         """Few enough that the last units keep every worker busy."""
         each = -(-groups // (UNITS_PER_WORKER * self.workers))
         return max(1, min(GROUPS_AT_MOST, each))
@@ -71,7 +71,7 @@ class RayRunner:
 
 @dataclass
 class _Job:
-    """What a worker does at a time: a unit, or nothing but to build the contestant."""
+    """What a worker does at a time: a unit, or nothing but to build the scorer."""
 
     unit: int = -1
     slates: Any = ()

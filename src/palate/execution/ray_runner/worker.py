@@ -25,7 +25,7 @@ Reply = tuple[str, Any]
 
 
 class Worker:
-    """Scores units of one component of a contestant, which it builds once."""
+    """Scores units of one component of a scorer, which it builds once."""
 
     def __init__(
         self, source: str | bytes, settings: Settings, component: int, paths: list[str]
@@ -33,16 +33,16 @@ class Worker:
         # A scorer's own module may lie beside the script that named it.
         sys.path += [path for path in paths if path not in sys.path]
         self._source, self._settings, self._component = source, settings, component
-        self._contestant: Any = None
+        self._scorer: Any = None
 
     def work(self, slates: tuple[Slate, ...]) -> Iterator[Reply]:
-        """Yield results about once a second; without slates the contestant is only built."""
+        """Yield results about once a second; without slates the scorer is only built."""
         try:
-            if self._contestant is None:
+            if self._scorer is None:
                 yield RESULTS, []  # it lives; loading may take as long again
-                self._contestant = self._build()
+                self._scorer = self._build()
             results, since = [], time.monotonic()
-            for result in compute(self._contestant, slates) if slates else ():
+            for result in compute(self._scorer, slates) if slates else ():
                 results.append(result)
                 if time.monotonic() - since >= REPLY_EVERY_S:
                     yield RESULTS, results
@@ -63,11 +63,11 @@ class Worker:
 
 
 def source_of(ray: Any, task: Job) -> str | bytes:
-    """Return what a worker builds the contestant from: its spec, or the object pickled."""
+    """Return what a worker builds the scorer from: its spec, or the object pickled."""
     if task.spec is not None:
         return task.spec
     try:
-        made: bytes = ray.cloudpickle.dumps(task.contestant)
+        made: bytes = ray.cloudpickle.dumps(task.scorer)
     except Exception as error:  # pickling runs the object's own code
         raise UsageError(
             f"{task.name}: cannot be sent to workers ({one_line(error)}); register it under "
@@ -77,7 +77,7 @@ def source_of(ray: Any, task: Job) -> str | bytes:
 
 
 def results_in(task: Job, reply: Reply) -> list[tuple[int, Any]]:
-    """Return the results of a reply; raises what the contestant raised."""
+    """Return the results of a reply; raises what the scorer raised."""
     kind, content = reply
     if kind == BROKEN:
         raise EngineError(f"{task.name}: {content}")

@@ -33,7 +33,7 @@ class NullDistribution:
     """True where they were all n! of them."""
 
 
-def chance(
+def null_distribution(
     statistic: RankStatistic, x: FloatArray, y: FloatArray, *, seed: int = 0, draws: int = 9_999
 ) -> NullDistribution:
     """Test a statistic against random rankings: ``y`` fixed, the figures ``x`` in any order.

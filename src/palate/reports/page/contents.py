@@ -37,7 +37,7 @@ class BenchmarkRuns:
         return all(run.verdicts.mirrored for run in self.runs)
 
     @property
-    def contestants(self) -> tuple[Finding, ...]:
+    def main_findings(self) -> tuple[Finding, ...]:
         """The findings that are of no baseline."""
         return tuple(finding for finding in self.findings if not finding.baseline)
 
@@ -51,8 +51,8 @@ class BenchmarkRuns:
 
     @property
     def best(self) -> Finding | None:
-        """The contestant with the largest identity gain; else with the highest accuracy."""
-        shown = self.contestants or self.findings
+        """The scorer with the largest identity gain; else with the highest accuracy."""
+        shown = self.main_findings or self.findings
         return max(shown, key=_rank, default=None)
 
 
@@ -90,11 +90,11 @@ def _refuse_twins(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, str, str], Run] = {}
     for run in runs:
         summary = run.summary
-        twin = seen.setdefault((summary.benchmark, summary.scorer, summary.context), run)
-        if twin is not run:
+        first = seen.setdefault((summary.benchmark, summary.scorer, summary.context), run)
+        if first is not run:
             raise ComparisonError(
                 f"{summary.scorer} under {summary.context} is there twice, with other settings: "
-                f"{twin.folder} and {run.folder}; name one of them"
+                f"{first.folder} and {run.folder}; name one of them"
             )
 
 

@@ -74,7 +74,7 @@ def disagreements(contents: Contents, texts: Texts) -> Section:
 
 
 def _findings(benchmark: BenchmarkRuns) -> Sequence[Finding]:
-    some = benchmark.contestants
+    some = benchmark.main_findings
     if len(some) < 2:
         some = tuple(f for f in benchmark.findings if f.scorer != "random")
     return some[:MOST_SCORERS]

@@ -45,7 +45,7 @@ def limits(benchmark: BenchmarkRuns) -> str:
     """Say how small an identity gain would go unseen; empty where there is none."""
     half = [
         (f.identity.high - f.identity.low) / 2
-        for f in benchmark.contestants
+        for f in benchmark.main_findings
         if f.identity and f.identity.low is not None and f.identity.high is not None
     ]
     half = [each for each in half if each > 0]
@@ -173,8 +173,8 @@ def _gain(gain: Gain | None, word: str, span: tuple[float, float]) -> Number:
 
 
 def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
-    contestants = {f.scorer for f in benchmark.contestants}
-    oracles = [run for run in benchmark.oracles if run.summary.scorer in contestants]
+    main_findings = {f.scorer for f in benchmark.main_findings}
+    oracles = [run for run in benchmark.oracles if run.summary.scorer in main_findings]
     if oracles:
         best = ", ".join(
             f"{names.scorer(run.summary.scorer)} {plain(run.accuracy)}"

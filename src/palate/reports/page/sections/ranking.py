@@ -31,11 +31,11 @@ def ranking(contents: Contents, texts: Texts) -> Section:
 
 
 def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | None:
-    contexts = Counter(f.context for f in benchmark.contestants)
+    contexts = Counter(f.context for f in benchmark.main_findings)
     if not contexts:
         return None
     context = max(contexts, key=lambda each: (contexts[each], each))
-    runs = [f.own for f in benchmark.contestants if f.context == context]
+    runs = [f.own for f in benchmark.main_findings if f.context == context]
     runs = list({run.summary.scorer: run for run in runs if run.accuracy is not None}.values())
     if len(runs) < 2:
         return None

@@ -37,7 +37,7 @@ def users(contents: Contents, texts: Texts) -> Section:
 
 
 def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
-    some = (benchmark.contestants or benchmark.findings)[:MOST_PANELS]
+    some = (benchmark.main_findings or benchmark.findings)[:MOST_PANELS]
     labels = _labels(some, names)
     means = {name: _by_user(f.own, names) for name, f in zip(labels, some, strict=True)}
     drawn = {
@@ -93,7 +93,7 @@ def subsets(contents: Contents, texts: Texts) -> Section:
     del texts
     parts = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
-        some = (benchmark.contestants or benchmark.findings)[:MOST_ROWS]
+        some = (benchmark.main_findings or benchmark.findings)[:MOST_ROWS]
         sizes: dict[str, int] = {}
         for f in some:
             for name, estimate in f.own.summary.subsets.items():
