@@ -30,7 +30,7 @@ def scripted(answer, options=""):
     made = rubric_judge(Spec.parse(API + options), Settings())
     place = made.answers if isinstance(made, RubricJudge) else made.writer
     place.chat = ScriptedChat(answer)
-    return made, place.chat.asked
+    return made, place.chat.asks
 
 
 def expects(ask, aspect):

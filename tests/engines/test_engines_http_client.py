@@ -162,7 +162,7 @@ def test_a_second_run_with_the_cache_sends_nothing_and_gives_the_same(tmp_path, 
         second = client(None, base_url=server.url, cache=str(tmp_path / "c"))
         assert values(second, 20) == once
         assert len(server.seen) == 20
-        assert (second.ledger.cached, second.ledger.asked, second.ledger.spent) == (20, 0, 0)
+        assert (second.ledger.cached, second.ledger.requests, second.ledger.spent) == (20, 0, 0)
         other = client(None, base_url=server.url, cache=str(tmp_path / "c"))
         list(other.ask([post(3, filler="another")]))
         assert len(server.seen) == 21, "another body is another question"

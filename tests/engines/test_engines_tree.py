@@ -121,7 +121,7 @@ def test_attention_over_packs_is_a_softmax_over_the_tokens_before(sequences, lea
         theirs = by_definition(query, keys, values, seen)
         assert float((ours - theirs).abs().max()) <= 1e-5
         if pack.keep is not None:
-            stack.append(layout.kept[0])
+            stack.append(layout.cached[0])
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.booleans(), st.integers(1, 16))

@@ -105,11 +105,11 @@ def test_slates_of_ordinary_runs_are_built_once(monkeypatch: pytest.MonkeyPatch)
     source, info = Listed(many(40)), ScorerInfo(fingerprint="x")
     plan = make_plan(AsScorer(), info, source)
     list(build(AsScorer(), plan, source, range(plan.n_groups)))
-    assert (source.built, plan.kept) == (40, {})
+    assert (source.built, plan.slates) == (40, {})
     monkeypatch.setattr(planning, "KEPT_BYTES", 50_000)
     plan = make_plan(AsScorer(), info, source)
-    assert 0 < len(plan.kept) < 40
-    kept = len(plan.kept)
+    assert 0 < len(plan.slates) < 40
+    kept = len(plan.slates)
     list(build(AsScorer(), plan, source, range(plan.n_groups)))
     assert source.built == 40 + 40 + (40 - kept)
 

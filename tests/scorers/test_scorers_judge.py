@@ -21,7 +21,7 @@ def scripted(kind, answer, options=""):
     made = build_scorer(f"{kind}:{API}{options}")
     made.answers.chat, settings = ScriptedChat(answer), made.answers.chat.settings
     made.answers.chat.settings = settings
-    return made, made.answers.chat.asked
+    return made, made.answers.chat.asks
 
 
 def judged(answer, options="", slate=SLATE):

@@ -266,9 +266,9 @@ def test_scores_of_each_state_are_those_of_one_state_at_a_time(folders, method):
     states = trained.adapt(HISTORY, features).states
     own = build_scorer(f"personal:{folders / method}?state=prior")
     read = own.vectors([slate(n) for n in range(7)], 2)
-    each = trained.score_each(states, read.table, read.asked)
+    each = trained.score_each(states, read.table, read.questions)
     assert each.shape == (9, 7, 2)
     for user in range(9):
         same = take(states, np.full(7, user))
-        alone = trained.score(same, read.table, read.asked)
+        alone = trained.score(same, read.table, read.questions)
         np.testing.assert_allclose(each[user], alone, rtol=1e-9, atol=1e-12)

@@ -79,7 +79,7 @@ def bench_prefix(
     jobs = [(case, settings) for case in cases]
     jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
     total, turns = sum(case.repeats for case, _ in jobs), count(1)
-    found = []
+    results = []
     local: LocalModel | None = None
     for case, how in jobs:
         if local is None or local.settings != how:
@@ -87,8 +87,8 @@ def bench_prefix(
             local = _load(model, how)
         if not local.route.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
-        found.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
-    return found
+        results.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
+    return results
 
 
 def _load(model: str, settings: Settings) -> LocalModel:

@@ -54,13 +54,13 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
             f"{pairs.name}: no two users chose oppositely between the same two responses to the "
             "same question, so there is no mirrored couple"
         )
-    kept = tuple(
+    rows = tuple(
         pair if pair.mirror_of == mirror_row[pair.id]
         else pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
         for pair in pairs.pairs if pair.id in mirror_row
     )  # fmt: skip
     return replace(
-        pairs, rows=kept, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows
+        pairs, rows=rows, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows
     )
 
 

@@ -55,11 +55,11 @@ def bench(
         plot(found, picture)
 
 
-def _row(one: PrefixBench) -> list[str]:
+def _row(bench: PrefixBench) -> list[str]:
     return [
-        one.case, one.dtype, f"{one.usual_s:.1f} s", f"{one.sorted_s:.1f} s",
-        f"{one.shared_s:.1f} s", f"{one.speedup:.2f} ×", f"{one.token_ideal:.2f} ×",
-        f"{one.roof_share:.2f}", f"{one.token_share:.2f}",
-        f"{one.matmul_share:.2f}", f"{one.max_abs_difference:.0e}",
-        f"{one.rank_flips}",
+        bench.case, bench.dtype, f"{bench.usual_s:.1f} s", f"{bench.sorted_s:.1f} s",
+        f"{bench.shared_s:.1f} s", f"{bench.speedup:.2f} ×", f"{bench.token_ideal:.2f} ×",
+        f"{bench.roof_share:.2f}", f"{bench.token_share:.2f}",
+        f"{bench.matmul_share:.2f}", f"{bench.max_abs_difference:.0e}",
+        f"{bench.rank_flips}",
     ]  # fmt: skip

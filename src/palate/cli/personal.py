@@ -83,13 +83,13 @@ def adapt(
 
 
 def _read(given: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError(f"--set {text}: expected name=value")
         try:
-            found[name] = float(value)
+            options[name] = float(value)
         except ValueError:
-            found[name] = value
-    return found
+            options[name] = value
+    return options

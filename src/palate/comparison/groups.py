@@ -146,22 +146,22 @@ def _largest_gap(
     tested = sum(p is not None for p in corrected)
     # Of equal gaps the first by name.
     best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))
-    a, b, found = gaps[best]
-    assert found.value is not None
-    low, high = found.low, found.high
-    if found.value < 0:  # the better group first
+    a, b, gap = gaps[best]
+    assert gap.value is not None
+    low, high = gap.low, gap.high
+    if gap.value < 0:  # the better group first
         a, b = b, a
         low, high = (None if end is None else -end for end in (high, low))
     return SubgroupGap(
         a=groups[a].name,
         b=groups[b].name,
-        value=abs(found.value),
+        value=abs(gap.value),
         low=low,
         high=high,
-        n=found.n,
-        n_users=found.n_units,
-        p=found.p,
+        n=gap.n,
+        n_users=gap.n_units,
+        p=gap.p,
         p_holm=corrected[best],
         n_tested=tested,
-        note=found.note,
+        note=gap.note,
     )

@@ -25,19 +25,20 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
     Traceback (most recent call last):
     palate.errors.ComparisonError: longest: on mirrored couples the couple is the unit, not the user
     """
-    ours, theirs = run.summary, against.summary
-    if (ours.benchmark, ours.scorer) != (theirs.benchmark, theirs.scorer):
+    summary, base = run.summary, against.summary
+    if (summary.benchmark, summary.scorer) != (base.benchmark, base.scorer):
         raise ComparisonError(
-            f"{ours.scorer} on {ours.benchmark} and {theirs.scorer} on {theirs.benchmark}: who "
+            f"{summary.scorer} on {summary.benchmark} and {base.scorer} on {base.benchmark}: who "
             "loses is asked of two runs of one scorer on one benchmark"
         )
     if not run.verdicts.same_rows(against.verdicts):
         raise ComparisonError(
-            f"{ours.scorer}: the runs of {ours.context} and {theirs.context} differ in their rows"
+            f"{summary.scorer}: the runs of {summary.context} and {base.context} differ "
+            "in their rows"
         )
     if run.verdicts.mirrored:
         raise ComparisonError(
-            f"{ours.scorer}: on mirrored couples the couple is the unit, not the user"
+            f"{summary.scorer}: on mirrored couples the couple is the unit, not the user"
         )
     v, w = run.verdicts.by_id(), against.verdicts.by_id()
     shown = np.maximum(v.own_words, w.own_words) > 0
@@ -52,5 +53,5 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
         value=harmed.share, low=harmed.low, high=harmed.high, n=harmed.n_modelled, note=harmed.note
     )
     return UsersHarmed(
-        against=theirs.context, raw=harmed.raw, share=share, n=harmed.n, n_users=harmed.n_users
+        against=base.context, raw=harmed.raw, share=share, n=harmed.n, n_users=harmed.n_users
     )

@@ -77,14 +77,14 @@ def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingReport]:
 
     Oracles are left out of the correction.
     """
-    found = [evaluate_ratings(run, seed=seed) for run in runs]
-    tests = [(one, baseline) for one in found for baseline in one.baselines]
+    reports = [evaluate_ratings(run, seed=seed) for run in runs]
+    tests = [(one, baseline) for one in reports for baseline in one.baselines]
     tables = [None if one.oracle else one.benchmark for one, _ in tests]
     corrected = iter(holm_within(tables, [baseline.p for _, baseline in tests]))
-    for k, one in enumerate(found):
+    for k, one in enumerate(reports):
         baselines = [each.model_copy(update={"p_holm": next(corrected)}) for each in one.baselines]
-        found[k] = one.model_copy(update={"baselines": tuple(baselines)})
-    return found
+        reports[k] = one.model_copy(update={"baselines": tuple(baselines)})
+    return reports
 
 
 def check_ratings(pairs: Dataset) -> None:

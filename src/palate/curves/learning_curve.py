@@ -133,25 +133,25 @@ def _measured(
     usable = np.isfinite([learner.margins(0) for learner in learners.values()]).all(axis=0)
     if not usable.any():
         raise UsageError(f"{pairs.name}: every pair has a response too long for a model")
-    kept = np.flatnonzero(usable)
+    rows = np.flatnonzero(usable)
     groups = Groups(
         pairs,
-        judged[kept],
+        judged[rows],
         {user: len(held) for user, held in choices.items()},
         {name: getattr(scorer, "trained_on", frozenset()) for name, scorer in scorers.items()},
         seed,
     )
     table: dict[tuple[str, Shots | None], Doubles] = {
-        (name, None): credit[judged[kept]] for name, credit in credits.items()
+        (name, None): credit[judged[rows]] for name, credit in credits.items()
     }
     points = {name: list(groups.baseline(name, table[name, None])) for name in credits}
     points |= {name: [] for name in scorers}
     references = references_of(scorers)
     measured: dict[tuple[str, Shots], Scored] = {}
     for name in sorted(scorers, key=lambda name: name in references):  # references first
-        base = learners[name].at(0, 1, kept)
+        base = learners[name].at(0, 1, rows)
         for k in drawn.shots:
-            scored = base if k == 0 else learners[name].at(k, drawn.repeats, kept)
+            scored = base if k == 0 else learners[name].at(k, drawn.repeats, rows)
             measured[name, k] = scored._replace(margins=NOTHING, confidence=NOTHING)
             table[name, k] = scored.values
             reference = measured.get((references.get(name, ""), k))
@@ -163,7 +163,7 @@ def _measured(
             benchmark=pairs.name,
             points=tuple(_corrected([point for each in points.values() for point in each])),
             references=references,
-            pairs_left_out=len(judged) - len(kept),
+            pairs_left_out=len(judged) - len(rows),
             choices_left_out=max(learner.choices_left_out for learner in learners.values()),
             columns=tuple(CreditColumn(model=name, shots=k) for name, k in table),
         ),
@@ -175,7 +175,7 @@ def _measured(
                 credits=tuple(None if np.isnan(value) else float(value) for value in row),
             )
             for pair, row in zip(
-                (pairs.pairs[k] for k in judged[kept]), np.stack([*table.values()], 1), strict=True
+                (pairs.pairs[k] for k in judged[rows]), np.stack([*table.values()], 1), strict=True
             )
         ),
     )

@@ -131,15 +131,17 @@ def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
     if not isinstance(row, Mapping):
         raise DataError(f"expected an object, got {type(row).__name__}")
     mapped = dict(row)
-    for ours, theirs in columns.items():
-        if theirs not in row:
-            if ours in (*REQUIRED, *CHOICE):
-                raise DataError(f"no column {theirs!r} (from --map {ours}={theirs})", field=ours)
-            mapped.pop(ours, None)
+    for column, source in columns.items():
+        if source not in row:
+            if column in (*REQUIRED, *CHOICE):
+                raise DataError(
+                    f"no column {source!r} (from --map {column}={source})", field=column
+                )
+            mapped.pop(column, None)
             continue
-        mapped[ours] = row[theirs]
-        if theirs not in columns and theirs not in KNOWN:
-            mapped.pop(theirs, None)
+        mapped[column] = row[source]
+        if source not in columns and source not in KNOWN:
+            mapped.pop(source, None)
     return mapped
 
 

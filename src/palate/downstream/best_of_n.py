@@ -234,27 +234,27 @@ def _common(
     rows of a couple that share their samples are held together too, so that what is blind stays at
     exactly ½.
     """
-    found = ~np.isnan(rated.values)
+    usable = ~np.isnan(rated.values)
     for one in scored:
         there = ~np.isnan(one.values)
         if there.any():
-            found &= there
+            usable &= there
     if rated.mirrors is None:
-        return found
+        return usable
     ours = list(samples.of_row)
     alike = np.array([own == ours[k] for own, k in zip(ours, rated.mirrors, strict=True)])
-    return np.where(alike[:, None], found & found[list(rated.mirrors)], found)
+    return np.where(alike[:, None], usable & usable[list(rated.mirrors)], usable)
 
 
 def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
     """Return 1, 2, 4, … n; of the sizes over half the samples only those that lose no question."""
-    found = sizes_up_to(n)
+    sizes = sizes_up_to(n)
     for shared in common:
         counts = shared.sum(axis=1)
-        firm = max(k for k in found if 2 * k <= max(n, 2))
+        firm = max(k for k in sizes if 2 * k <= max(n, 2))
         kept = int((counts >= firm).sum())
-        found = tuple(k for k in found if k <= firm or int((counts >= k).sum()) == kept)
-    return found
+        sizes = tuple(k for k in sizes if k <= firm or int((counts >= k).sum()) == kept)
+    return sizes
 
 
 def _picked(

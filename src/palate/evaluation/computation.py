@@ -121,7 +121,7 @@ class Computation:
                     for other in result_folders(root):
                         if other != own and plan.id in passes_of(other):
                             known.read(other / JOURNAL)
-                    known.read(journal.path, own=True)  # last, so that its own lines win
+                    known.read(journal.path, of_this_run=True)  # last, so that its own lines win
                 results.append(Pass(
                     task, plan, source, known, journal,
                     retry_unscored=self.options.retry_unscored, advance=advance,

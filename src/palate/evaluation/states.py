@@ -139,13 +139,13 @@ def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> li
     >>> with_shots(["longest", "personal:./m"], [5], 2)
     ['longest', 'personal:./m?shots=5', 'personal:./m?repeat=1&shots=5']
     """
-    found = []
+    specs = []
     for text in scorers:
         spec = Spec.parse(text)
         if not shots or spec.kind != PERSONAL or "shots" in spec.options:
-            found.append(text)
+            specs.append(text)
             continue
         for k in shots:
             own = spec.having(shots=str(k))
-            found += [str(own.having(repeat=str(r)) if r else own) for r in range(repeats)]
-    return found
+            specs += [str(own.having(repeat=str(r)) if r else own) for r in range(repeats)]
+    return specs

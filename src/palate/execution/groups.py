@@ -39,7 +39,7 @@ def build(
     for number in groups:
         requests = plan.of_group(number)
         row = int(plan.first_row[requests[0]])
-        read = plan.kept.get(row) or scorer_view(scorer, source.slate(row))
+        read = plan.slates.get(row) or scorer_view(scorer, source.slate(row))
         if plan.judged:
             both = list(combinations(read.candidates, 2))[int(plan.first_place[requests[0]])]
             read = read if len(read.candidates) == 2 else read.replace(candidates=both)
@@ -52,7 +52,7 @@ def build(
             keys = tuple(digest(plan.fingerprint, read.prompt_key, text) for text in texts)
             read = read if texts == read.candidates else read.replace(candidates=texts)
         if not plan.judged or int(plan.row_starts[row + 1] - plan.row_starts[row]) == 1:
-            plan.kept.pop(row, None)
+            plan.slates.pop(row, None)
         if [bytes.fromhex(key)[:PREFIX] for key in keys] != _planned(plan, requests):
             raise PalateError(
                 f"row {source.id(row)}: the context or the scorer's reads() gave another slate "

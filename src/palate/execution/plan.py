@@ -83,7 +83,7 @@ class WorkPlan:
     a judge one per two candidates, in the order of `itertools.combinations`."""
     row_starts: Ints
     """Where each row's requests begin, and their number."""
-    kept: dict[int, Slate]
+    slates: dict[int, Slate]
     """Readings kept from planning, by row."""
 
     @property
@@ -123,7 +123,7 @@ class WorkPlanner:
         self._keys, self._prompts = bytearray(), bytearray()
         self._counts, self._sizes = array("i"), array("i")  # requests and prompt's size, by row
         self._rank, self._length = array("i"), array("i")  # of each request, in its row
-        self._kept: dict[int, Slate] = {}
+        self._slates: dict[int, Slate] = {}
         self._room = KEPT_BYTES
 
     def add(self, slate: Slate) -> None:
@@ -150,7 +150,7 @@ class WorkPlanner:
         held = 2_000 + 800 * len(read.shown) + size + sum(map(len, texts))
         if held <= self._room:
             self._room -= held
-            self._kept[row] = read
+            self._slates[row] = read
 
     def plan(self, source: RowSource) -> WorkPlan:
         """Return the plan of all rows; `source` is asked for candidates only."""
@@ -180,12 +180,12 @@ class WorkPlanner:
         cuts = whole if exact else _cut(size[groups])
         name = digest("exact", made) if exact else _pass_id(made, keys, group_starts, cuts)
         first_row, first_place = row[order], place[order]
-        built_from = set(first_row[group_starts[:-1]].tolist()) if self._kept else set()
+        built_from = set(first_row[group_starts[:-1]].tolist()) if self._slates else set()
         return WorkPlan(
             id=name, fingerprint=made, exact=exact, judged=self.judged, keys=_prefixes(keys),
             group_starts=group_starts, cuts=cuts, first_row=first_row, first_place=first_place,
             requests=position[requests], row_starts=row_starts,
-            kept={row: read for row, read in self._kept.items() if row in built_from},
+            slates={row: read for row, read in self._slates.items() if row in built_from},
         )  # fmt: skip
 
     def _groups(self, row: Ints) -> Ints:

@@ -61,15 +61,15 @@ class Results:
 
     def judgements(self, row: int) -> list[Judgement]:
         """Return what a judge said of every two of a row's candidates, as `combinations` does."""
-        said = []
+        judgements = []
         for k in self._came(row).tolist():
             orders = _read(self._values[k, : self._widths[k]].tolist())
             read = [order for order in orders if order is not None]
-            said.append(Judgement(
+            judgements.append(Judgement(
                 margin=sum(read) / len(read) if len(read) == len(orders) else None,
                 orders=orders, reason=self._name(int(self._reasons[k])),
             ))  # fmt: skip
-        return said
+        return judgements
 
     def parts_of(self, row: int) -> int:
         """Return the parts that were read of a row, after the cut to the model's window."""

@@ -116,7 +116,7 @@ class PersonalModel:
         """Write the folder's files; raises `ResourceError` where they cannot be written."""
         from safetensors.numpy import save_file
 
-        said = {
+        facts = {
             "schema": 1, "kind": "personal", "method": self.model.method,
             "options": dict(self.model.options), "embedders": list(self.embedders),
             "meaning": self.meaning, **self.facts,
@@ -124,7 +124,7 @@ class PersonalModel:
         tensors = {name: np.ascontiguousarray(array) for name, array in self._tensors().items()}
         try:
             save_file(tensors, folder / WEIGHTS)
-            text = json.dumps(said, indent=1, ensure_ascii=False) + "\n"
+            text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             (folder / FACTS).write_text(text, encoding="utf-8")
         except OSError as error:
             raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error
@@ -133,27 +133,27 @@ class PersonalModel:
     def load(cls, folder: Path) -> PersonalModel:
         """Read the folder; raises `ModelError` for what is no trained personal model."""
         try:
-            said = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"{folder}: no personal reward model (palate.json: {error}); make one with "
                 "palate train"
             ) from error
-        if said.get("kind") != "personal" or said.get("schema") != 1:
+        if facts.get("kind") != "personal" or facts.get("schema") != 1:
             raise ModelError(
-                f"{folder}: {said.get('kind')!r} is not a personal reward model on vectors; a "
+                f"{folder}: {facts.get('kind')!r} is not a personal reward model on vectors; a "
                 "p-dpo is evaluated with palate evaluate -s personal:DIR"
             )
         _, tensors = read_tensors(folder / WEIGHTS)
         scaling = Scaling(tensors.pop("scaling.mean"), tensors.pop("scaling.scale"))
-        method = method_of(said["method"])
+        method = method_of(facts["method"])
         known = {"schema", "kind", "method", "options", "embedders", "meaning"}
         return cls(
-            method.load(tensors, said["options"]),
+            method.load(tensors, facts["options"]),
             scaling,
-            tuple(said["embedders"]),
-            said["meaning"],
-            {name: value for name, value in said.items() if name not in known},
+            tuple(facts["embedders"]),
+            facts["meaning"],
+            {name: value for name, value in facts.items() if name not in known},
         )
 
     def _tensors(self) -> dict[str, NDArray[Any]]:

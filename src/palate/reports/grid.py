@@ -69,16 +69,16 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
 
 
 def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
-    found: list[tuple[str, str, Run | None]] = [
+    scored: list[tuple[str, str, Run | None]] = [
         (run.summary.scorer, run.summary.context, run) for run in runs
     ]
     void: list[tuple[str, str, Run | None]] = [
         (scorer, context, None) for name, scorer, context in grid.missing if name == benchmark
     ]
-    order = list(dict.fromkeys(scorer for scorer, _, _ in found + void))
-    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in found]))
+    order = list(dict.fromkeys(scorer for scorer, _, _ in scored + void))
+    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in scored]))
     contexts.sort(key=lambda context: context != "none")
-    return sorted(found + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
+    return sorted(scored + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
 
 
 def _row(

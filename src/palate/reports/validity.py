@@ -55,15 +55,15 @@ def validity_tables(found: Validity) -> list[Table]:
 
 
 def _held(some: Sequence[Coefficients]) -> list[str]:
-    said = []
+    notes = []
     for one in some:
         if one.n < one.n_largest:
             scorer, context = one.smallest
-            said.append(
+            notes.append(
                 f"{one.metric} on {one.benchmark}: over the {one.n:,} of {one.n_largest:,} that "
                 f"every scorer scored ({scorer} under {context} the fewest)."
             )
-    return said
+    return notes
 
 
 def _constant(some: Sequence[Coefficients]) -> list[str]:
@@ -78,20 +78,20 @@ def _constant(some: Sequence[Coefficients]) -> list[str]:
     ]
 
 
-def _left_out(found: ValiditySummary) -> list[str]:
+def _left_out(summary: ValiditySummary) -> list[str]:
     lacking = [
-        (found.benchmark_only, "a downstream result"),
-        (found.downstream_only, "a benchmark run"),
+        (summary.benchmark_only, "a downstream result"),
+        (summary.downstream_only, "a benchmark run"),
     ]
-    said = [
+    notes = [
         f"Left out for want of {lack}: {', '.join(f'{a} under {b}' for a, b in some)}."
         for some, lack in lacking
         if some
     ]
-    if found.context_independent:
-        alike = ", ".join(found.context_independent)
-        said.append(f"Counted once each, with equal scores under every context: {alike}.")
-    return said
+    if summary.context_independent:
+        alike = ", ".join(summary.context_independent)
+        notes.append(f"Counted once each, with equal scores under every context: {alike}.")
+    return notes
 
 
 def _what(one: Coefficients) -> str:
@@ -114,13 +114,13 @@ def plot_validity(found: Validity, file: Path) -> None:
     save(figure, file)
 
 
-def _scatter(ax: Any, one: Coefficients, *, several: bool) -> None:
-    tau, of = one.agreements[0], one.downstream
-    x, y = _values(one)
+def _scatter(ax: Any, shown: Coefficients, *, several: bool) -> None:
+    tau, of = shown.agreements[0], shown.downstream
+    x, y = _values(shown)
     ax.scatter(x, y, s=22, color="C0", zorder=3)
-    for name, *place in zip(_labels(one), x, y, strict=True):
+    for name, *place in zip(_labels(shown), x, y, strict=True):
         ax.annotate(name, place, fontsize=6, xytext=(3, 3), textcoords="offset points")
-    ax.set_xlabel(f"{one.metric} on {one.benchmark}", fontsize=8)
+    ax.set_xlabel(f"{shown.metric} on {shown.benchmark}", fontsize=8)
     whose = f"\nby {of.policy} on {of.benchmark}" if several else ""
     ax.set_ylabel(f"best of {of.k}, {of.quality}{whose}", fontsize=8)
     interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
@@ -128,14 +128,14 @@ def _scatter(ax: Any, one: Coefficients, *, several: bool) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _slopes(ax: Any, one: Coefficients) -> None:
-    left, right = map(ranks_of, map(np.asarray, _values(one)))
-    for name, a, b in zip(_labels(one), left, right, strict=True):
+def _slopes(ax: Any, shown: Coefficients) -> None:
+    left, right = map(ranks_of, map(np.asarray, _values(shown)))
+    for name, a, b in zip(_labels(shown), left, right, strict=True):
         ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
         ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),
                     textcoords="offset points")  # fmt: skip
     ax.set_xlim(-0.9, 1.15)
-    ax.set_xticks([0, 1], [one.metric, f"best of {one.downstream.k}"], fontsize=8)
+    ax.set_xticks([0, 1], [shown.metric, f"best of {shown.downstream.k}"], fontsize=8)
     ax.set_yticks([])
     ax.spines[["top", "right", "left"]].set_visible(False)
 
@@ -153,14 +153,14 @@ def _labels(one: Coefficients) -> list[str]:
     ]
 
 
-def _row(one: Coefficients) -> list[str]:
-    tau = one.agreements[0]
+def _row(row: Coefficients) -> list[str]:
+    tau = row.agreements[0]
     return [
-        one.benchmark, one.metric, str(tau.n),
+        row.benchmark, row.metric, str(tau.n),
         with_interval(tau.value, tau.interval.low, tau.interval.high),
-        f"{p_value(tau.chance.p)} / {p_value(one.p_holm[0])}",
-        _reliability(one.reliability), _reliability(one.downstream_reliability),
-        plain(one.noise_ceiling),
+        f"{p_value(tau.chance.p)} / {p_value(row.p_holm[0])}",
+        _reliability(row.reliability), _reliability(row.downstream_reliability),
+        plain(row.noise_ceiling),
     ]  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _reliability(of: Reliability | None) -> str:
 
 
 def _warnings(some: Sequence[Coefficients]) -> list[str]:
-    said = []
+    notes = []
     for shown in {one.power.n: one.power for one in some if one.power.n < FEW}.values():
         critical = (
             "no ranking reaches p = 0.05"
@@ -180,8 +180,8 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
         detectable = (
             "" if least is None else f", and only a true τ of {plain(least)} is found 8 times of 10"
         )
-        said.append(f"WARNING: {shown.n} scorers show little: {critical}{detectable}.")
-    return said
+        notes.append(f"WARNING: {shown.n} scorers show little: {critical}{detectable}.")
+    return notes
 
 
 def _differences(what: str, differences: Sequence[Difference]) -> Table:

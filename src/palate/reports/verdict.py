@@ -52,7 +52,7 @@ def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
         if gain.minimum_detectable_effect:
             units = math.ceil(gain.n * (gain.minimum_detectable_effect / SMALL) ** 2)
             needed[names[finding.scorer]] = max(units, needed.get(names[finding.scorer], 0))
-            mirrored = finding.own.summary.mirrored_accuracy is not None
+            mirrored = finding.run.summary.mirrored_accuracy is not None
     if not needed:
         return ""
     unit = "couples" if mirrored else "pairs"

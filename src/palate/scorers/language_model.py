@@ -171,7 +171,7 @@ class ChatLanguageModel:
 
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[ModelAnswer]]]:
         """Yield each group when its last answer has come; groups are looked at one by one."""
-        found: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
+        answers_of: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
         sizes: dict[int, int] = {}
         cut_off: list[tuple[int, int]] = []
 
@@ -189,9 +189,9 @@ class ChatLanguageModel:
                 if reply.cut_off and not labels and max_tokens == self.max_tokens:
                     cut_off.append((k, j))
                     continue
-                found[k][j] = self._read(labels, reply)
-                if len(found[k]) == sizes[k]:
-                    answers = found.pop(k)
+                answers_of[k][j] = self._read(labels, reply)
+                if len(answers_of[k]) == sizes[k]:
+                    answers = answers_of.pop(k)
                     yield k, [answers[j] for j in range(len(answers))]
 
     def _replies(

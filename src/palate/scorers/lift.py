@@ -81,11 +81,11 @@ class ScaledDifference:
         return self.models[0].prompts(self.reads(slate))
 
 
-def difference(ours: Scores, theirs: Scores, scale: float = 1.0) -> Scores:
-    """Return scale × (ours − theirs), unscored with its reason where one of the two is."""
+def difference(scores: Scores, reference: Scores, scale: float = 1.0) -> Scores:
+    """Return scale × (scores − reference), unscored with its reason where one of the two is."""
     values = tuple(
         None if a is None or b is None else scale * (a - b)
-        for a, b in zip(ours.values, theirs.values, strict=True)
+        for a, b in zip(scores.values, reference.values, strict=True)
     )
-    reasons = tuple(ours.reason(j) or theirs.reason(j) for j in range(len(values)))
+    reasons = tuple(scores.reason(j) or reference.reason(j) for j in range(len(values)))
     return Scores(values=values, reasons=reasons if any(reasons) else ())

@@ -24,12 +24,12 @@ READ_AT_ONCE = 128
 """Responses that a language model reads before their scores are told."""
 
 
-class Vectors(NamedTuple):
+class ResponseVectors(NamedTuple):
     """What a personal model reads of slates of one size."""
 
     table: NDArray[np.float32]
     """slates × candidates × width; 0 where a response is too long."""
-    asked: NDArray[np.float32] | None
+    questions: NDArray[np.float32] | None
     """Of the questions (slates × width), where the model needs them."""
     usable: NDArray[np.bool_]
     """slates × candidates: where a response has a vector."""
@@ -148,22 +148,24 @@ class Personal(StatefulScorer[UserStates]):
             few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
             yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
 
-    def vectors(self, slates: Sequence[Slate], size: int) -> Vectors:
+    def vectors(self, slates: Sequence[Slate], size: int) -> ResponseVectors:
         """Return the vectors of slates of `size` candidates."""
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
+        return ResponseVectors(
+            np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2))
+        )
 
-    def scores(self, read: Vectors, users: Sequence[str | None]) -> NDArray[np.float64]:
+    def scores(self, read: ResponseVectors, users: Sequence[str | None]) -> NDArray[np.float64]:
         """Return scores (slates × candidates) by a user's state each; NaN without a vector."""
         states = self._states([self._place(user) for user in users])
-        found = self.trained.score(states, read.table, read.asked)
+        found = self.trained.score(states, read.table, read.questions)
         if self.minus:
             prior = self._states([0] * len(users))
-            found = found - self.trained.score(prior, read.table, read.asked)
+            found = found - self.trained.score(prior, read.table, read.questions)
         return np.where(read.usable, found, np.nan)
 
     def _place(self, user: str | None) -> int:

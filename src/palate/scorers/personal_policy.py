@@ -220,13 +220,13 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and where a model is read in padded batches."""
-        said = super().notes()
+        notes = super().notes()
         if self.users is not None and self.state != "prior":
             lost = self.users.n_too_long
             too_long = f"; {lost:,} choices were too long for the model" if lost else ""
             each = self.policy.generic.nbytes
-            said = (*said, f"{METHOD}: {each:,} bytes of state per user{too_long}")
-        return said
+            notes = (*notes, f"{METHOD}: {each:,} bytes of state per user{too_long}")
+        return notes
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> FromChoices:
         return FromChoices(self.policy, self.reference, self.shots(choices), self.settings)
@@ -238,22 +238,22 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         return copy
 
     def _compose(self) -> None:
-        own = UserLikelihood(self.policy, self.settings, self.state, self.users)
+        policy = UserLikelihood(self.policy, self.settings, self.state, self.users)
         other: UserLikelihood | ReferencePolicy = (
             UserLikelihood(self.policy, self.settings, "prior", None)
             if self.minus
             else ReferencePolicy(self.reference, self.settings)
         )
-        self.compose((own, other))
+        self.compose((policy, other))
         prints = [model.info.fingerprint for model in self.models]
         details = {
             "method": METHOD,
             "model": self.policy.fingerprint,
             "tokens": self.policy.tokens,
-            "policy": own.info.details,
+            "policy": policy.info.details,
             "taken off": other.info.details,
         }
-        self.info = own.info.model_copy(
+        self.info = policy.info.model_copy(
             update={
                 "fingerprint": digest(METHOD, self.policy.beta, *prints),
                 "log_odds": not self.minus,

@@ -71,14 +71,14 @@ class ThirdUsers:
     @property
     def info(self) -> ScorerInfo:
         """What the numbers depend on: the model, the states, and whose are drawn."""
-        own = self.personal.info
+        info = self.personal.info
         changed = {
-            "fingerprint": digest("third users", own.fingerprint, self.seed),
+            "fingerprint": digest("third users", info.fingerprint, self.seed),
             "log_odds": False,
             "pairs_only": True,
             "votes": True,
         }
-        return own.model_copy(update=changed)
+        return info.model_copy(update=changed)
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and how many vote."""
@@ -108,7 +108,7 @@ class ThirdUsers:
         if voters:
             states = take(users.states, np.array([users.place[key] for key in voters]))
             scores = self.personal.trained.score_each(
-                states, read.table, read.asked, minus_prior=self.personal.minus
+                states, read.table, read.questions, minus_prior=self.personal.minus
             )
             allowed &= np.isfinite(scores).all(axis=2)
             margins = vote(scores, allowed)

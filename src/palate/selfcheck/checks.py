@@ -89,7 +89,7 @@ def world_checks(trials: Sequence[Trial], rows: Rows) -> list[WorldCheck]:
     return [*checks, false_alarms(f"{idle}: p of no gain", of_nothing, rows)]
 
 
-def point(what: str, found: Sequence[Found], rows: Rows = "mirrored") -> WorldCheck:
+def point(what: str, estimates: Sequence[Found], rows: Rows = "mirrored") -> WorldCheck:
     """Largest distance of a value or an end of its interval from 1/2; the bar is 0.
 
     >>> point("", [Figure(value=0.5, low=0.5, high=0.5, n=9)]).ok
@@ -97,10 +97,10 @@ def point(what: str, found: Sequence[Found], rows: Rows = "mirrored") -> WorldCh
     >>> point("", [Figure(value=0.5, low=0.4, high=0.6, n=9)]).ok
     False
     """
-    ends = [end for one in found for end in (one.value, one.low, one.high)]
+    ends = [end for one in estimates for end in (one.value, one.low, one.high)]
     off = max((NEVER if end is None else abs(end - 0.5) for end in ends), default=NEVER)
     return WorldCheck(
-        kind="point interval", what=what, rows=rows, worlds=len(found), value=off, low=0, high=0
+        kind="point interval", what=what, rows=rows, worlds=len(estimates), value=off, low=0, high=0
     )
 
 

@@ -207,17 +207,17 @@ def _couples(stream: np.random.Generator, users: int, couples: int) -> Ints:
 
 
 def _questions(
-    stream: np.random.Generator, ours: Floats, theirs: Floats, agree: NDArray[np.bool_]
+    stream: np.random.Generator, tastes: Floats, mirror_tastes: Floats, agree: NDArray[np.bool_]
 ) -> Floats:
-    asked = np.empty_like(ours)
-    open_ = np.arange(len(ours))
+    questions = np.empty_like(tastes)
+    open_ = np.arange(len(tastes))
     while open_.size:
         drawn = stream.normal(size=(open_.size, FEATURES))
-        alike = _liking(ours[open_], drawn) * _liking(theirs[open_], drawn) > 0
+        alike = _liking(tastes[open_], drawn) * _liking(mirror_tastes[open_], drawn) > 0
         fits = alike == agree[open_]
-        asked[open_[fits]] = drawn[fits]
+        questions[open_[fits]] = drawn[fits]
         open_ = open_[~fits]
-    return asked
+    return questions
 
 
 def _follows(stream: np.random.Generator, rates: Floats) -> Floats:

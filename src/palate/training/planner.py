@@ -86,17 +86,19 @@ def train_planner(
         Traceback (most recent call last):
         palate.errors.DataError: no pair to train on
     """
-    kept, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
+    allowed, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
     for name, evaluated in disjoint_from.items():
-        refuse_overlap(kept, evaluated, name)
+        refuse_overlap(allowed, evaluated, name)
     where = choose_device(device)
     precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
     recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
     lora = lora or Lora()
     profile = build_context(f"profile:{posts}")
-    usable = [pair for pair in kept if pair.gold.aspects and pair.profile]
+    usable = [pair for pair in allowed if pair.gold.aspects and pair.profile]
     if not usable:
-        raise DataError(f"no row to train on: none of {len(kept)} has rubric aspects and a profile")
+        raise DataError(
+            f"no row to train on: none of {len(allowed)} has rubric aspects and a profile"
+        )
     with new_folder(output) as folder:
         source = resolve(base)
         start = load_base(source, str(base), seed, "causal")
@@ -134,7 +136,7 @@ def train_planner(
         n_seen=min(len(fitting), steps * batch_pairs),
         n_users=len({pair.user_id for pair, _ in fitting}),
         n_users_left_out=len(set(leave_out)),
-        n_without=len(kept) - len(usable),
+        n_without=len(allowed) - len(usable),
         n_too_long=len(usable) - len(fitting),
         losses=losses,
     )

@@ -52,16 +52,16 @@ def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> l
         DataError: for an undecided pair, or if nothing is left.
     """
     left_out = frozenset(leave_out)
-    kept = [pair for pair in pairs if pair.user_id not in left_out]
-    undecided = next((pair for pair in kept if pair.tie), None)
+    allowed = [pair for pair in pairs if pair.user_id not in left_out]
+    undecided = next((pair for pair in allowed if pair.tie), None)
     if undecided is not None:
         raise DataError(
             f"pair {undecided.id!r} is undecided; leave such pairs out of training", field="tie"
         )
-    if not kept:
+    if not allowed:
         users = f" ({len(left_out)} users are left out)" if pairs else ""
         raise DataError(f"no pair to train on{users}")
-    return kept
+    return allowed
 
 
 def encode(pair: PreferencePair, template: ChatTemplate) -> TokenPair:

@@ -137,17 +137,17 @@ def _compare(
     able = [[one for one in some if len(one.scorers) >= LEAST] for some in by_measure]
     pairs = compared(able[0]) if able else []
     total = sum(map(len, able)) + bool(pairs)
-    found: list[Coefficients] = []
+    coefficients: list[Coefficients] = []
     for matches in able:
         of_measure = []
         for one in matches:
             of_measure.append(_coefficients(one, how))
-            progress(len(found) + len(of_measure), total)
-        found += _corrected(of_measure)
+            progress(len(coefficients) + len(of_measure), total)
+        coefficients += _corrected(of_measure)
     differences = differences_of(pairs, how.seed)
     if pairs:
         progress(total, total)
-    if not found:
+    if not coefficients:
         raise UsageError(
             f"validity: no figure has {LEAST} scorers with downstream results"
             + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
@@ -157,7 +157,7 @@ def _compare(
     picked = {one for quality in downstream for one in quality.values}
     twins = {twin for side in sides for twin in side.same}
     return ValiditySummary(
-        coefficients=tuple(found), differences=differences,
+        coefficients=tuple(coefficients), differences=differences,
         too_few=tuple(dict.fromkeys(few)),
         benchmark_only=tuple(sorted(ran - picked - twins)),
         downstream_only=tuple(sorted(picked - ran)),

@@ -104,18 +104,18 @@ def joined(results: Sequence[Downstream]) -> list[Downstream]:
         first = by.setdefault((result.of, result.samples), result)
         if first is result:
             continue
-        one, other = (next(iter(side.origins.values())).where for side in (first, result))
+        first_folder, other = (next(iter(side.origins.values())).where for side in (first, result))
         if not (first.complete and result.complete) or first.rows != result.rows:
             raise ComparisonError(
-                f"validity: {one} and {other} rest on different answers of {result.of.policy}, "
-                "since some have no score; name one of them, or run best-of-n with all scorers"
+                f"validity: {first_folder} and {other} rest on different answers of "
+                f"{result.of.policy}, since some have no score; name one of them, or run best-of-n with all scorers"
             )
         for scorer, context in first.values.keys() & result.values.keys():
             apart = first.values[scorer, context] - result.values[scorer, context]
             if bool(np.any(np.abs(apart) > ROUNDING)):
                 raise ComparisonError(
-                    f"validity: {scorer} under {context} picks otherwise in {one} than in {other}; "
-                    "name one of them"
+                    f"validity: {scorer} under {context} picks otherwise in {first_folder} than "
+                    f"in {other}; name one of them"
                 )
         by[result.of, result.samples] = replace(
             first,

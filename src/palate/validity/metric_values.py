@@ -123,7 +123,7 @@ def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
     A scorer that is blind to the user counts once, however many contexts it ran under.
     """
     mine = {(r.summary.scorer, r.summary.context): r.verdicts for r in runs}
-    found = {}
+    same = {}
     for (scorer, context), verdicts in mine.items():
         bare = mine.get((scorer, "none"))
         if context == "none" or bare is None or not verdicts.same_rows(bare):
@@ -134,8 +134,8 @@ def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
         size = float(np.nanmax(np.abs(theirs), initial=0.0))
         # Batches are cut otherwise where slates are alike, and sums then round otherwise.
         if np.allclose(ours, theirs, rtol=0.0, atol=ROUNDED * size, equal_nan=True):
-            found[scorer, context] = scorer, "none"
-    return found
+            same[scorer, context] = scorer, "none"
+    return same
 
 
 def _units(
@@ -178,11 +178,11 @@ def _partner(metric: str, runs: Mapping[ScorerInContext, Run], name: ScorerInCon
     return runs[scorer, strangers[0]] if strangers else None
 
 
-def _gained(ours: Verdicts, theirs: Verdicts, name: ScorerInContext) -> UnitValues:
-    if not ours.same_rows(theirs):
+def _gained(shown: Verdicts, base: Verdicts, name: ScorerInContext) -> UnitValues:
+    if not shown.same_rows(base):
         raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
-    apart = np.where(ours.own_words > 0, ours.values - theirs.values, np.nan)
-    if not ours.mirrored:
-        return UnitValues(apart, ours.clusters)
-    a, b = ours.couples.T
-    return UnitValues((apart[a] + apart[b]) / 2, ours.couple_clusters)
+    apart = np.where(shown.own_words > 0, shown.values - base.values, np.nan)
+    if not shown.mirrored:
+        return UnitValues(apart, shown.clusters)
+    a, b = shown.couples.T
+    return UnitValues((apart[a] + apart[b]) / 2, shown.couple_clusters)

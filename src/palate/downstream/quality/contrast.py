@@ -34,7 +34,7 @@ def check_mirrored(pairs: Dataset) -> None:
 
 def contrast_samples(
     quality: QualityMetric,
-    own: SampleQuality,
+    rated: SampleQuality,
     samples: Samples,
     pairs: Dataset,
     progress: Progress | None = None,
@@ -55,9 +55,9 @@ def contrast_samples(
     theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
     mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in theirs.reasons.items()}
     return SampleQuality(
-        quality=f"contrast of {own.quality}",
-        surrogate=own.surrogate,
-        values=(1 + own.values - theirs.values) / 2,
-        reasons=own.reasons | mirrored_reasons,
+        quality=f"contrast of {rated.quality}",
+        surrogate=rated.surrogate,
+        values=(1 + rated.values - theirs.values) / 2,
+        reasons=rated.reasons | mirrored_reasons,
         mirrors=mirrors,
     )

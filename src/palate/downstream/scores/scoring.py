@@ -41,7 +41,7 @@ def plan_cells(
         UsageError: where no cell is left, or one is asked for that makes no sense.
     """
     shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
-    found = []
+    cells = []
     for context in shown:
         refuse_draws(context, context.spec)
     for text in dict.fromkeys(scorers):
@@ -53,10 +53,10 @@ def plan_cells(
         for context in shown:
             if not meaningless(info, context):
                 refuse(info, context, spec)
-                found.append((text, context.spec))
-    if not found:
+                cells.append((text, context.spec))
+    if not cells:
         raise UsageError("best-of-n: no scorer has a meaning under these contexts (add -c profile)")
-    return found
+    return cells
 
 
 def score_samples(

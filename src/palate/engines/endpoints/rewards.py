@@ -45,13 +45,13 @@ class Format(NamedTuple):
 
 def _vllm_body(model: str, texts: Sequence[RewardInput], **more: object) -> dict[str, Any]:
     # Token ids in batches, or one conversation as messages.
-    asked: dict[str, Any] = {"model": model}
+    body: dict[str, Any] = {"model": model}
     if texts[0].ids:
-        asked["input"] = [list(text.ids) for text in texts]
+        body["input"] = [list(text.ids) for text in texts]
     else:
         (text,) = texts
-        asked["messages"] = [{"role": m.role, "content": m.content} for m in text.messages]
-    return {**asked, **more, "use_activation": False}
+        body["messages"] = [{"role": m.role, "content": m.content} for m in text.messages]
+    return {**body, **more, "use_activation": False}
 
 
 def _vllm_outputs(field: str, reply: Any) -> list[Outputs]:

@@ -43,15 +43,15 @@ class SamplingEndpoint(ChatEndpoint):
         missing: dict[int, list[int]] = {k: list(one.numbers) for k, one in enumerate(draws)}
         alone = False
         while missing:
-            asked = [
+            requests = [
                 (k, some)
                 for k, numbers in missing.items()
                 for some in ([[one] for one in numbers] if alone else _cut(numbers))
             ]
-            posts = (self._sampling_post(draws[k], some) for k, some in asked)
+            posts = (self._sampling_post(draws[k], some) for k, some in requests)
             with closing(self.client.ask(posts)) as outcomes:
                 for at, outcome in outcomes:
-                    k, wanted = asked[at]
+                    k, wanted = requests[at]
                     replies = outcome.value
                     if replies is None:
                         if len(wanted) > 1 and not outcome.outage:

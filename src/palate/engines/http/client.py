@@ -166,10 +166,10 @@ class HttpClient:
                 except TransportFailure as error:
                     cost = most if error.sent else FREE
                     return Retry(f"connection failed ({error})")
-                said = _parse(answer.body) if answer.status == 200 else None
+                reply = _parse(answer.body) if answer.status == 200 else None
                 if answer.status != 200:
                     cost = FREE
-                elif (used := post.used(said)) is not None:
+                elif (used := post.used(reply)) is not None:
                     cost = self._prices.of(*used)
                     self._pace.correct(left, sum(used))
             finally:
@@ -179,7 +179,7 @@ class HttpClient:
         if answer.status != 200:
             return self._refused(answer, ticket)
         self._gate.went_well()
-        read = _read(post, said)
+        read = _read(post, reply)
         if read is None:
             return Retry(f"the reply was no {self._noun}")
         if self._cache is not None and read.failure is None:

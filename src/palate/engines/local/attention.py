@@ -38,7 +38,7 @@ class Layout:
     """The segment whose keys and values are kept."""
     rows: Steps | None = None
     """Where given, every token of the pack is the next step of a row of its own."""
-    kept: list[KeysValues] = field(default_factory=list)
+    cached: list[KeysValues] = field(default_factory=list)
     layers: int = 1
     """How many layers attend, where it is known."""
     layer: int = 0
@@ -144,11 +144,11 @@ def _attend_tree(
         _merge(out, weight, every, dense(query, *kept[layout.layer], scale))
     if layout.keep is not None:
         start, stop, *_ = layout.segments[layout.keep]
-        layout.kept.append(_kept(layout, key[:, :, start:stop], value[:, :, start:stop]))
+        layout.cached.append(_cached(layout, key[:, :, start:stop], value[:, :, start:stop]))
     return out
 
 
-def _kept(layout: Layout, key: torch.Tensor, value: torch.Tensor) -> KeysValues:
+def _cached(layout: Layout, key: torch.Tensor, value: torch.Tensor) -> KeysValues:
     # All layers of a run in one piece of memory: many small ones would leave holes behind.
     layers = max(layout.layers, 1)
     if layout.layer % layers == 0:

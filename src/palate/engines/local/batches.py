@@ -39,14 +39,14 @@ def read(
         loads = cut(some, target, side_by_side)
         if _uneven(loads, side_by_side):  # one after another, on all threads
             for load in loads:
-                found = read_load(local, load, reduce, logits, 1)
-                yield from zip((k for k, _ in load), found, strict=True)
+                outputs = read_load(local, load, reduce, logits, 1)
+                yield from zip((k for k, _ in load), outputs, strict=True)
             continue
         jobs = (
             (load, partial(read_load, local, load, reduce, logits, side_by_side)) for load in loads
         )
-        for load, found in spread(local.torch, local.device, jobs):
-            yield from zip((k for k, _ in load), found, strict=True)
+        for load, outputs in spread(local.torch, local.device, jobs):
+            yield from zip((k for k, _ in load), outputs, strict=True)
 
 
 def _uneven(loads: Sequence[Load], side_by_side: int) -> bool:

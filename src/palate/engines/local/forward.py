@@ -64,7 +64,7 @@ def _read_tree(
     local: LoadedModel, sequences: Sequence[TokenSpan], reduce: Reduce, logits: bool, share: int
 ) -> list[torch.Tensor]:
     torch = local.torch
-    found: list[list[Any]] = [[] for _ in sequences]
+    pieces_of: list[list[Any]] = [[] for _ in sequences]
     for pack, outputs in _outputs_of(
         local, build_tree([one.ids for one in sequences]), share, logits
     ):
@@ -77,9 +77,9 @@ def _read_tree(
         )
         taken = 0
         for k, n in owners:
-            found[k].append(made[taken : taken + n])
+            pieces_of[k].append(made[taken : taken + n])
             taken += n
-    return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in found]
+    return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in pieces_of]
 
 
 def _outputs_of(
@@ -91,7 +91,7 @@ def _outputs_of(
         for trunk, dealt in branches(roots, lanes):
             layout = Layout(trunk.segments, (), trunk.keep, layers=local.layers)
             yield trunk, forward_pack(local, trunk, layout, logits)
-            past = (layout.kept,)
+            past = (layout.cached,)
             jobs = ((pack, partial(_branch, local, pack, past, logits)) for pack in dealt)
             yield from spread(local.torch, local.device, jobs)
         return
@@ -101,7 +101,7 @@ def _outputs_of(
         layout = Layout(pack.segments, tuple(stack), pack.keep, layers=local.layers)
         yield pack, forward_pack(local, pack, layout, logits)
         if pack.keep is not None:
-            stack.append(layout.kept)
+            stack.append(layout.cached)
 
 
 def _branches_pay(root: Node) -> bool:
@@ -175,12 +175,12 @@ def _read_dense(
     local: LoadedModel, sequences: Sequence[TokenSpan], reduce: Reduce, logits: bool, share: int
 ) -> list[torch.Tensor]:
     torch = local.torch
-    found: list[Any] = [None] * len(sequences)
+    reduced: list[Any] = [None] * len(sequences)
     for batch in padded([len(one.ids) for one in sequences], share):
         inputs = pad(local, [sequences[k].ids for k in batch], 0)
         outputs = _outputs(local, inputs, logits)
         for row, k in enumerate(batch):
             ids, start, stop = sequences[k]
             following = torch.tensor([*ids[start + 1 : stop + 1], -1][: stop - start])
-            found[k] = reduce(outputs[row, start:stop], following.to(local.device))
-    return found
+            reduced[k] = reduce(outputs[row, start:stop], following.to(local.device))
+    return reduced

@@ -224,7 +224,7 @@ class _Tree:
             tokens = torch.tensor([run], device=self.local.device)
             positions = torch.arange(first, first + len(run), device=self.local.device)[None]
             hidden = self._outputs(tokens, positions, layout)
-            past.append(layout.kept)
+            past.append(layout.cached)
         return past, hidden[-1:]
 
     def _outputs(

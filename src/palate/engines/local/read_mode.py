@@ -56,7 +56,7 @@ def _probe(
     (pack,) = packs(build_tree(sequences, least=1), 10 * SHARED)
     layout = Layout(pack.segments)
     with torch.inference_mode():
-        ours = forward_pack(local, pack, layout, False).float()
+        by_tree = forward_pack(local, pack, layout, False).float()
     layers = getattr(local.model.config.get_text_config(), "num_hidden_layers", None)
     if layout.strange:
         return ReadMode(False, ", ".join(dict.fromkeys(layout.strange)))
@@ -67,7 +67,7 @@ def _probe(
     first, *leaves = (segment.sequences[0] for segment in pack.segments)
     theirs = torch.cat([plain[first][:SHARED], *(plain[k][SHARED:] for k in leaves)])
     close = CLOSE[str(local.dtype).removeprefix("torch.")]
-    apart = float((ours - theirs).norm() / theirs.norm())
+    apart = float((by_tree - theirs).norm() / theirs.norm())
     if not apart <= close:
         return ReadMode(False, f"a tree changes its outputs by {apart:.1g}")
     local.layers = layout.layer

@@ -98,7 +98,7 @@ def train(
     parameters from before the first step.
     """
     torch = import_torch()
-    asked = choices.asked
+    questions = choices.question_of_choice
     rows, held_out = _split(choices, options, stream)
     if not rows or not held_out:
         return
@@ -111,7 +111,7 @@ def train(
     least, best = _held_out_loss(network, choices, margins, held_out), _copy(live)
     for step in range(1, options["steps"] + 1):
         some = stream.choice(len(rows), min(options["batch"], len(rows)), replace=False)
-        episodes = [_draw(rows[k], asked, options["most"], stream) for k in some]
+        episodes = [_draw(rows[k], questions, options["most"], stream) for k in some]
         state, penalty = network.sample(pad(choices, [one.context for one in episodes]), noise)
         loss = (_losses(network, state, choices, margins, episodes) + penalty).mean()
         adam.zero_grad()

@@ -123,26 +123,26 @@ class PALB(SimplexMixture):
     def joint(self, choices: Choices, head: Doubles) -> Loss:
         """Return the loss of h, F, the G_k and w (users × K), with its gradients."""
         rows, sums = choices.differences.astype(np.float64), sums_by_user(choices)
-        asked = self.questions.of_choices(choices)
+        questions = self.questions.of_choices(choices)
         centre, strength = head, self.options["strength"]
 
         def loss(
             head: Doubles, mapping: Doubles, projectors: Doubles, weights: Doubles
         ) -> tuple[float, list[Doubles]]:
             k, q, p = projectors.shape
-            own, mapped = weights[choices.user], rows @ mapping.T
-            ideals = (asked @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
-            toward = np.einsum("nk,nkq->nq", own, ideals)
+            mixed, mapped = weights[choices.user], rows @ mapping.T
+            ideals = (questions @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
+            toward = np.einsum("nk,nkq->nq", mixed, ideals)
             each = np.einsum("nq,nkq->nk", mapped, ideals)
-            margins = rows @ head + np.einsum("nk,nk->n", own, each)
+            margins = rows @ head + np.einsum("nk,nk->n", mixed, each)
             pull = -expit(-margins)[:, None]
             far = head - centre
             value = np.logaddexp(0, -margins).sum()
             value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (projectors**2).sum()
             by_head = rows.T @ pull[:, 0] + strength * far
             by_mapping = (pull * toward).T @ rows + strength * mapping
-            crossed = (own[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
-            by_projectors = (crossed.T @ asked).reshape(k, q, p) + projectors
+            crossed = (mixed[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
+            by_projectors = (crossed.T @ questions).reshape(k, q, p) + projectors
             return float(value), [by_head, by_mapping, by_projectors, sums @ (pull * each)]
 
         return loss

@@ -113,7 +113,7 @@ def _by_benchmark(grid: Grid) -> Iterable[BenchmarkRuns]:
 
 def _rank(finding: Finding) -> tuple[float, float]:
     gain = finding.identity.value if finding.identity else None
-    return (-2.0 if gain is None else gain), finding.own.accuracy or 0.0
+    return (-2.0 if gain is None else gain), finding.run.accuracy or 0.0
 
 
 def _specs(

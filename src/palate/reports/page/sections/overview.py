@@ -84,14 +84,14 @@ def scorers_table(benchmark: BenchmarkRuns, names: Names) -> Table:
     span = min([0.0, *ends]), max([0.01, *ends])
     rows = []
     for f in benchmark.findings:
-        summary = f.own.summary
+        summary = f.run.summary
         more = [] if benchmark.mirrored else [
             figure(summary.macro_accuracy), figure(summary.length_controlled)
         ]  # fmt: skip
         name = names.scorer(f.scorer)
         rows.append([
             Markup("{} <span class='tag'>baseline</span>").format(name) if f.baseline else name,
-            names.context(f.context), _accuracy(f.nothing), _accuracy(f.own), *more,
+            names.context(f.context), _accuracy(f.nothing), _accuracy(f.run), *more,
             _accuracy(f.stranger), _gain(f.identity, f.word, span),
             p_value(f.identity.p_holm if f.identity and not f.baseline else None),
             finding_cell(f.word),
@@ -141,10 +141,10 @@ def _dumbbells(
     for f in benchmark.findings:
         gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)
         runs: Sequence[tuple[Mark, Run | None]] = (
-            (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.own), (GOLD, gold),
+            (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.run), (GOLD, gold),
         )  # fmt: skip
         figures = {mark: run.summary.accuracy for mark, run in runs if run is not None}
-        if f.nothing is f.own:
+        if f.nothing is f.run:
             del figures[OWN]
         name = names.scorer(f.scorer)
         yield (f"{name}, {names.context(f.context)}" if several else name), figures
@@ -204,7 +204,7 @@ def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
 def _reasons(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for f in benchmark.findings:
-        for told in (f.own.summary.accuracy, f.identity):
+        for told in (f.run.summary.accuracy, f.identity):
             if told is not None and told.note:
                 reasons.setdefault(told.note, []).append(names.scorer(f.scorer))
     for note, who in reasons.items():

@@ -35,7 +35,7 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     if not contexts:
         return None
     context = max(contexts, key=lambda each: (contexts[each], each))
-    runs = [f.own for f in benchmark.main_findings if f.context == context]
+    runs = [f.run for f in benchmark.main_findings if f.context == context]
     runs = list({run.summary.scorer: run for run in runs if run.accuracy is not None}.values())
     if len(runs) < 2:
         return None
@@ -44,8 +44,8 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     scorers = [(_together(each, names), each.run.summary.accuracy) for each in ranked]
     baselines: dict[float, list[str]] = {}
     for f in benchmark.findings:
-        if f.baseline and f.context == context and f.own.accuracy is not None:
-            baselines.setdefault(f.own.accuracy, []).append(names.scorer(f.scorer))
+        if f.baseline and f.context == context and f.run.accuracy is not None:
+            baselines.setdefault(f.run.accuracy, []).append(names.scorer(f.scorer))
     lines = [(", ".join(sorted(each)), value) for value, each in sorted(baselines.items())]
     rows = [
         [
