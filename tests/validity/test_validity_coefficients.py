@@ -141,7 +141,7 @@ def test_who_has_no_partner_is_named(planted):
     found = validity([*runs[1:], best], metrics=["accuracy"])
     assert found.summary.downstream_only == (("hazy0", "none"),)
     assert found.summary.benchmark_only == ()
-    assert ("Left out for want of a benchmark run: hazy0 under none."
+    assert ("Excluded (no benchmark run): hazy0 under none."
             in validity_tables(found)[0].notes)  # fmt: skip
     _, fewer = planted(4, n_rows=40, some=slice(1, None))
     assert validity([*runs, fewer]).summary.benchmark_only == (("hazy0", "none"),)

@@ -17,7 +17,7 @@ from palate.seeding import rng
 
 
 def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
-    """Return each coupled pair's partner by id, as many couples of opposite votes as can be.
+    """Return each coupled pair's mirror row by id, as many couples of opposite votes as can be.
 
     A seeded maximum matching within each (question, two responses); `mirror_of`, where it is set
     both ways, wins. Each pair stands in one couple at most. Empty where no users disagree.

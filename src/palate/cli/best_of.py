@@ -33,7 +33,8 @@ class QualityOptions:
         str | None, typer.Option(help="Sizes, comma-separated; default 1, 2, 4, … n.")
     ] = None
     contrast: Annotated[
-        bool, typer.Option(help="Also rate each answer less what it is for the mirrored user.")
+        bool,
+        typer.Option(help="Also report quality for the user minus quality for the mirrored user."),
     ] = False
 
     def sizes(self) -> list[int] | None:

@@ -91,7 +91,7 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         if not run.summary.oracle:
             grouped[group_of(run), run.summary.context].append(run)
     for group in grouped.values():
-        _refuse_twins(group)
+        _refuse_duplicates(group)
     places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
     couples = {
         name: list(combinations([runs[0] for runs in _distinct(equal)], 2))
@@ -136,7 +136,7 @@ def group_of(run: Run) -> str:
     return f"{name} (mirrored couples)" if run.verdicts.mirrored else name
 
 
-def _refuse_twins(runs: Sequence[Run]) -> None:
+def _refuse_duplicates(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, str], Run] = {}
     for run in runs:
         first = seen.setdefault((run.summary.scorer, run.summary.context), run)
@@ -175,7 +175,7 @@ def _aligned(a: Run, b: Run, of_a: Sequence[Key], of_b: Sequence[Key]) -> tuple[
     if a.summary.protocol != b.summary.protocol:
         raise ComparisonError(
             f"{a.summary.scorer} ran under protocol {a.summary.protocol}, {b.summary.scorer} under "
-            f"{b.summary.protocol}: their accuracies are not the same figure"
+            f"{b.summary.protocol}: their accuracies are not comparable"
         )
     if of_a == of_b:
         return a.verdicts, b.verdicts

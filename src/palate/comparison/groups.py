@@ -23,7 +23,9 @@ from palate.runs import (
 )
 
 FEW = 10
-MIRRORED = "mirrored couples: no figure by group (the two users of a couple make ½ by construction)"
+MIRRORED = (
+    "mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)"
+)
 TRAIT = "trait:"
 Labels = tuple[NDArray[np.int64], list[str]]
 
@@ -34,14 +36,14 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
     its worst tenth of users; the largest gap between two groups of ten users or more is given
     with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same
-    scorer, adds the share of users who lose. Groups are in alphabetical order; rows that name none
+    scorer, adds the share of users harmed. Groups are in alphabetical order; rows that name none
     are counted.
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
     >>> from palate.evaluation import evaluate
     >>> by_group(evaluate("longest", "tasting", root=None), "subset").note
-    'mirrored couples: no figure by group (the two users of a couple make ½ by construction)'
+    'mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)'
     """
     check_by(by)
     summary = run.summary
@@ -68,7 +70,7 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
 
 
 def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[SubgroupReport]:
-    """Return every run by every grouping; who loses, against the same scorer shown nothing."""
+    """Return every run by every grouping; users harmed, against the same scorer shown nothing."""
     plain = {
         (run.summary.benchmark, run.summary.scorer): run
         for run in runs

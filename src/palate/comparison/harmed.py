@@ -28,8 +28,8 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
     summary, base = run.summary, against.summary
     if (summary.benchmark, summary.scorer) != (base.benchmark, base.scorer):
         raise ComparisonError(
-            f"{summary.scorer} on {summary.benchmark} and {base.scorer} on {base.benchmark}: who "
-            "loses is asked of two runs of one scorer on one benchmark"
+            f"{summary.scorer} on {summary.benchmark} and {base.scorer} on {base.benchmark}: users "
+            "harmed needs two runs of one scorer on one benchmark"
         )
     if not run.verdicts.same_rows(against.verdicts):
         raise ComparisonError(

@@ -80,7 +80,7 @@ def best_of_n(
     (`docs/statistics.md`). All scorers of a measure are held to the samples that all of them scored
     and the measure rated. Cells without a meaning, such as similarity under `none`, are left out.
     By default k is 1, 2, 4, … N; over half of N only where no question is lost by it. With
-    `contrast` each measure comes a second time, less what it is for the mirrored user. With a
+    `contrast` each measure comes a second time, minus its value for the mirrored user. With a
     `root` the result is kept at `root/<benchmark>/best-of-n/<policy>-<8 hex>`, the scores beside.
 
     Raises:

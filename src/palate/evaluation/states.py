@@ -94,8 +94,8 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
     """Return whose keys a slate carries: nobody's, the user's own, or what tells third users.
 
     A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
-    partner. A judge that lets all of them vote is told who is none; any other scorer is given one,
-    drawn for the row uniformly among the users it knows.
+    mirror user. A judge that lets all of them vote is told who is none; any other scorer is given
+    one, drawn for the row uniformly among the users it knows.
 
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """

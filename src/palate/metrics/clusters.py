@@ -81,7 +81,7 @@ class Clusters:
             if mirror_users is not None or questions is not None or texts is not None:
                 raise ValueError("Clusters hold their mirror users, questions and texts already")
             return users
-        columns = {"users": users, "partners": mirror_users, "questions": questions}
+        columns = {"users": users, "mirror users": mirror_users, "questions": questions}
         columns |= {f"texts {k}": column for k, column in enumerate(texts or ())}
         same_length(**{name: ids for name, ids in columns.items() if ids is not None})
         sides = (users,) if mirror_users is None else (users, mirror_users)

@@ -1,4 +1,4 @@
-"""The share of users who lose by a change, told apart from bad luck.
+"""The share of users whom a change harms, told apart from bad luck.
 
 With few rows a user, half of the users "lose" by chance alone. So beside the raw share stands
 that of a normal model of users' true differences, its two moments matched to the data:

@@ -88,7 +88,7 @@ class UserPool:
         """Return the row's stranger: a third user with posts (past choices), drawn for this row.
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
-        mirrored couple, its partner. None where there are not so many third users.
+        mirrored couple, its mirror user. None where there are not so many third users.
 
         Raises `UsageError` where no pool was given, as for a user given in a call.
 

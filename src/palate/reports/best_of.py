@@ -19,8 +19,8 @@ from palate.reports.table import Table
 ORACLE = "the best possible"
 NOTE = (
     "quality of the answer picked among k samples, over all k-subsets of the samples, ties split; "
-    "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the figure rests "
-    "on few of them."
+    "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the value is "
+    "less certain."
 )
 HEADROOM = "headroom: share of the best possible gain that the scorer's picks reach."
 BOUND = "KL bound: the most that picking the best of k moves the policy, in nats."
@@ -177,7 +177,7 @@ def _least_p(found: BestOfResult, picked: list[Selection], at: int) -> list[str]
     by = f"; Holm over {len(tested)} scorers makes it {p_value(among)}" if len(tested) > 1 else ""
     return [
         f"with {users} users no p by sign flips can be under {p_value(least)}{by}: read the "
-        "interval, and ask more users."
+        "interval, or add users."
     ]
 
 
@@ -190,10 +190,10 @@ def _peaks(picked: list[Selection], names: Mapping[str, str]) -> list[str]:
             continue
         who = f"{names[one.scorer]} · {one.context}"
         if fit.peak == "start":
-            where = "picking by it loses from the first step"
+            where = "picking by it lowers quality from the first step"
         else:
             k = "e^600" if fit.peak_k is None else f"{fit.peak_k:,.3g}"
-            far = "" if fit.peak == "within" else ", beyond the sizes fitted and so a guess"
+            far = "" if fit.peak == "within" else ", beyond the fitted sizes and so extrapolated"
             where = (
                 f"quality peaks near k = {k} at {plain(fit.peak_gain, signed=True)} over one "
                 f"sample{far}"

@@ -137,7 +137,7 @@ def _notes(
     summaries: Sequence[Summary], gains: Sequence[Gain], names: Mapping[str, str]
 ) -> Iterator[str]:
     if not summaries:
-        yield "–: this scorer has no meaning where nothing is shown."
+        yield "–: not applicable, since this scorer needs shown text."
         return
     if any(s.mirrored_accuracy is not None for s in summaries):
         yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
@@ -150,13 +150,14 @@ def _notes(
         )
     if gains:
         yield (
-            "gain: over the same scorer shown nothing; identity gain: over the same scorer shown a "
-            "stranger's; p: Holm over all gains of the table, baselines and oracles apart."
+            "gain: over the same scorer shown nothing. identity gain: over the same scorer shown a "
+            "stranger's text. p is Holm-corrected over all gains here, baselines and oracles "
+            "excluded."
         )
     if any(gain.against.startswith("state=") for gain in gains):
         yield (
-            "Of a personal model: gain over the state of a user of whom nothing is known (prior), "
-            "identity gain over a stranger's state, under the same context."
+            "A personal model's gain is over the prior, the state of an unknown user; its identity "
+            "gain is over a stranger's state, under the same context."
         )
     if any(s.oracle for s in summaries):
         yield "†oracle: shown the gold rubric; an upper bound, never ranked."
@@ -165,7 +166,7 @@ def _notes(
     ]
     if effects:
         yield (
-            f"Smallest difference from ½ found with 80 % power: {min(effects):.3f} to "
+            f"Minimum detectable difference from 0.5 (80 % power): {min(effects):.3f} to "
             f"{max(effects):.3f}, by scorer."
         )
     yield from without_interval(

@@ -52,8 +52,8 @@ def _notes(most: RatingReport, short: Mapping[str, str]) -> Iterator[str]:
     )
     yield (
         "rating error: |predicted − given|, predicted from the user's other ratings by isotonic "
-        "regression on the scores; reduction: the baseline's error − the scorer's; p: Holm over "
-        "all of the table, oracles apart."
+        "regression on the scores. reduction: the baseline's error − the scorer's. p is "
+        "Holm-corrected over this table, oracles excluded."
     )
     errors = ", ".join(f"{b.name} {figure(b.rating_error)}" for b in most.baselines)
     yield f"Errors of the baselines: {errors}."

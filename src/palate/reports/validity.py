@@ -19,15 +19,15 @@ from palate.validity.metric_values import ScorerInContext
 FEW = 10
 """Fewer scorers carry a warning."""
 NOTE = (
-    "τ: Kendall's τ-b [95 % for other scorers drawn like these]. p: against random rankings of "
-    "these scorers, all n! of them up to 8; after the stroke Holm, over the metrics of this table. "
-    "reliability: share of the variance between scorers that is no noise of users and questions, "
-    "of the benchmark's metric and of the picks [95 %]; noise ceiling: √ of their product, the "
-    "most that noise leaves to find."
+    "τ: Kendall's τ-b [95 % interval over new scorers drawn like these]. p is raw / Holm-corrected "
+    "over this table; it compares with random rankings of these scorers, all n! up to 8. "
+    "reliability: share of the variance between scorers that is no noise of users and questions "
+    "[95 %], for the metric and for the picks. noise ceiling: √ of their product, the largest τ "
+    "to expect."
 )
 COMPARED_NOTE = (
-    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers whose ranks "
-    "differ; after the stroke Holm, over this table. These comparisons were named beforehand."
+    "p is raw / Holm-corrected over this table. The test exchanges a scorer's ranks between the "
+    "two metrics, all 2ⁿ ways up to 12 scorers. These comparisons were fixed beforehand."
 )
 
 
@@ -60,8 +60,8 @@ def _held(some: Sequence[Coefficients]) -> list[str]:
         if one.n < one.n_largest:
             scorer, context = one.smallest
             notes.append(
-                f"{one.metric} on {one.benchmark}: over the {one.n:,} of {one.n_largest:,} that "
-                f"every scorer scored ({scorer} under {context} the fewest)."
+                f"{one.metric} on {one.benchmark} uses the {one.n:,} of {one.n_largest:,} that "
+                f"all scorers scored ({scorer} under {context} has the fewest)."
             )
     return notes
 
@@ -72,25 +72,25 @@ def _constant(some: Sequence[Coefficients]) -> list[str]:
         if one.constant:
             by.setdefault(one.constant, []).append(f"{one.metric} of {one.benchmark}")
     return [
-        f"{', '.join(figures)}: {len(blind)} scorers that are blind to the user are left out: "
-        "over couples they are at ½ in both, whatever they pick."
+        f"{', '.join(figures)}: {len(blind)} blind scorers are excluded; "
+        "on couples both values are ½ by construction."
         for blind, figures in by.items()
     ]
 
 
 def _left_out(summary: ValiditySummary) -> list[str]:
     lacking = [
-        (summary.benchmark_only, "a downstream result"),
-        (summary.downstream_only, "a benchmark run"),
+        (summary.benchmark_only, "no downstream result"),
+        (summary.downstream_only, "no benchmark run"),
     ]
     notes = [
-        f"Left out for want of {lack}: {', '.join(f'{a} under {b}' for a, b in some)}."
+        f"Excluded ({lack}): {', '.join(f'{a} under {b}' for a, b in some)}."
         for some, lack in lacking
         if some
     ]
     if summary.context_independent:
         alike = ", ".join(summary.context_independent)
-        notes.append(f"Counted once each, with equal scores under every context: {alike}.")
+        notes.append(f"Counted once, since the context does not change their scores: {alike}.")
     return notes
 
 
@@ -178,7 +178,7 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
         )
         least = shown.minimum_detectable_tau
         detectable = (
-            "" if least is None else f", and only a true τ of {plain(least)} is found 8 times of 10"
+            "" if least is None else f"; the minimum detectable τ is {plain(least)} (80 % power)"
         )
         notes.append(f"WARNING: {shown.n} scorers show little: {critical}{detectable}.")
     return notes

@@ -1,4 +1,4 @@
-"""What is printed and put into JSON of groups of users, and of users who lose. No NaN."""
+"""What is printed and put into JSON of subgroups, and of users harmed. No NaN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class UsersHarmed(Record):
     raw: float | None
     """Share of users whose accuracy is lower; by chance alone up to half."""
     share: ReportedEstimate
-    """P(true difference < 0), normal model without the luck; n counts users of two rows or more, on
+    """P(true difference < 0), shrunken by a normal model; n counts users of two rows or more, on
     different questions where questions are shared."""
     n: int
     """Rows scored under both."""
@@ -30,7 +30,7 @@ class SubgroupEstimate(Record):
     n_pairs: int
     n_users: int
     under_10_users: bool
-    """True under ten users: the interval is a guess, and the group stands in no gap."""
+    """True under ten users: the interval is unreliable, and no gap counts the subgroup."""
     worst_decile: dict[str, float | None]
     """Mean of the group's lowest tenth of users, raw and shrunk."""
 

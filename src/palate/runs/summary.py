@@ -65,7 +65,7 @@ class Summary(Record):
     clustered_by: str = "user"
     """What intervals are clustered by: `user`, `user and question`, `user and text`."""
     minimum_detectable_effect: float | None = None
-    """Smallest difference from ½ found with 80 % power at the 5 % level."""
+    """Minimum detectable difference from 0.5: 80 % power at the 5 % level."""
     undecided_rows: int = 0
     """Rows the user called a tie, left out."""
     bad_rows: int = 0
@@ -97,7 +97,7 @@ class Gain(Record):
     p_holm: float | None = None
     """Corrected over the gains of a benchmark; None for oracles and baselines."""
     minimum_detectable_effect: float | None = None
-    """Smallest gain found with 80 % power at the 5 % level, uncorrected."""
+    """Minimum detectable gain: 80 % power at the 5 % level, uncorrected."""
     note: str | None = None
     """Why a value has no interval."""
 

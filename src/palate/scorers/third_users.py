@@ -24,7 +24,7 @@ from palate.specs import Spec
 VOTERS = MOST_STRANGERS
 """Third users who vote on a row, at most."""
 EXCLUDED = 2
-"""Users who may be no third users of a row: its own and, in a couple, its partner."""
+"""Users who may be no third users of a row: its own and, in a couple, its mirror user."""
 AT_ONCE = 2048
 """Slates that are voted on together; READ_AT_ONCE where a language model embeds them."""
 READ_AT_ONCE = 64
@@ -34,7 +34,7 @@ class ThirdUsers:
     """Judges a pair by the votes of all third users: `personal:DIR?state=stranger`.
 
     A third user is any user with a state except those whose keys the slate excludes: the row's own
-    and, in a mirrored couple, its partner. With v third users and votes 1, ½, 0 for the first
+    and, in a mirrored couple, its mirror user. With v third users and votes 1, ½, 0 for the first
     response, as a user's score of it is higher, equal or lower in float32,
 
         margin = share of votes for the first − share for the second.

@@ -50,7 +50,7 @@ def validity(
     Raises:
         RunError: for a folder that is missing, holds neither, or is of another format.
         UsageError: for a metric that is not known, a k that is not there, without a run or a
-            best-of-n, or where no figure has three scorers.
+            best-of-n, or where no metric has three scorers.
         ComparisonError: for runs of other rows, one scorer twice, downstream results that bear
             a benchmark's name and are of other questions, or that another model's picks gave.
     """
@@ -149,19 +149,19 @@ def _compare(
         progress(total, total)
     if not coefficients:
         raise UsageError(
-            f"validity: no figure has {LEAST} scorers with downstream results"
+            f"validity: no metric has {LEAST} scorers with downstream results"
             + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
-            + "; are scorers and contexts spelt alike?"
+            + "; check that both sides spell scorers and contexts the same way"
         )
     ran = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
     picked = {one for quality in downstream for one in quality.values}
-    twins = {twin for side in sides for twin in side.same}
+    repeated = {name for side in sides for name in side.same}
     return ValiditySummary(
         coefficients=tuple(coefficients), differences=differences,
         too_few=tuple(dict.fromkeys(few)),
-        benchmark_only=tuple(sorted(ran - picked - twins)),
+        benchmark_only=tuple(sorted(ran - picked - repeated)),
         downstream_only=tuple(sorted(picked - ran)),
-        context_independent=tuple(sorted({scorer for scorer, _ in twins & picked})),
+        context_independent=tuple(sorted({scorer for scorer, _ in repeated & picked})),
     )  # fmt: skip
 
 

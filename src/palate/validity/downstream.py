@@ -108,7 +108,8 @@ def joined(results: Sequence[Downstream]) -> list[Downstream]:
         if not (first.complete and result.complete) or first.rows != result.rows:
             raise ComparisonError(
                 f"validity: {first_folder} and {other} rest on different answers of "
-                f"{result.of.policy}, since some have no score; name one of them, or run best-of-n with all scorers"
+                f"{result.of.policy}, since some have no score; name one of them, or run "
+                "best-of-n with all scorers"
             )
         for scorer, context in first.values.keys() & result.values.keys():
             apart = first.values[scorer, context] - result.values[scorer, context]

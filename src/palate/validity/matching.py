@@ -64,10 +64,10 @@ def match(side: MetricColumn, downstream: Downstream) -> MatchedMetric | None:
     by their law, which is no agreement of two measurements. Raises as `common_units`.
     """
     known = dict(side.units)
-    for twin, first in side.same.items():
-        if first in downstream.values and twin in known:
-            known.setdefault(first, known[twin])
-            del known[twin]
+    for again, first in side.same.items():
+        if first in downstream.values and again in known:
+            known.setdefault(first, known[again])
+            del known[again]
     both = {one: own for one, own in known.items() if one in downstream.values}
     if not both:
         return None
@@ -113,8 +113,8 @@ def same_model_runs(runs: Sequence[Run], downstream: Sequence[Downstream]) -> li
             older = min(made, origin.where, key=_written)
             raise ComparisonError(
                 f"validity: {told.scorer} under {told.context} is one model (or setting) in "
-                f"{made} and another in {origin.where}; make again the one of the model that you "
-                f"do not mean (the older is {older})"
+                f"{made} and another in {origin.where}; the model "
+                f"changed; rerun one of them (the older is {older})"
             )
     return same
 

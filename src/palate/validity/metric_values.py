@@ -56,7 +56,7 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[ScorerInContext, U
     """Return what a benchmark's runs say of each scorer, by one of `METRICS`, unit by unit.
 
     Only scorers that have the metric: accuracy of whole sets, mirrored accuracy and concordance
-    of couples, gains of contexts that show something and whose partner is there. Oracles are left
+    of couples, gains of contexts that show something and whose control is there. Oracles are left
     out, and of concordance the scorers that keep users' states, whose margins were scaled by user.
 
     Raises:
@@ -100,8 +100,8 @@ def common_units(units: Mapping[ScorerInContext, UnitValues], metric: str) -> Sc
     if not shared.any():
         fewest = min(units, key=lambda name: units[name].n)
         raise ComparisonError(
-            f"validity: no row has {metric} of every scorer; leave out who is unscored where "
-            f"others are not, {_named(fewest)} first"
+            f"validity: no row has {metric} of every scorer; leave out the scorer with the most "
+            f"unscored rows first ({_named(fewest)})"
         )
     clusters = next(iter(units.values())).clusters
     return ScorerTable(tuple(units), values[shared], clusters.take(shared))

@@ -77,7 +77,7 @@ def gather(paths: Path | str | Iterable[Path | str]) -> Contents:
     results = load_all(paths, KINDS)
     runs = [result for result in results if isinstance(result, Run)]
     runs.sort(key=lambda run: (run.summary.benchmark, run.summary.scorer, run.summary.context))
-    _refuse_twins(runs)
+    _refuse_duplicates(runs)
     others = [result for result in results if not isinstance(result, Run)]
     others.sort(key=lambda result: (KINDS.index(result.kind), result.content_hash))
     grid = Grid(tuple(runs), (), tuple(gains_of(runs)))
@@ -86,7 +86,7 @@ def gather(paths: Path | str | Iterable[Path | str]) -> Contents:
     return Contents(grid, tuple(others), tuple(_by_benchmark(grid)), manifests, names)
 
 
-def _refuse_twins(runs: Sequence[Run]) -> None:
+def _refuse_duplicates(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, str, str], Run] = {}
     for run in runs:
         summary = run.summary
