@@ -146,7 +146,7 @@ def run_virtually(
     async def one(k: int) -> Any:
         if starts is not None:
             await asyncio.sleep(starts[k])
-        return await asked.one(posts[k])
+        return await asked.request(posts[k])
 
     async def everything() -> list[Any]:
         await asked.open()

@@ -202,7 +202,7 @@ def test_why_nobody_knows_who_loses_is_said() -> None:
     note = "no share: 0 users with rows on two questions, and 3 are needed"
     assert (measured.share.value, measured.share.note) == (None, note)
     tables = group_tables(groups_of([none, shown], ["category"]))
-    assert f"lose: {note}." in [line for table in tables for line in table.notes]
+    assert f"harmed: {note}." in [line for table in tables for line in table.notes]
 
 
 def test_rows_where_nothing_is_shown_do_not_count() -> None:

@@ -15,13 +15,13 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
     Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
     run shows a part of the user; where neither shows any, all rows scored in both. Beside the raw
     share stands that of a normal model of users' true differences, with an interval by user, and by
-    question where users share questions (`metrics.losing_share`).
+    question where users share questions (`metrics.harmed_share`).
 
     Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
 
     >>> from palate.evaluation import evaluate
     >>> run = evaluate("longest", "tasting", root=None)
-    >>> users_who_lose(run, run)
+    >>> users_harmed(run, run)
     Traceback (most recent call last):
     palate.errors.ComparisonError: longest: on mirrored couples the couple is the unit, not the user
     """

@@ -158,7 +158,7 @@ def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e
         ValueError: for unequal lengths or an infinite margin.
 
     Example:
-        >>> shift_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
+        >>> concordance_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
         [1.0, 0.5, 0.0, nan]
     """
     first, second = vector(margin_a), vector(margin_b)

@@ -80,10 +80,10 @@ def harmed_share(
 
     Example:
         >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
-        >>> model = losing_share(d, users)
+        >>> model = harmed_share(d, users)
         >>> model.raw, round(model.share, 3)
         (0.25, 0.206)
-        >>> round(losing_share(d, users, list("xyyzzxyx")).share, 3)
+        >>> round(harmed_share(d, users, list("xyyzzxyx")).share, 3)
         0.185
     """
     if draws < 1:

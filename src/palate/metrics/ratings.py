@@ -154,7 +154,7 @@ def error_reduction(
         ValueError: as ``mean_error``.
 
     Example:
-        >>> error_saved([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
+        >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
         0.5833333333333334
     """
     saved = _errors(baseline, ratings) - _errors(predictions, ratings)

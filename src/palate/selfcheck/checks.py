@@ -44,7 +44,8 @@ class WorldCheck(Record):
     def ok(self) -> bool:
         """True where the value lies within the bar.
 
-        >>> Check(kind="coverage", what="", rows="all", worlds=9, value=0.7, low=0.9, high=1).ok
+        >>> shown = {"kind": "coverage", "what": "", "rows": "all", "worlds": 9, "value": 0.7}
+        >>> WorldCheck(**shown, low=0.9, high=1).ok
         False
         """
         return self.low <= self.value <= self.high
@@ -92,9 +93,9 @@ def world_checks(trials: Sequence[Trial], rows: Rows) -> list[WorldCheck]:
 def point(what: str, estimates: Sequence[Found], rows: Rows = "mirrored") -> WorldCheck:
     """Largest distance of a value or an end of its interval from 1/2; the bar is 0.
 
-    >>> point("", [Figure(value=0.5, low=0.5, high=0.5, n=9)]).ok
+    >>> point("", [ReportedEstimate(value=0.5, low=0.5, high=0.5, n=9)]).ok
     True
-    >>> point("", [Figure(value=0.5, low=0.4, high=0.6, n=9)]).ok
+    >>> point("", [ReportedEstimate(value=0.5, low=0.4, high=0.6, n=9)]).ok
     False
     """
     ends = [end for one in estimates for end in (one.value, one.low, one.high)]

@@ -131,7 +131,7 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     their own rate, and the truth needs no correction for selection.
 
     >>> world = mirrored_world(0, 0)
-    >>> bool((world.sides[world.partners] == -world.sides).all())
+    >>> bool((world.sides[world.mirror_rows] == -world.sides).all())
     True
     """
     kind: Rows = "mirrored shared" if shared else "mirrored"

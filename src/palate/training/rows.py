@@ -79,7 +79,7 @@ def in_batches(rows: Sequence[R], batch_pairs: int, steps: int, seed: int) -> It
     arguments is padded to 134 tokens instead of 182 and early steps see all lengths.
 
     Example:
-        >>> rows = [Row((0,) * n, (0,)) for n in (5, 1, 4, 2)]
+        >>> rows = [TokenPair((0,) * n, (0,)) for n in (5, 1, 4, 2)]
         >>> sorted([row.width for row in batch] for batch in in_batches(rows, 2, 2, seed=0))
         [[1, 2], [4, 5]]
     """

@@ -26,7 +26,7 @@ class QuestionResponse(NamedTuple):
 class QualityScore(Record):
     """The quality of one response; or None, which is unscored, and why.
 
-    >>> Rated(value=0.75, aspects=(1.0, 0.5)).value
+    >>> QualityScore(value=0.75, aspects=(1.0, 0.5)).value
     0.75
     """
 

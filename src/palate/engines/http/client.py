@@ -108,7 +108,9 @@ class HttpClient:
         with LoopThread() as thread:
             thread.wait(self.open())
             try:
-                yield from thread.side_by_side(self.one, posts, AHEAD * self.settings.concurrency)
+                yield from thread.side_by_side(
+                    self.request, posts, AHEAD * self.settings.concurrency
+                )
             finally:
                 thread.wait(self.close())
 
@@ -126,7 +128,7 @@ class HttpClient:
         if self._wire is not None:
             await self._wire.close()
 
-    async def one(self, post: HttpRequest[T]) -> HttpOutcome[T]:
+    async def request(self, post: HttpRequest[T]) -> HttpOutcome[T]:
         """Ask until there is an answer, a refusal, or no attempt left."""
         key = self._cache.key(self.settings.root + post.path, post.body) if self._cache else ""
         if self._cache is not None:

@@ -45,7 +45,8 @@ def null_distribution(
 
     Example:
         >>> from palate.metrics.ranks.statistics import statistics
-        >>> found = chance(statistics()[0], np.arange(6.0), np.array([2.0, 1, 4, 3, 6, 5]))
+        >>> y = np.array([2.0, 1, 4, 3, 6, 5])
+        >>> found = null_distribution(statistics()[0], np.arange(6.0), y)
         >>> round(found.p, 4), found.mean, round(found.high, 3), found.orders
         (0.1361, 0.0, 0.733, 720)
     """

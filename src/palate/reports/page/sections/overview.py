@@ -42,7 +42,7 @@ class Drawn(Number):
 
 
 def limits(benchmark: BenchmarkRuns) -> str:
-    """Say how small an identity gain would go unseen; empty where there is none."""
+    """Say how small an identity gain may go undetected; empty where there is none."""
     half = [
         (f.identity.high - f.identity.low) / 2
         for f in benchmark.main_findings
@@ -53,8 +53,8 @@ def limits(benchmark: BenchmarkRuns) -> str:
         return ""
     worst = plain(max(half))
     return (
-        f"On {benchmark.size} an identity gain is known to ±{worst} at worst. A smaller one would "
-        "go unseen, so “not shown” does not mean absent."
+        f"On {benchmark.size} an identity gain is known to ±{worst} at worst. A smaller one may "
+        "go undetected, so “not shown” does not mean absent."
     )
 
 
