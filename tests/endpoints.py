@@ -132,10 +132,10 @@ def number(body: bytes) -> int:
 
 
 def client(
-    wire: Any, clock: Clock | None = None, ledger: Any = None, **settings: Any
+    transport: Any, clock: Clock | None = None, ledger: Any = None, **settings: Any
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    return HttpClient(chosen, wire=wire, clock=clock, ledger=ledger)
+    return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger)
 
 
 def run_virtually(

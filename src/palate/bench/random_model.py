@@ -46,4 +46,4 @@ class RandomModel(LocalModel):
             self.model: Any = transformers.AutoModelForCausalLM.from_config(
                 config, dtype=self.dtype
             ).eval()
-        self.route = find_read_mode(self, settings.attention)
+        self.read_mode = find_read_mode(self, settings.attention)

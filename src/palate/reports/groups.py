@@ -75,16 +75,16 @@ def _by_group(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table
 
 def _by_run(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
-    losing = any(view.users_harmed is not None for view in views)
+    harmed = any(view.users_harmed is not None for view in views)
     columns = ["scorer", "context", f"largest gap by {by}", "gap [95 %]", "p (Holm)", "worst tenth"]
-    columns += ["harmed, raw", "harmed, shrunken [95 %]", "users"] if losing else []
+    columns += ["harmed, raw", "harmed, shrunken [95 %]", "users"] if harmed else []
     rows = []
     for view in views:
         worst = view.worst_decile or {}
         cells = [short[view.scorer], context_name(view.context, oracle=view.oracle), *_gap(view)]
         cells.append(f"{plain(worst.get('raw'))} / {plain(worst.get('shrunken'))}")
-        rows.append(cells + (_losing(view) if losing else []))
-    notes = [*_notes(views, losing), *legend(short)]
+        rows.append(cells + (_harmed(view) if harmed else []))
+    notes = [*_notes(views, harmed), *legend(short)]
     return Table(f"{benchmark}: gaps by {by}, and users", columns, rows, notes, 3)
 
 
@@ -96,14 +96,14 @@ def _gap(view: SubgroupReport) -> list[str]:
     return [f"{gap.a} − {gap.b}", figures, p_value(gap.p_holm)]
 
 
-def _losing(view: SubgroupReport) -> list[str]:
+def _harmed(view: SubgroupReport) -> list[str]:
     found = view.users_harmed
     if found is None:
         return [NONE, NONE, NONE]
     return [plain(found.raw), figure(found.share), f"{found.n_users:,} / {found.share.n:,}"]
 
 
-def _notes(views: Sequence[SubgroupReport], losing: bool) -> Iterator[str]:
+def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
     gaps = [view.largest_gap for view in views if view.largest_gap is not None]
     if gaps:
         yield (
@@ -114,7 +114,7 @@ def _notes(views: Sequence[SubgroupReport], losing: bool) -> Iterator[str]:
     else:
         yield "There is no gap: fewer than two subgroups have 10 users or more."
     yield "worst tenth: mean over the lowest tenth of all users, raw / shrunken."
-    if losing:
+    if harmed:
         yield (
             "harmed: share of users whose accuracy is lower than with nothing shown, raw, and "
             "shrunken: P(true difference < 0) of a normal model. users: behind the raw share / "

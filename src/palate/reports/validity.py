@@ -39,7 +39,7 @@ def validity_tables(found: Validity) -> list[Table]:
         notes = [
             NOTE,
             *_warnings(some),
-            *_held(some),
+            *_common_rows(some),
             *_constant(some),
             *(f"{few}: too few." for few in summary.too_few),
             *_left_out(summary),
@@ -54,7 +54,7 @@ def validity_tables(found: Validity) -> list[Table]:
     return tables
 
 
-def _held(some: Sequence[Coefficients]) -> list[str]:
+def _common_rows(some: Sequence[Coefficients]) -> list[str]:
     notes = []
     for one in some:
         if one.n < one.n_largest:

@@ -42,10 +42,10 @@ class LocalText:
 
     def notes(self) -> tuple[str, ...]:
         """Say so where the model is read in padded batches, which costs time and no accuracy."""
-        route = read_mode_of(self.reference, self.head, self.settings)
-        if route is None or route.startswith("shared"):
+        read_mode = read_mode_of(self.reference, self.head, self.settings)
+        if read_mode is None or read_mode.startswith("shared"):
             return ()
-        return (f"{self.reference}: read in {route}",)
+        return (f"{self.reference}: read in {read_mode}",)
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds weights, precision, prompt and what is computed."""

@@ -61,12 +61,12 @@ class ChatEndpoint:
         settings: ChatSettings,
         *,
         ledger: Ledger | None = None,
-        wire: Transport | None = None,
+        transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings
         self.client = HttpClient(
-            settings, noun="chat completion", ledger=ledger, wire=wire, clock=clock
+            settings, noun="chat completion", ledger=ledger, transport=transport, clock=clock
         )
 
     @classmethod

@@ -20,10 +20,16 @@ class EmbeddingEndpoint:
     """Sends texts and gives their vectors; a text without one ends the work."""
 
     def __init__(
-        self, settings: HttpSettings, *, ledger: Ledger | None = None, wire: Transport | None = None
+        self,
+        settings: HttpSettings,
+        *,
+        ledger: Ledger | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self.settings = settings
-        self.client = HttpClient(settings, noun="list of embeddings", ledger=ledger, wire=wire)
+        self.client = HttpClient(
+            settings, noun="list of embeddings", ledger=ledger, transport=transport
+        )
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield (position, vector) as they come; raises `EngineError` where one does not."""

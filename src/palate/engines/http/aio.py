@@ -1,4 +1,4 @@
-"""The wire by aiohttp: a quarter of the time per request that httpx2 takes (docs/engines.md)."""
+"""The transport by aiohttp: a quarter of httpx2's time per request (docs/engines.md)."""
 
 from __future__ import annotations
 

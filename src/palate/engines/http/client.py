@@ -80,7 +80,7 @@ class HttpClient:
         *,
         noun: str = "reply",
         ledger: Ledger | None = None,
-        wire: Transport | None = None,
+        transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
         check_url(settings.base_url)
@@ -93,11 +93,11 @@ class HttpClient:
                 f"{settings.base_url}: a cost cap needs prices in USD per million tokens, "
                 "as in ?price_in=0.5&price_out=1.5 (0 where nothing is charged)"
             )
-        self._wire = wire
+        self._transport = transport
         self._clock = clock or Clock()
         self._cache = ReplyCache(Path(settings.cache)) if settings.cache is not None else None
-        self._gate = ConcurrencyLimit(settings.concurrency)
-        self._pace = RateLimit(settings.rpm, settings.tpm, self._clock)
+        self._concurrency = ConcurrencyLimit(settings.concurrency)
+        self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
 
     def ask(self, posts: Iterable[HttpRequest[T]]) -> Generator[tuple[int, HttpOutcome[T]]]:
         """Yield (position, outcome) as they come; posts are drawn as there is room for them.
@@ -116,17 +116,17 @@ class HttpClient:
 
     async def open(self) -> None:
         """Begin in this event loop."""
-        self._pace.start()
-        if self._wire is None:
+        self._rate_limit.start()
+        if self._transport is None:
             from palate.engines.http.aio import HttpTransport  # takes a tenth of a second
 
-            self._wire = HttpTransport(self.settings)
-        await self._wire.open()
+            self._transport = HttpTransport(self.settings)
+        await self._transport.open()
 
     async def close(self) -> None:
         """Drop all connections."""
-        if self._wire is not None:
-            await self._wire.close()
+        if self._transport is not None:
+            await self._transport.close()
 
     async def request(self, post: HttpRequest[T]) -> HttpOutcome[T]:
         """Ask until there is an answer, a refusal, or no attempt left."""
@@ -143,7 +143,7 @@ class HttpClient:
                 return result
             reason = result.reason
             if result.rest:
-                self._pace.rest(min(self.settings.max_wait_s, result.rest))
+                self._rate_limit.rest(min(self.settings.max_wait_s, result.rest))
             elif attempt < self.settings.retries:
                 await self._clock.sleep(backoff(attempt))
         return HttpOutcome(failure=reason, outage=True)
@@ -151,19 +151,19 @@ class HttpClient:
     async def _attempt(self, post: HttpRequest[T], key: str) -> HttpOutcome[T] | Retry:
         bound = len(post.body) + TEMPLATE  # a token is at least one byte
         most, cost = self._prices.of(bound, post.tokens_out), FREE
-        ticket = await self._gate.enter()
+        ticket = await self._concurrency.enter()
         try:
             if not await self._afford(most):
                 return HttpOutcome(failure=CAPPED, outage=True)
             try:
-                left = await self._pace.leave(bound + post.tokens_out)
+                left = await self._rate_limit.leave(bound + post.tokens_out)
                 cost = most  # what nothing is known of was charged in full
                 try:
                     async with asyncio.timeout(self.settings.timeout_s):
-                        assert self._wire is not None
-                        answer = await self._wire.post(post.path, post.body)
+                        assert self._transport is not None
+                        answer = await self._transport.post(post.path, post.body)
                 except TimeoutError:
-                    self._gate.too_much(ticket)
+                    self._concurrency.too_much(ticket)
                     return Retry(f"no answer within {self.settings.timeout_s:g} s")
                 except TransportFailure as error:
                     cost = most if error.sent else FREE
@@ -173,14 +173,14 @@ class HttpClient:
                     cost = FREE
                 elif (used := post.used(reply)) is not None:
                     cost = self._prices.of(*used)
-                    self._pace.correct(left, sum(used))
+                    self._rate_limit.correct(left, sum(used))
             finally:
                 self.ledger.settle(most, cost)
         finally:
-            self._gate.leave()
+            self._concurrency.leave()
         if answer.status != 200:
             return self._refused(answer, ticket)
-        self._gate.went_well()
+        self._concurrency.went_well()
         read = _read(post, reply)
         if read is None:
             return Retry(f"the reply was no {self._noun}")
@@ -205,7 +205,7 @@ class HttpClient:
         if status not in RETRIED:
             return HttpOutcome(failure=f"HTTP {status}{refusal(answer.body)}")
         if status in TOO_MUCH:
-            self._gate.too_much(ticket)
+            self._concurrency.too_much(ticket)
         return Retry(f"HTTP {status}", retry_after(answer.headers, self._clock.wall()))
 
 

@@ -45,8 +45,8 @@ def read_load(
 ) -> list[list[torch.Tensor]]:
     """Return what `reduce` makes of each sequence's wanted outputs, by group."""
     sequences = [one for _, group in load for one in group]
-    tree = local.route.tree and all(
-        local.route.reach is None or len(one.ids) <= local.route.reach for one in sequences
+    tree = local.read_mode.tree and all(
+        local.read_mode.reach is None or len(one.ids) <= local.read_mode.reach for one in sequences
     )
     run = _read_tree if tree else _read_dense
     while True:

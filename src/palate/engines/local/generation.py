@@ -41,7 +41,7 @@ def _generate(
     local: LocalModel, sequences: Sequence[Sequence[int]], max_tokens: int
 ) -> Iterator[tuple[int, str, bool]]:
     torch = local.torch
-    shared = _shared(sequences) if local.route.tree and local.route.reach is None else 0
+    shared = _shared(sequences) if local.read_mode.tree and local.read_mode.reach is None else 0
     ends = end_tokens(local)
     pad = local.tokenizer.pad_token_id
     with torch.inference_mode(), one_thread(torch, local.device):
@@ -182,8 +182,8 @@ class Decoding:
 
     def __init__(self, local: LocalModel, ids: Sequence[int], n: int, room: int) -> None:
         self.local, self.n, self.at = local, n, len(ids)
-        reach = local.route.reach
-        tree = local.route.tree and (reach is None or len(ids) + room <= reach)
+        reach = local.read_mode.reach
+        tree = local.read_mode.tree and (reach is None or len(ids) + room <= reach)
         self._rows: _Tree | _Whole
         with local.torch.inference_mode():
             self._rows = _Tree(local, ids, n, room) if tree else _Whole(local, ids, n)

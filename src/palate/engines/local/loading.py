@@ -69,7 +69,7 @@ class LoadedModel:
         if missing:
             raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {LACKING[head]}")
         self.model.to(self.device).eval()
-        self.route, self.layers = ReadMode(False, "not asked yet"), 1
+        self.read_mode, self.layers = ReadMode(False, "not asked yet"), 1
 
     @property
     def window(self) -> int | None:
@@ -104,5 +104,5 @@ class LoadedModel:
             "device": self.torch.device(self.device).type,
             "attention": self.model.config._attn_implementation,
             "batch_tokens": self.settings.batch_tokens,
-            "route": str(self.route),
+            "route": str(self.read_mode),
         }

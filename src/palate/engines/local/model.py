@@ -37,12 +37,12 @@ class LocalModel(LoadedModel):
 
     def __init__(self, reference: Reference, head: str, settings: Settings) -> None:
         super().__init__(reference, head, settings)
-        self.route = find_read_mode(self, settings.attention)
+        self.read_mode = find_read_mode(self, settings.attention)
         file = _route_file(reference, head, settings)
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             new = file.with_name(f"{file.name}.{os.getpid()}")
-            new.write_text(str(self.route), encoding="utf-8")
+            new.write_text(str(self.read_mode), encoding="utf-8")
             new.replace(file)
 
     @cached_property

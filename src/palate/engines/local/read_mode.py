@@ -33,14 +33,14 @@ def find_read_mode(local: LoadedModel, asked: str | None) -> ReadMode:
         with local.torch.inference_mode():
             plain = [_alone(local, ids) for ids in sequences]
         local.model.set_attn_implementation(NAME)
-        route = _probe(local, sequences, plain)
+        read_mode = _probe(local, sequences, plain)
     except Exception as error:  # what a model raises that cannot is anybody's guess
         if is_out_of_memory(error):
             raise
-        route = ReadMode(False, f"its layers do not take it: {type(error).__name__}")
-    if not route.tree:
+        read_mode = ReadMode(False, f"its layers do not take it: {type(error).__name__}")
+    if not read_mode.tree:
         local.model.set_attn_implementation(before)
-    return route
+    return read_mode
 
 
 def _sequences(local: LoadedModel) -> list[list[int]]:
@@ -58,8 +58,8 @@ def _probe(
     with torch.inference_mode():
         by_tree = forward_pack(local, pack, layout, False).float()
     layers = getattr(local.model.config.get_text_config(), "num_hidden_layers", None)
-    if layout.strange:
-        return ReadMode(False, ", ".join(dict.fromkeys(layout.strange)))
+    if layout.unsupported:
+        return ReadMode(False, ", ".join(dict.fromkeys(layout.unsupported)))
     if layers is None or layout.layer != layers:
         return ReadMode(False, f"{layout.layer} of {layers} layers attend")
     if layout.reach is not None and layout.reach < SHARED + OWN:
