@@ -62,7 +62,7 @@ class PALA(SimplexMixture):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model that is the global head for everybody: F = 0."""
         k, q = options["prototypes"], options["dimensions"]
         mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))

@@ -64,7 +64,7 @@ class PALB(SimplexMixture):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model that is the global head for everybody, whatever is asked.
 
         Raises `DataError` where the choices come without their questions' vectors.
@@ -81,7 +81,7 @@ class PALB(SimplexMixture):
     ) -> Self:
         """Return directions in which users differ, and maps of the question of users far apart."""
         stream, k = rng("pal-b", *seed), options["prototypes"]
-        model = cls.alike(choices, head, options)
+        model = cls.at_global_head(choices, head, options)
         _, sizes, right = truncated_svd(
             differences_of_users(choices, head), len(model.mapping), stream
         )

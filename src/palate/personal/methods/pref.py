@@ -61,7 +61,7 @@ class PReF(Shrunk, LinearModel):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model whose first factor is the global head and where λ_u cannot move."""
         j = options["dimensions"]
         return cls(_at(head, j), np.eye(j)[0], np.zeros((j, j)), options)

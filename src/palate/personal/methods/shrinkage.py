@@ -43,7 +43,7 @@ class Shrunk(Model, Protocol):
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model in which everybody has the global head."""
         ...
 
@@ -78,7 +78,7 @@ def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], se
             given = _settled(method, choices, given, seed)
         head = fit_head(choices, given["ridge"])
         if given["strength"] >= ALIKE:
-            return method.alike(choices, head, given)
+            return method.at_global_head(choices, head, given)
         starts = [
             method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
             for k in range(given["starts"])
@@ -107,7 +107,7 @@ def _settled(
         return keep(start.refined(fitted_on, head, {**given, **changes})[0])
 
     if given["strength"] is None:
-        refit = keep(method.alike(fitted_on, head, base))
+        refit = keep(method.at_global_head(fitted_on, head, base))
         for strength in STRENGTHS:
             refit = fitted({"strength": strength}, base)
             losses = [loss for loss, _ in tried]
