@@ -20,12 +20,13 @@ demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and
 test: $(VENV)/.dev ## Run every test, real models and a real server included
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-check: $(VENV)/.dev ## Lint, types, import floors, length of files
+check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools
 	$(BIN)/ruff check src tests studies tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tests/house.py
+	$(BIN)/python tests/glossary.py
 
 bench: $(VENV)/.local ## Print speed as ratios measured in one process
 	$(BIN)/palate bench

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from palate.engines.http import Answer, Clock, HttpClient, HttpSettings, Post, body_of
+from palate.engines.http import Clock, HttpClient, HttpRequest, HttpResponse, HttpSettings, body_of
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -68,8 +68,8 @@ class FunctionWire:
     async def open(self) -> None:
         self.opened += 1
 
-    async def post(self, path: str, body: bytes) -> Answer:
-        answer: Answer = await self.answer(path, body)
+    async def post(self, path: str, body: bytes) -> HttpResponse:
+        answer: HttpResponse = await self.answer(path, body)
         return answer
 
     async def close(self) -> None:
@@ -114,15 +114,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual.time
 
 
-def ok(value: object = 1, **usage: int) -> Answer:
+def ok(value: object = 1, **usage: int) -> HttpResponse:
     body: dict[str, Any] = {"value": value}
     if usage:
         body["usage"] = usage
-    return Answer(200, {}, json.dumps(body).encode())
+    return HttpResponse(200, {}, json.dumps(body).encode())
 
 
-def post(k: int = 0, tokens_out: int = 0, filler: str = "") -> Post[Any]:
-    return Post("x", body_of({"k": k, "filler": filler}), lambda said: said["value"], tokens_out)
+def post(k: int = 0, tokens_out: int = 0, filler: str = "") -> HttpRequest[Any]:
+    return HttpRequest(
+        "x", body_of({"k": k, "filler": filler}), lambda said: said["value"], tokens_out
+    )
 
 
 def number(body: bytes) -> int:
@@ -130,21 +132,21 @@ def number(body: bytes) -> int:
 
 
 def client(
-    wire: Any, clock: Clock | None = None, ledger: Any = None, **settings: Any
+    transport: Any, clock: Clock | None = None, ledger: Any = None, **settings: Any
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    return HttpClient(chosen, wire=wire, clock=clock, ledger=ledger)
+    return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger)
 
 
 def run_virtually(
-    asked: HttpClient, posts: list[Post[Any]], starts: list[float] | None = None
+    asked: HttpClient, posts: list[HttpRequest[Any]], starts: list[float] | None = None
 ) -> list[Any]:
     """Ask all posts in one loop with virtual time; returns outcomes in the posts' order."""
 
     async def one(k: int) -> Any:
         if starts is not None:
             await asyncio.sleep(starts[k])
-        return await asked.one(posts[k])
+        return await asked.request(posts[k])
 
     async def everything() -> list[Any]:
         await asked.open()

@@ -26,5 +26,5 @@ def register(monkeypatch: Any, **scorers: Any) -> None:
     def build(text: str, settings: Settings) -> Any:
         return scorers[text] if text in scorers else build_scorer(text, settings)
 
-    for module in ("palate.downstream.scores.scoring", "palate.evaluation.job"):
+    for module in ("palate.downstream.scores.scoring", "palate.evaluation.planned_run"):
         monkeypatch.setattr(f"{module}.build_scorer", build)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from palate.personal.p_dpo import Options, PersonalPolicy, train_p_dpo
+from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, train_p_dpo
 from palate.prompts import render
 from palate.records import Choice, Slate
 from palate.specs import Reference
@@ -30,7 +30,7 @@ def untrained(tiny: Any, folder: Path, **options: Any) -> tuple[PersonalPolicy, 
     from peft import LoraConfig, get_peft_model
 
     base = tiny.model(template=ENDS_WITH_EOS)
-    given = Options(**{"tokens": TOKENS, **options})
+    given = PreferenceOptions(**{"tokens": TOKENS, **options})
     train_p_dpo(
         {"somebody": [choice(0)]}, Reference.parse(base), folder, options=given, steps=0,
         dtype="float32", device="cpu",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from palate.metrics import LosingShare, losing_share
+from palate.metrics import HarmedShare, harmed_share
 from palate.reports import Form, Table, render
 
 Array = Any
@@ -75,12 +75,12 @@ def line(design: Design, worlds: int) -> list[str]:
     cells: dict[str, list[list[float]]] = {"alone": [], "crossed": []}
     for truth in TRUTHS:
         stream = np.random.default_rng(5)
-        shares: dict[str, list[LosingShare]] = {"alone": [], "crossed": []}
+        shares: dict[str, list[HarmedShare]] = {"alone": [], "crossed": []}
         for world in range(worlds):
             users, questions = design.rows(stream)
             d = differences(stream, users, questions, truth)
-            shares["alone"].append(losing_share(d, users, seed=world))
-            shares["crossed"].append(losing_share(d, users, questions, seed=world))
+            shares["alone"].append(harmed_share(d, users, seed=world))
+            shares["crossed"].append(harmed_share(d, users, questions, seed=world))
         for way, measured in shares.items():
             share, low, high = np.array([(m.share, m.low, m.high) for m in measured], float).T
             cover = (low <= truth) & (truth <= high)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from palate.benchmarks import Dataset
 from palate.evaluation import evaluate
-from palate.records import Judgement, Post, PreferencePair, Scores, Slate, Traits
+from palate.records import Judgement, Post, PreferencePair, ScorerInfo, Scores, Slate
 from palate.runs import Run
 
 USERS = 9_973
@@ -30,7 +30,7 @@ MIB = 2**20
 class Scripted:
     """A cheap score of question, parts shown and response; told to depend on its batch."""
 
-    traits = Traits(fingerprint="scripted")
+    info = ScorerInfo(fingerprint="scripted")
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield numbers that differ between responses and users."""
@@ -44,7 +44,7 @@ class Scripted:
 class ScriptedJudge:
     """The same as an exact judge with a raw reply per order."""
 
-    traits = Traits(fingerprint="scripted judge", exact=True, pairs_only=True)
+    info = ScorerInfo(fingerprint="scripted judge", exact=True, pairs_only=True)
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield margins of both orders."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from palate.benchmarks import load_benchmark
 from palate.evaluation import Options, evaluate
-from palate.records import Scores, Settings, Slate, Traits
+from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.scorers import build_scorer
 
 
@@ -30,7 +30,7 @@ class Noted:
     def __init__(self, spec: str, settings: Settings, folder: Path) -> None:
         self.spec, self.settings, self.folder = spec, settings, str(folder)
         # Told as exact, so that a few slates make units enough for two.
-        self.traits = Traits(fingerprint=f"noted {spec}", exact=True)
+        self.info = ScorerInfo(fingerprint=f"noted {spec}", exact=True)
         self._scorer: Any = None
 
     def reads(self, slate: Slate) -> Slate:

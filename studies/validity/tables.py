@@ -33,7 +33,7 @@ def main() -> None:
     tables = []
     for study, said in found.items():
         tables += [agreement(study, said), every_measure(study, said)]
-        tables += [differences(study, said), contestants(study, said)]
+        tables += [differences(study, said), scorers(study, said)]
     sys.stdout.write(render(tables, Form.MARKDOWN))
     draw({study: said["coefficients"] for study, said in found.items()}, Path(sys.argv[2]))
 
@@ -97,8 +97,8 @@ def differences(study: str, said: Entry) -> Table:
     return Table(f"{study}: which predicts better", columns, rows, [], 3)
 
 
-def contestants(study: str, said: Entry) -> Table:
-    """Return every contestant with its figures and the quality of its picks, best first."""
+def scorers(study: str, said: Entry) -> Table:
+    """Return every scorer with its figures and the quality of its picks, best first."""
     by: dict[tuple[str, str], dict[str, float]] = {}
     of = {one["metric"]: one["benchmark"] for one in said["coefficients"]}
     for one in said["coefficients"]:

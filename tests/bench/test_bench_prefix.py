@@ -7,15 +7,18 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from palate.bench import FULL, Case, bench_prefix, plot
+from palate.bench import FULL, BenchCase, bench_prefix, plot
 from palate.bench.operations import Costs, dense_operations, tree_operations, tree_tokens
-from palate.bench.work import SPREAD, Work, draw_work
+from palate.bench.work import SPREAD, BenchWork, draw_work
 from palate.engines import LocalModel
 from palate.errors import SpecError, UsageError
 from palate.records import Settings
 from palate.specs import Reference
 
-CASES = (Case("pairs", 60, 2, 3, 2, response=20), Case("best of 4", 40, 4, 2, response=20))
+CASES = (
+    BenchCase("pairs", 60, 2, 3, 2, response=20),
+    BenchCase("best of 4", 40, 4, 2, response=20),
+)
 COSTS = Costs(token=10.0, logits=100.0, attention=1.0)
 
 
@@ -44,7 +47,7 @@ def test_float32_is_measured_beside_another_dtype(tiny):
 
 def test_work_is_drawn_anew_the_same_with_the_lengths_it_says(tiny):
     local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
-    case = Case("many", 100, 3, 60, response=50)
+    case = BenchCase("many", 100, 3, 60, response=50)
     work = draw_work(local, case)
     assert work == draw_work(local, case)
     assert all(SPREAD[0] * 100 - 1 <= n <= SPREAD[1] * 100 + 1 for n in work.starts)
@@ -59,7 +62,7 @@ def test_work_is_drawn_anew_the_same_with_the_lengths_it_says(tiny):
 
 def test_operations_are_counted_by_hand():
     shared = tuple(range(20))
-    work = Work((((*shared, 50, 51), (*shared, 60)),), (20,))
+    work = BenchWork((((*shared, 50, 51), (*shared, 60)),), (20,))
     assert tree_tokens(work) == 23
     keys = 20 * 21 / 2 + (21 + 22) + 21
     assert tree_operations(COSTS, work) == 23 * 10 + 3 * 100 + keys

@@ -225,7 +225,7 @@ def test_keys_never_reach_disk_or_output(tmp_path: Path) -> None:
 
 def test_a_planner_is_not_trained_on_people_of_the_benchmark(tmp_path: Path) -> None:
     done = palate(
-        "train", "planner", "--base", "./none", "--data", "tasting", "--not-in", "tasting",
+        "train", "planner", "--base", "./none", "--data", "tasting", "--disjoint-from", "tasting",
         "-o", "planner", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2

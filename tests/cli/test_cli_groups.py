@@ -50,10 +50,10 @@ def test_by_prints_groups_gaps_and_who_loses(rated: Path, tmp_path: Path) -> Non
         "| scorer | context | age | accuracy [95 %] | pairs | users | worst tenth |" in done.stdout
     )
     assert "| longest | none | old |" in done.stdout
-    assert "lose: users whose accuracy is lower" in done.stdout
+    assert "harmed: share of users whose accuracy is" in done.stdout
     assert "| tea \\| wine |" in done.stdout
-    assert "No gap: fewer than two groups of 10 users or more." in done.stdout
-    assert "p: Holm over all such gaps of a run (1)." in done.stdout
+    assert "There is no gap: fewer than two subgroups have 10 users or more." in done.stdout
+    assert "p is Holm-corrected over all such gaps of a run (1)." in done.stdout
 
 
 def test_the_document_has_the_lists_that_were_asked_for(rated: Path, tmp_path: Path) -> None:

@@ -14,23 +14,23 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from palate.cli.app import app
-from palate.cli.best_of import Answers, Measured
-from palate.cli.computing import Computing, ComputingLocally, Devices
+from palate.cli.best_of import QualityOptions, SampleOptions
+from palate.cli.compute_options import Computing, ComputingLocally, Devices
+from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, Reading
 from palate.cli.evaluate import Reported, Shots
-from palate.cli.flattening import flatten_options
-from palate.cli.learnt_from import LeftOut, Recipe, RowsToRead, RowsToTrainOn
-from palate.cli.loading import Loading, LoadingLongLines, LoadingWithChoices, Reading
+from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
-from palate.cli.training import PlannerRecipe
+from palate.cli.train import PlannerRecipe
+from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToTrainOn
 from palate.errors import UsageError
 
 MOST = 10
 RECORDS = {
     "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
-    "best-of-n": [Measured, Answers, LoadingWithChoices, Computing],
+    "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [Loading],
     "adapt": [RowsToRead, Devices],
-    "train classifier": [Recipe, RowsToTrainOn, Devices],
+    "train classifier": [RecipeOptions, RowsToTrainOn, Devices],
     "train planner": [PlannerRecipe, RowsToTrainOn, Devices],
     "train p-dpo": [PolicyRecipe, LeftOut, RowsToRead, Devices],
     "train lore": [LeftOut, RowsToRead, Devices],
@@ -183,7 +183,9 @@ def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):
     assert "on 2 of 4 pairs (0 over 400 tokens left out); loss" in said
     wanted = {"steps": 1, "batch_pairs": 2, "learning_rate": 1e-4, "max_length": 400, "seed": 4}
     assert wanted.items() <= facts.items() and facts["n_users_left_out"] == 1
-    said, facts = trained("planner", tiny.model(), "--rank", 3, "--posts", 2, "--not-in", "tasting")
+    said, facts = trained(
+        "planner", tiny.model(), "--rank", 3, "--posts", 2, "--disjoint-from", "tasting"
+    )
     assert "on 2 of 4 rows (0 without aspects or profile and 0 over 400 tokens left out)" in said
     assert wanted.items() <= facts.items()
     assert (facts["lora"]["rank"], facts["reads"]) == (3, "profile:2")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from palate.cli.app import app
 from palate.errors import ModelError, UsageError
-from palate.scorers.personal_policy import Everybodys
+from palate.scorers.personal_policy import ReferencePolicy
 
 USERS = [f"u{k}" for k in range(12)]
 
@@ -43,7 +43,7 @@ def model(votes, tmp_path_factory):
         votes,
         "--embedder",
         "style",
-        "--unseen",
+        "--held-out-users",
         "0.25",
         "-o",
         folder,
@@ -125,7 +125,11 @@ def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
             UsageError,
             "name=value",
         ),
-        (["train", "user-heads", "--embedder", "style", "--unseen", "1"], UsageError, "share"),
+        (
+            ["train", "user-heads", "--embedder", "style", "--held-out-users", "1"],
+            UsageError,
+            "share",
+        ),
         (["train", "user-heads", "--embedder", "style", "--leave-out", "x"], UsageError, "no such"),
     ],
 )
@@ -181,7 +185,7 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
     rows = votes.read_text().splitlines()
     few.write_text("\n".join(rows[k] for k in range(len(rows)) if k % 12 < 4 and k // 12 > 17))
     said = run(
-        "train", "p-dpo", "--base", base, "--data", few, "--unseen", "0.25", "--steps", "2",
+        "train", "p-dpo", "--base", base, "--data", few, "--held-out-users", "0.25", "--steps", "2",
         "--tokens", "2", "-o", tmp_path / "p", "--dtype", "float32", "--device", "cpu",
     )  # fmt: skip
     assert "2 steps in" in said and "on 12 of 12 choices of 3 users, 1 users left out" in said
@@ -202,13 +206,13 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
             "--reference", base)  # fmt: skip
     with pytest.raises(ModelError, match="not the model it was trained from"):
         run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--reference", tiny.model())
-    read, plainly = [], Everybodys.score
+    read, plainly = [], ReferencePolicy.score
 
     def counted(self, slates):
         read.append(len(slates))
         return plainly(self, slates)
 
-    monkeypatch.setattr(Everybodys, "score", counted)
+    monkeypatch.setattr(ReferencePolicy, "score", counted)
     curve = json.loads(
         run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
             "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset, load_benchmark
-from palate.comparison import by_group, check_by, groups_of, users_who_lose
+from palate.comparison import by_group, check_by, groups_of, users_harmed
 from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.evaluation import evaluate
-from palate.metrics import accuracy, group_gap, holm, losing_share, worst_decile
-from palate.records import PreferencePair, Scores, Slate, Traits
+from palate.metrics import accuracy, group_gap, harmed_share, holm, worst_decile
+from palate.records import PreferencePair, ScorerInfo, Scores, Slate
 from palate.reports import group_tables
-from palate.runs import Losing, Run, load
+from palate.runs import Run, UsersHarmed, load
 
 
 class Counting:
     """Scores by length, or by what is shown where something is; counts what it scores."""
 
-    traits = Traits(fingerprint="counting", exact=True)
+    info = ScorerInfo(fingerprint="counting", exact=True)
 
     def __init__(self) -> None:
         self.scored = 0
@@ -137,14 +137,14 @@ def test_groups_of_few_users_say_so_and_stand_in_no_gap(runs: tuple[Run, Run]) -
 
 def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) -> None:
     none, shown = runs
-    found = users_who_lose(shown, none)
+    found = users_harmed(shown, none)
     d = shown.verdicts.values - none.verdicts.values
     by_user = {u: d[none.verdicts.users == u].mean() for u in np.unique(none.verdicts.users)}
     assert found.raw == np.mean([mean < 0 for mean in by_user.values()])
     assert found.raw == pytest.approx(1 / 3, abs=0.05), (
         "one user in three is shown the wrong letter"
     )
-    assert found.share.value == pytest.approx(losing_share(d, none.verdicts.users).share)
+    assert found.share.value == pytest.approx(harmed_share(d, none.verdicts.users).share)
     assert (found.n, found.n_users, found.against) == (180, 30, "none")
     views = groups_of([none, shown], ["trait:age"])
     assert views[0].users_harmed is None
@@ -161,16 +161,16 @@ def test_who_loses_knows_which_users_share_a_question() -> None:
     )
     v, w = shown.verdicts.by_id(), none.verdicts.by_id()
     questions = [name.split("-")[1] for name, _ in v.keys]
-    expected = losing_share(v.values - w.values, v.users, questions)
-    measured = users_who_lose(shown, none)
+    expected = harmed_share(v.values - w.values, v.users, questions)
+    measured = users_harmed(shown, none)
     share = measured.share
     assert (measured.raw, share.value) == (expected.raw, pytest.approx(expected.share))
     assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
-    assert share.value != pytest.approx(losing_share(v.values - w.values, v.users).share)
+    assert share.value != pytest.approx(harmed_share(v.values - w.values, v.users).share)
 
 
 def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> None:
-    def compared(question: str | None) -> Losing:
+    def compared(question: str | None) -> UsersHarmed:
         pairs = tuple(
             p.model_copy(
                 update={
@@ -185,7 +185,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
             evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
             for c in ("none", "profile:1")
         )
-        return users_who_lose(shown, none)
+        return users_harmed(shown, none)
 
     expected = compared(None)
     assert compared("Which?") == expected
@@ -198,11 +198,11 @@ def test_why_nobody_knows_who_loses_is_said() -> None:
         evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
         for c in ("none", "profile:1")
     )
-    measured = users_who_lose(shown, none)
+    measured = users_harmed(shown, none)
     note = "no share: 0 users with rows on two questions, and 3 are needed"
     assert (measured.share.value, measured.share.note) == (None, note)
     tables = group_tables(groups_of([none, shown], ["category"]))
-    assert f"lose: {note}." in [line for table in tables for line in table.notes]
+    assert f"harmed: {note}." in [line for table in tables for line in table.notes]
 
 
 def test_rows_where_nothing_is_shown_do_not_count() -> None:
@@ -214,8 +214,8 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
     none, shown = (
         evaluate(Counting(), pairs, c, root=None, name="c") for c in ("none", "profile:1")
     )
-    assert users_who_lose(shown, none).n == 120
-    assert users_who_lose(none, none).n == 180, "where neither shows anything all rows count"
+    assert users_harmed(shown, none).n == 120
+    assert users_harmed(none, none).n == 180, "where neither shows anything all rows count"
 
 
 def test_a_shuffled_file_gives_the_same_groups(runs: tuple[Run, Run]) -> None:
@@ -232,7 +232,7 @@ def test_mirrored_couples_get_a_line_and_no_figure() -> None:
     assert view.note is not None
     assert "by construction" in view.note
     with pytest.raises(ComparisonError, match="the couple is the unit"):
-        users_who_lose(tasting, tasting)
+        users_harmed(tasting, tasting)
 
 
 def test_what_is_refused(runs: tuple[Run, Run]) -> None:
@@ -249,10 +249,10 @@ def test_what_is_refused(runs: tuple[Run, Run]) -> None:
         check_by("category", replace(PAIRS, rows=plain))
     check_by("category", load_benchmark("tasting"))
     with pytest.raises(ComparisonError, match="two runs of one scorer"):
-        users_who_lose(shown, evaluate("longest", PAIRS, root=None))
+        users_harmed(shown, evaluate("longest", PAIRS, root=None))
     with pytest.raises(ComparisonError, match="differ in their rows"):
         fewer = replace(PAIRS, rows=PAIRS.pairs[1:])
-        users_who_lose(shown, evaluate(Counting(), fewer, root=None, name="c"))
+        users_harmed(shown, evaluate(Counting(), fewer, root=None, name="c"))
 
 
 def test_an_old_run_is_readable_and_gets_its_labels_without_computing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from palate.data import read_question
 from palate.errors import BenchmarkError, DataError
 from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm
-from palate.records import Gold, Judgement, Scores, Slate, Traits
+from palate.records import Gold, Judgement, ScorerInfo, Scores, Slate
 from palate.runs import load
 from palate.seeding import digest
 
@@ -24,7 +24,7 @@ class Planted:
 
     def __init__(self, table, bend=lambda s: s) -> None:  # type: ignore[no-untyped-def]
         self.table, self.bend, self.calls = table, bend, 0
-        self.traits = Traits(fingerprint="planted", exact=True)
+        self.info = ScorerInfo(fingerprint="planted", exact=True)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         for k, slate in enumerate(slates):

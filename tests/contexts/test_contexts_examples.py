@@ -15,7 +15,7 @@ from palate.contexts.examples import Examples
 from palate.contexts.leaks import forbidden_responses, normal
 from palate.errors import BenchmarkError, SpecError
 from palate.evaluation import evaluate, make_rows
-from palate.evaluation.rows import Row
+from palate.evaluation.rows import ContextRow
 from palate.prompts import pair_prompt, render
 from palate.records import PreferencePair, RubricAspect, Settings
 from palate.specs import Spec
@@ -45,17 +45,17 @@ def made(*pairs: PreferencePair, history: Any = None) -> Dataset:
     return Dataset("made", pairs, split="all").with_history(history)
 
 
-def rows(pairs: Dataset, spec: str, seed: int = 0) -> list[Row]:
+def rows(pairs: Dataset, spec: str, seed: int = 0) -> list[ContextRow]:
     return list(make_rows(pairs, context(spec, seed), seed=seed))
 
 
-def texts(row: Row) -> list[str]:
+def texts(row: ContextRow) -> list[str]:
     assert [part.rank for part in row.slate.shown] == list(range(len(row.slate.shown)))
     assert {part.kind for part in row.slate.shown} <= {"example"}
     return [part.text for part in row.slate.shown]
 
 
-def numbers(row: Row) -> list[int]:
+def numbers(row: ContextRow) -> list[int]:
     return [int(text.splitlines()[1].split()[1]) for text in texts(row)]
 
 

@@ -8,7 +8,7 @@ from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation.rows import make_rows, nobody, own_state
+from palate.evaluation.rows import make_rows, no_user_keys, own_user_keys
 from palate.prompts import pair_prompt, rating_prompt, render
 from palate.records import Gold, Post, PreferencePair, RubricAspect, Slate
 
@@ -168,7 +168,7 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
         Dataset("gold", pairs),
         build_context(spec),
         seed=1,
-        whose=own_state if needs_user else nobody,
+        user_keys=own_user_keys if needs_user else no_user_keys,
     )
     for row in rows:
         text = everything_a_model_could_read(row.slate)
@@ -192,8 +192,8 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
         p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users
     ]  # fmt: skip
     context = build_context(spec)
-    ours = make_rows(Dataset("a", tuple(users)), context, seed=0, whose=own_state)
-    theirs = make_rows(Dataset("a", tuple(swapped)), context, seed=0, whose=own_state)
+    ours = make_rows(Dataset("a", tuple(users)), context, seed=0, user_keys=own_user_keys)
+    theirs = make_rows(Dataset("a", tuple(swapped)), context, seed=0, user_keys=own_user_keys)
     for one, other in zip(ours, theirs, strict=True):
         assert one.slate == other.slate
         assert one.chosen_position == 1 - other.chosen_position

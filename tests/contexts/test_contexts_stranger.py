@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.contexts.profile import count_words, take_words
-from palate.evaluation.rows import Row, make_rows
+from palate.evaluation.rows import ContextRow, make_rows
 from palate.records import Post, PreferencePair
 
 
@@ -21,13 +21,13 @@ def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> Preferen
     return PreferencePair(id=name, user_id=user, profile=posts, **{**row, **fields})
 
 
-def rows(pairs: list[PreferencePair], spec: str = "stranger:2?order=recent") -> list[Row]:
+def rows(pairs: list[PreferencePair], spec: str = "stranger:2?order=recent") -> list[ContextRow]:
     return make_rows(
         Dataset("made", tuple(pairs)), build_context(spec), seed=0
     )  # fmt: skip
 
 
-def texts(row: Row) -> list[str]:
+def texts(row: ContextRow) -> list[str]:
     return [part.text for part in row.slate.shown]
 
 

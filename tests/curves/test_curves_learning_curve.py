@@ -12,7 +12,7 @@ from palate.curves import learning_curve, majority_of_others
 from palate.embeddings import Features
 from palate.errors import UsageError
 from palate.evaluation import evaluate
-from palate.personal import Trained, fit
+from palate.personal import PersonalModel, fit
 from palate.personal.methods.user_heads import UserHeads
 from palate.records import Choice, PreferencePair, Settings
 from palate.reports.curve import curve_tables
@@ -52,7 +52,7 @@ def pairs() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def trained(pairs) -> Trained:
+def trained(pairs) -> PersonalModel:
     history: dict[str, list[Choice]] = {}
     for pair in pairs.history:
         if pair.user_id not in USERS[:4]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palate.downstream.quality import Answered, Rated
-from palate.downstream.quality.protocol import Quality
+from palate.downstream.quality import QualityScore, QuestionResponse
+from palate.downstream.quality.protocol import QualityMetric
 from palate.records import Gold, PreferencePair, RubricAspect
 from palate.seeding import shuffled
 
@@ -30,14 +30,16 @@ def row(
     )
 
 
-def rated(quality: Quality, *items: Answered) -> list[Rated]:
+def rated(quality: QualityMetric, *items: QuestionResponse) -> list[QualityScore]:
     """Return the ratings in the order of the items; each position must come once."""
     found = list(quality.rate(items))
     assert sorted(k for k, _ in found) == list(range(len(items)))
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
-def check_order_changes_nothing(quality: Quality, items: list[Answered], seed: int) -> None:
+def check_order_changes_nothing(
+    quality: QualityMetric, items: list[QuestionResponse], seed: int
+) -> None:
     """The law of all measures: ratings follow their items, and lie in [0, 1]."""
     straight = rated(quality, *items)
     order = shuffled(range(len(items)), seed)

@@ -11,13 +11,13 @@ from scipy import stats
 from pairs import register
 from palate.benchmarks import Dataset
 from palate.downstream import best_of_n, sizes_up_to
-from palate.downstream.quality import Rated
+from palate.downstream.quality import QualityScore
 from palate.downstream.quality.rating import rate_samples
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.evaluation import Options
-from palate.records import Post, PreferencePair, Scores, Traits
+from palate.records import Post, PreferencePair, ScorerInfo, Scores
 from palate.reports.best_of import best_of_tables, plot_best_of
 from palate.runs import load, load_all, read_manifest
 
@@ -43,11 +43,11 @@ class Longness:
         for k, item in enumerate(items):
             self.asked += 1
             if self.asked <= self.down:
-                yield k, Rated(value=None, reason="down", outage=True)
+                yield k, QualityScore(value=None, reason="down", outage=True)
             elif item.response == "unreadable":
-                yield k, Rated(value=None, reason="unreadable reply")
+                yield k, QualityScore(value=None, reason="unreadable reply")
             else:
-                yield k, Rated(value=len(item.response) / 100)
+                yield k, QualityScore(value=len(item.response) / 100)
 
 
 def world(n_rows: int = 12, n: int = 8, seed: int = 0) -> tuple[Dataset, Samples]:
@@ -124,7 +124,7 @@ def test_none_gains_by_what_it_leaves_unscored(monkeypatch):
     class Shy:
         """Scores by length, but not the short ones."""
 
-        traits = Traits(fingerprint="shy", exact=True)
+        info = ScorerInfo(fingerprint="shy", exact=True)
 
         def score(self, slates):
             for k, slate in enumerate(slates):
@@ -320,7 +320,7 @@ class Hump:
 
     def rate(self, items):
         for k, item in enumerate(items):
-            yield k, Rated(value=1 - ((len(item.response) - 50) / 50) ** 2)
+            yield k, QualityScore(value=1 - ((len(item.response) - 50) / 50) ** 2)
 
 
 def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
@@ -352,7 +352,7 @@ def test_what_is_scored_at_last_takes_the_place_of_what_was_not(tmp_path, monkey
     class Moody:
         """Leaves the first answer of a row unscored, while it is in a mood."""
 
-        traits = Traits(fingerprint="moody", exact=True)
+        info = ScorerInfo(fingerprint="moody", exact=True)
         mood = True
 
         def score(self, slates):

@@ -10,12 +10,12 @@ import pytest
 from pairs import register
 from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream import best_of_n, contrast_samples
-from palate.downstream.quality import Rated
+from palate.downstream.quality import QualityScore
 from palate.downstream.quality.rating import rate_samples
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
-from palate.records import Scores, Traits, user_key
+from palate.records import ScorerInfo, Scores, user_key
 
 
 class Alike:
@@ -33,13 +33,16 @@ class Alike:
         self.rated += len(items)
         for k, item in enumerate(items):
             wanted = set(item.question.chosen.lower().split())
-            yield k, Rated(value=len(wanted & set(item.response.lower().split())) / len(wanted))
+            yield (
+                k,
+                QualityScore(value=len(wanted & set(item.response.lower().split())) / len(wanted)),
+            )
 
 
 class Knowing:
     """Scores by the words that an answer shares with what is shown of the user."""
 
-    traits = Traits(fingerprint="knowing", exact=True)
+    info = ScorerInfo(fingerprint="knowing", exact=True)
 
     def score(self, slates):
         for k, slate in enumerate(slates):
@@ -124,7 +127,7 @@ def test_what_one_row_of_a_couple_lacks_is_taken_from_both(tasting, monkeypatch)
     class Deaf:
         """Leaves the first answer of every row of one user unscored."""
 
-        traits = Traits(fingerprint="deaf", exact=True, needs_user=True)
+        info = ScorerInfo(fingerprint="deaf", exact=True, needs_user=True)
 
         def score(self, slates):
             for k, slate in enumerate(slates):

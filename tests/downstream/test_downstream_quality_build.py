@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import ValidationError
 
-from palate.downstream.quality import Quality, Rated, build_quality
+from palate.downstream.quality import QualityMetric, QualityScore, build_quality
 from palate.errors import SpecError
 from palate.specs import registry
 
@@ -40,7 +40,7 @@ def points(monkeypatch):
 )
 def test_what_a_spec_names_is_built(spec):
     made = build_quality(spec)
-    assert isinstance(made, Quality)
+    assert isinstance(made, QualityMetric)
     assert made.spec == spec
     assert made.fingerprint == build_quality(spec).fingerprint
     assert made.details
@@ -79,5 +79,5 @@ def test_what_is_no_measure_is_refused(monkeypatch):
 )
 def test_a_rating_lies_in_0_to_1_or_says_why_there_is_none(fields):
     with pytest.raises(ValidationError):
-        Rated(**fields)
-    assert Rated(value=None, reason="cut off").value is None
+        QualityScore(**fields)
+    assert QualityScore(value=None, reason="cut off").value is None

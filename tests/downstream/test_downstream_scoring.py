@@ -21,10 +21,10 @@ from palate.records import (
     Message,
     Post,
     PreferencePair,
+    ScorerInfo,
     Scores,
     Settings,
     Slate,
-    Traits,
     user_key,
 )
 from palate.runs import load
@@ -47,7 +47,7 @@ def of(*texts: tuple[str, ...]) -> Samples:
 class Lengths:
     """Scores by length; remembers how many slates and candidates it was asked for."""
 
-    traits = Traits(fingerprint="lengths")
+    info = ScorerInfo(fingerprint="lengths")
 
     def __init__(self):
         self.asked: list[int] = []
@@ -63,7 +63,7 @@ class Lengths:
 class Longer:
     """A judge that likes length, and cannot tell where a text holds an x."""
 
-    traits = Traits(fingerprint="longer")
+    info = ScorerInfo(fingerprint="longer")
 
     def judge(self, slates):
         for k, slate in enumerate(slates):
@@ -116,7 +116,7 @@ def test_one_text_alone_ties_with_itself_and_empties_need_another_to_be_below(ma
 class Unread:
     """A judge that likes length and cannot read some couples."""
 
-    traits = Traits(fingerprint="unread")
+    info = ScorerInfo(fingerprint="unread")
 
     def __init__(self, *couples: str) -> None:
         self.couples = {frozenset(couple) for couple in couples}

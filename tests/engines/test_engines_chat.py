@@ -354,7 +354,7 @@ def test_the_key_comes_from_the_named_variable_only(server, endpoint, monkeypatc
     one(asked)
     assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
     held = [asked.settings, asked, asked.client, asked.__dict__, asked.client.__dict__]
-    for text in map(repr, [*held, asked.client._wire.__dict__]):
+    for text in map(repr, [*held, asked.client._transport.__dict__]):
         assert KEY not in text
     assert KEY not in caplog.text
     monkeypatch.setenv("OTHER_KEY", "other-key\n")

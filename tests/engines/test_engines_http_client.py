@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints import FastClock, FunctionWire, Loopback, client, number, ok, post, run_virtually
-from palate.engines.http import Answer, Ledger, Unusable, WireFailure
+from palate.engines.http import HttpResponse, Ledger, TransportFailure, UnusableReply
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, UsageError
 
@@ -25,15 +25,15 @@ FATES = ["ok", "ok", "ok", "429", "429 later", "500", "503", "closed", "silence"
 
 def fate(name, k):
     if name == "closed":
-        raise WireFailure("ReadError")
+        raise TransportFailure("ReadError")
     if name == "silence":
         raise TimeoutError
     if name == "half":
-        return Answer(200, {}, ok(k).body[:-4])
+        return HttpResponse(200, {}, ok(k).body[:-4])
     if name == "ok":
         return ok(k)
     headers = {"Retry-After": "3"} if name.endswith("later") else {}
-    return Answer(int(name[:3]), headers, b"")
+    return HttpResponse(int(name[:3]), headers, b"")
 
 
 @given(
@@ -66,12 +66,12 @@ def test_whatever_the_server_does_each_request_ends_once_with_a_value_or_a_reaso
             assert outcome.value == (k if fates[k][ends] == "ok" else None)
             assert outcome.failure == (None if fates[k][ends] == "ok" else "HTTP 400")
             assert not outcome.outage
-    assert asked._gate.active == asked.ledger._under_way == asked.ledger._reserved == 0
+    assert asked._concurrency.active == asked.ledger._under_way == asked.ledger._reserved == 0
 
 
 def test_retry_settings_leave_no_trace_in_the_reason():
     async def answer(path, body):
-        return Answer(503, {}, b"")
+        return HttpResponse(503, {}, b"")
 
     reasons = set()
     for retries in (0, 3):
@@ -100,10 +100,10 @@ def test_the_cost_cap_is_never_passed_and_stops_everything(cap, prices, outs, fa
         tokens = (len(body) // 3, outs[k])
         await asyncio.sleep(0.01 * (k % 3))
         if what == "500":
-            return Answer(500, {}, b"")
+            return HttpResponse(500, {}, b"")
         charged.append(sum(p * n for p, n in zip(prices, tokens, strict=True)) / 1e6)
         if what == "closed":
-            raise WireFailure("ReadError")
+            raise TransportFailure("ReadError")
         if what == "silence":
             raise TimeoutError
         used = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
@@ -162,7 +162,7 @@ def test_a_second_run_with_the_cache_sends_nothing_and_gives_the_same(tmp_path, 
         second = client(None, base_url=server.url, cache=str(tmp_path / "c"))
         assert values(second, 20) == once
         assert len(server.seen) == 20
-        assert (second.ledger.cached, second.ledger.asked, second.ledger.spent) == (20, 0, 0)
+        assert (second.ledger.cached, second.ledger.requests, second.ledger.spent) == (20, 0, 0)
         other = client(None, base_url=server.url, cache=str(tmp_path / "c"))
         list(other.ask([post(3, filler="another")]))
         assert len(server.seen) == 21, "another body is another question"
@@ -203,11 +203,13 @@ def test_errors_are_never_kept(tmp_path):
         if k == 4:
             return ok()
         if k == 3:
-            return Answer(200, {}, b"<html>")
-        return [Answer(500, {}, b""), Answer(400, {}, b""), Answer(429, {}, b"")][k]
+            return HttpResponse(200, {}, b"<html>")
+        return [HttpResponse(500, {}, b""), HttpResponse(400, {}, b""), HttpResponse(429, {}, b"")][
+            k
+        ]
 
     def filtered(said):
-        raise Unusable("filtered")
+        raise UnusableReply("filtered")
 
     asked = client(FunctionWire(answer), FastClock(), cache=str(tmp_path), retries=1)
     posts = [*(post(k) for k in range(4)), post(4)._replace(read=filtered)]
@@ -281,7 +283,7 @@ def test_requests_are_drawn_as_there_is_room_and_closing_calls_off_the_rest():
 def test_an_error_of_the_source_and_a_refused_key_end_everything():
     async def answer(path, body):
         if number(body) == 5:
-            return Answer(401, {}, b"")
+            return HttpResponse(401, {}, b"")
         await asyncio.sleep(0 if number(body) < 5 else 60)
         return ok()
 
@@ -297,26 +299,26 @@ def test_an_error_of_the_source_and_a_refused_key_end_everything():
 
 
 def test_a_wire_that_cannot_open_says_so():
-    wire = FunctionWire(None)
+    transport = FunctionWire(None)
 
     async def refuse():
         raise EndpointError("no way out")
 
-    wire.open = refuse
+    transport.open = refuse
     with pytest.raises(EndpointError, match="no way out"):
-        list(client(wire).ask([post()]))
+        list(client(transport).ask([post()]))
 
 
 def test_a_client_is_used_again_and_keeps_what_it_learned():
     async def answer(path, body):
-        return ok() if number(body) else Answer(429, {}, b"")
+        return ok() if number(body) else HttpResponse(429, {}, b"")
 
     asked = client(FunctionWire(answer), FastClock(), concurrency=10, retries=0)
     assert [one.failure for _, one in asked.ask([post(0)])] == ["HTTP 429"]
-    learned = asked._gate.limit
+    learned = asked._concurrency.limit
     assert learned < 10
     assert [one.value for _, one in asked.ask([post(1)])] == [1]
-    assert learned < asked._gate.limit < 10
+    assert learned < asked._concurrency.limit < 10
 
 
 def test_a_large_body_comes_through():

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints import FunctionWire, VirtualLoop, client, number, ok, post, run_virtually
-from palate.engines.http import Answer
-from palate.engines.http.gate import Gate
+from palate.engines.http import HttpResponse
+from palate.engines.http.concurrency import ConcurrencyLimit
 
 MINUTE = 60.0
 
@@ -86,7 +86,7 @@ def test_retry_after_holds_back_every_request_not_only_the_one(as_date):
         await asyncio.sleep(1)
         if first:
             value = formatdate(asked._clock.wall() + 31, usegmt=True) if as_date else "30"
-            return Answer(429, {"Retry-After": value}, b"")
+            return HttpResponse(429, {"Retry-After": value}, b"")
         return ok()
 
     asked = client(FunctionWire(answer), concurrency=2)
@@ -108,11 +108,11 @@ def test_ten_in_a_hundred_500s_do_not_lower_the_concurrency():
         busiest.append(busy)
         await asyncio.sleep(0.05)
         busy -= 1
-        return Answer(500, {}, b"") if draws.random() < 0.1 else ok()
+        return HttpResponse(500, {}, b"") if draws.random() < 0.1 else ok()
 
     asked = client(FunctionWire(answer), concurrency=32, retries=20)
     assert all(one.value == 1 for one in run_virtually(asked, [post(k) for k in range(2000)]))
-    assert asked._gate.limit == 32
+    assert asked._concurrency.limit == 32
     assert max(busiest) == 32
 
 
@@ -122,23 +122,23 @@ def test_429s_lower_the_concurrency_to_what_the_server_takes_and_it_rises_again(
     async def answer(path, body):
         nonlocal busy, room
         busy += 1
-        level.append(asked._gate.limit)
+        level.append(asked._concurrency.limit)
         room = 6 if len(level) < 2500 else 64
         over = busy > room
         await asyncio.sleep(0.05)
         busy -= 1
-        return Answer(429, {}, b"") if over else ok()
+        return HttpResponse(429, {}, b"") if over else ok()
 
     asked = client(FunctionWire(answer), concurrency=64, retries=50)
     assert all(one.value == 1 for one in run_virtually(asked, [post(k) for k in range(6000)]))
     middle = level[800:2400]
     assert 3 < sum(middle) / len(middle) < 12, "near the six that the server takes"
-    assert asked._gate.limit > 30, "up again when the server takes more"
+    assert asked._concurrency.limit > 30, "up again when the server takes more"
 
 
 def test_the_signs_of_one_overload_count_once():
     async def scene():
-        gate = Gate(64)
+        gate = ConcurrencyLimit(64)
         tickets = [await gate.enter() for _ in range(64)]
         for ticket in tickets:
             gate.too_much(ticket)
@@ -158,7 +158,7 @@ def test_the_signs_of_one_overload_count_once():
 @given(st.lists(st.sampled_from(["enter", "leave", "cancel", "well", "much"]), max_size=120))
 def test_a_gate_never_lets_in_more_than_its_limit_and_loses_no_place(steps):
     async def scene():
-        gate, inside, waiting = Gate(4), [], []
+        gate, inside, waiting = ConcurrencyLimit(4), [], []
         for step in steps:
             if step == "enter":
                 waiting.append(asyncio.ensure_future(gate.enter()))

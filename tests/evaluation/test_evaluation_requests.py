@@ -12,7 +12,7 @@ from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.evaluation import Computation, Options, make_rows
 from palate.execution import build_runner
-from palate.records import Judgement, Question, Scores, Slate, Traits
+from palate.records import Judgement, Question, ScorerInfo, Scores, Slate
 from palate.runs import Journal, located_lines
 from palate.seeding import unit
 
@@ -23,7 +23,7 @@ class ByText:
     """A score of question and response; counts what it is asked for."""
 
     def __init__(self, exact: bool = False) -> None:
-        self.traits = Traits(fingerprint=f"by text {exact}", exact=exact)
+        self.info = ScorerInfo(fingerprint=f"by text {exact}", exact=exact)
         self.asked: list[tuple[str, str]] = []
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
@@ -36,7 +36,7 @@ class ByText:
 class Compares:
     """A judge by the same numbers, in two orders."""
 
-    traits = Traits(fingerprint="compares", pairs_only=True)
+    info = ScorerInfo(fingerprint="compares", pairs_only=True)
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -58,9 +58,9 @@ def questions() -> Dataset:
     ))  # fmt: skip
 
 
-def computed(contestant, root: Path | None = None):  # type: ignore[no-untyped-def]
+def computed(scorer, root: Path | None = None):  # type: ignore[no-untyped-def]
     rows = make_rows(questions(), build_context("none"), seed=0)
-    work = Computation(contestant, "scripted", rows, Options())
+    work = Computation(scorer, "scripted", rows, Options())
     if root is None:
         return rows, work.run(None, None, build_runner(None), lambda done, total: None)[0]
     with Journal(root / "journal.jsonl") as journal:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError
 from palate.evaluation import Options, evaluate
-from palate.records import Component, Judgement, Scores, Slate, Traits
+from palate.records import Component, Judgement, ScorerInfo, Scores, Slate
 from palate.runs import Journal, located_lines
 from palate.scorers.lift import Lift
 from palate.seeding import unit
@@ -24,7 +24,7 @@ class Neighbourly:
     """Scores that depend on what else is in the call, as a padded batch's last bits do."""
 
     def __init__(self) -> None:
-        self.traits = Traits(fingerprint="neighbourly")
+        self.info = ScorerInfo(fingerprint="neighbourly")
         self.calls = 0
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
@@ -40,7 +40,7 @@ class Flaky:
     """An exact judge: the first call fails for some pairs, and a few replies are unreadable."""
 
     def __init__(self, failing: bool) -> None:
-        self.traits = Traits(fingerprint="flaky", exact=True, pairs_only=True)
+        self.info = ScorerInfo(fingerprint="flaky", exact=True, pairs_only=True)
         self.failing, self.asked = failing, 0
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
@@ -76,27 +76,27 @@ class Lifted(Lift):
 
     def __init__(self) -> None:
         self.likelihood = Neighbourly()  # type: ignore[assignment]
-        self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
+        self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def notes(self) -> tuple[str, ...]:
         return ()
 
 
-def calls(contestant: object) -> int:
-    if isinstance(contestant, Flaky):
-        return contestant.asked
-    assert isinstance(contestant, Neighbourly | Lifted)
-    return contestant.likelihood.calls if isinstance(contestant, Lifted) else contestant.calls  # type: ignore[attr-defined]
+def calls(scorer: object) -> int:
+    if isinstance(scorer, Flaky):
+        return scorer.asked
+    assert isinstance(scorer, Neighbourly | Lifted)
+    return scorer.likelihood.calls if isinstance(scorer, Lifted) else scorer.calls  # type: ignore[attr-defined]
 
 
-CONTESTANTS = {"one pass": Neighbourly, "lift": Lifted, "exact judge": lambda: Flaky(failing=False)}
+SCORERS = {"one pass": Neighbourly, "lift": Lifted, "exact judge": lambda: Flaky(failing=False)}
 
 
-@pytest.fixture(scope="module", params=CONTESTANTS)
+@pytest.fixture(scope="module", params=SCORERS)
 def whole(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path, bytes, bytes]]:
     with tempfile.TemporaryDirectory() as root:
-        expected = run(Path(root), CONTESTANTS[request.param]())
+        expected = run(Path(root), SCORERS[request.param]())
         journal = next(Path(root).rglob("journal.jsonl"))
         yield request.param, journal, journal.read_bytes(), expected
 
@@ -114,11 +114,11 @@ def test_killed_at_any_byte_and_resumed_gives_the_same_bytes(
         (journal.parent / left).unlink(missing_ok=True)
     journal.write_bytes(content[:cut])
     root = journal.parent.parent.parent.parent
-    contestant = CONTESTANTS[kind]()
-    assert run(root, contestant) == expected
+    scorer = SCORERS[kind]()
+    assert run(root, scorer) == expected
     assert journal.read_bytes() == content
     end = b'"last":true}\n'
-    asked = calls(contestant)
+    asked = calls(scorer)
     if kind == "exact judge":
         assert asked == content.count(end) - content[:cut].count(end), "paid for once"
     if cut == len(content):

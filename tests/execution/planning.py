@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from palate.execution.plan import CHARACTERS_PER_BATCH, GROUPS_PER_BATCH
-from palate.records import Judge, Slate, Traits, read_by
+from palate.records import Judge, ScorerInfo, Slate, scorer_view
 from palate.seeding import digest
 
 Planned = tuple[Slate, tuple[str, ...]]
@@ -37,27 +37,27 @@ class Listed:
         return self.slates[row].candidates
 
 
-def keys_of(contestant, traits: Traits, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]
+def keys_of(scorer, info: ScorerInfo, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]
     """Return the keys of a row's requests, in the row's order."""
-    read = read_by(contestant, slate)
-    if isinstance(contestant, Judge):
+    read = scorer_view(scorer, slate)
+    if isinstance(scorer, Judge):
         both = combinations(read.candidates, 2)
-        return [digest(traits.fingerprint, read.prompt_key, two) for two in both]
-    return [digest(traits.fingerprint, read.prompt_key, text) for text in read.candidates]
+        return [digest(info.fingerprint, read.prompt_key, two) for two in both]
+    return [digest(info.fingerprint, read.prompt_key, text) for text in read.candidates]
 
 
-def plain_plan(contestant, traits: Traits, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
+def plain_plan(scorer, info: ScorerInfo, slates: Sequence[Slate]):  # type: ignore[no-untyped-def]
     """Return (pass id, batches of groups)."""
-    if isinstance(contestant, Judge):
-        groups = list(_judgements(contestant, traits, slates))
-    elif traits.exact:
-        groups = list(_first_rows(contestant, traits, slates))
+    if isinstance(scorer, Judge):
+        groups = list(_judgements(scorer, info, slates))
+    elif info.exact:
+        groups = list(_first_rows(scorer, info, slates))
     else:
-        groups = list(_prompts(contestant, traits, slates))
+        groups = list(_prompts(scorer, info, slates))
     groups.sort(key=lambda group: (-size(group[0]), group[1]))
-    batches = [groups] if traits.exact else list(_cut(groups))
+    batches = [groups] if info.exact else list(_cut(groups))
     keys = [[group[1] for group in batch] for batch in batches]
-    made = ("exact", traits.fingerprint) if traits.exact else ("pass", traits.fingerprint, keys)
+    made = ("exact", info.fingerprint) if info.exact else ("pass", info.fingerprint, keys)
     return digest(*made), batches
 
 
@@ -66,42 +66,42 @@ def size(slate: Slate) -> int:
     return sum(map(len, [*texts, *slate.candidates]))
 
 
-def _judgements(judge, traits: Traits, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
+def _judgements(judge, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
     seen = set()
     for slate in slates:
-        read = read_by(judge, slate)
+        read = scorer_view(judge, slate)
         both = combinations(read.candidates, 2)
-        for two, key in zip(both, keys_of(judge, traits, slate), strict=True):
+        for two, key in zip(both, keys_of(judge, info, slate), strict=True):
             if key not in seen:
                 seen.add(key)
                 yield read.replace(candidates=two), (key,)
 
 
-def _prompts(scorer, traits: Traits, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
+def _prompts(scorer, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
     by_prompt = defaultdict(set)
     reading = {}
     for slate in slates:
-        read = read_by(scorer, slate)
+        read = scorer_view(scorer, slate)
         reading.setdefault(read.prompt_key, read)
         by_prompt[read.prompt_key].update(read.candidates)
     for prompt, texts in by_prompt.items():
         if texts:
-            yield _group(traits, reading[prompt], texts)
+            yield _group(info, reading[prompt], texts)
 
 
-def _first_rows(scorer, traits: Traits, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
+def _first_rows(scorer, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
     seen: set[tuple[str, str]] = set()
     for slate in slates:
-        read = read_by(scorer, slate)
+        read = scorer_view(scorer, slate)
         new = {text for text in read.candidates if (read.prompt_key, text) not in seen}
         seen |= {(read.prompt_key, text) for text in new}
         if new:
-            yield _group(traits, read, new)
+            yield _group(info, read, new)
 
 
-def _group(traits: Traits, read: Slate, texts: set[str]) -> Planned:
+def _group(info: ScorerInfo, read: Slate, texts: set[str]) -> Planned:
     ordered = tuple(sorted(texts))
-    keys = tuple(digest(traits.fingerprint, read.prompt_key, text) for text in ordered)
+    keys = tuple(digest(info.fingerprint, read.prompt_key, text) for text in ordered)
     return read.replace(candidates=ordered), keys
 
 

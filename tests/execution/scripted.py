@@ -1,4 +1,4 @@
-"""Scripted contestants that workers can import."""
+"""Scripted scorers that workers can import."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from palate.execution.over_ray.worker import REPLY_EVERY_S
-from palate.records import Component, Judgement, Scores, Slate, Traits
+from palate.execution.ray_runner.worker import REPLY_EVERY_S
+from palate.records import Component, Judgement, ScorerInfo, Scores, Slate
 from palate.seeding import unit
 
 
@@ -18,7 +18,7 @@ class Neighbourly:
     """Scores that depend on what else is in the call, as a padded batch's last bits do."""
 
     def __init__(self, fingerprint: str = "neighbourly") -> None:
-        self.traits = Traits(fingerprint=fingerprint)
+        self.info = ScorerInfo(fingerprint=fingerprint)
         self.calls = 0
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
@@ -26,7 +26,7 @@ class Neighbourly:
         mates = sorted(slate.id for slate in slates)
         for k, slate in reversed(list(enumerate(slates))):
             shown = [part.text for part in slate.shown]
-            known = (self.traits.fingerprint, mates, k, shown)
+            known = (self.info.fingerprint, mates, k, shown)
             values = tuple(unit(*known, text) for text in slate.candidates)
             yield k, Scores(values=values)
 
@@ -67,7 +67,7 @@ class Exact(Mortal):
 
     def __init__(self, marker: Path) -> None:
         super().__init__(marker, always=True)
-        self.traits = Traits(fingerprint="exact", exact=True)
+        self.info = ScorerInfo(fingerprint="exact", exact=True)
 
 
 class Raising(Neighbourly):
@@ -138,7 +138,7 @@ class Flaky:
     """An exact judge: the first call fails for some pairs, and a few replies are unreadable."""
 
     def __init__(self, failing: bool) -> None:
-        self.traits = Traits(fingerprint="flaky", exact=True, pairs_only=True)
+        self.info = ScorerInfo(fingerprint="flaky", exact=True, pairs_only=True)
         self.failing, self.asked = failing, 0
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:

@@ -12,7 +12,7 @@ from palate.errors import PalateError
 from palate.execution import make_plan
 from palate.execution import plan as planning
 from palate.execution.groups import build
-from palate.records import Judgement, Message, Part, Scores, Slate, Traits
+from palate.records import Judgement, Message, Part, ScorerInfo, Scores, Slate
 
 
 class AsScorer:
@@ -48,18 +48,18 @@ slates = st.lists(
     ).map(lambda of: slate(of[0], of[1], *of[2])),
     max_size=80,
 )  # fmt: skip
-contestants = st.sampled_from([AsScorer(), AsScorer(deaf=True), AsJudge()])
+scorers = st.sampled_from([AsScorer(), AsScorer(deaf=True), AsJudge()])
 
 
-@given(slates, contestants, st.booleans())
-def test_columns_agree_with_the_definition(given_slates, contestant, exact: bool) -> None:  # type: ignore[no-untyped-def]
-    traits = Traits(fingerprint="é", exact=exact)
+@given(slates, scorers, st.booleans())
+def test_columns_agree_with_the_definition(given_slates, scorer, exact: bool) -> None:  # type: ignore[no-untyped-def]
+    info = ScorerInfo(fingerprint="é", exact=exact)
     source = Listed(given_slates)
-    plan = make_plan(contestant, traits, source)
-    name, batches = plain_plan(contestant, traits, given_slates)
+    plan = make_plan(scorer, info, source)
+    name, batches = plain_plan(scorer, info, given_slates)
     assert plan.id == name
     assert np.diff(plan.cuts).tolist() == [len(batch) for batch in batches if batch]
-    groups = list(build(contestant, plan, source, range(plan.n_groups)))
+    groups = list(build(scorer, plan, source, range(plan.n_groups)))
     expected = [group for batch in batches for group in batch]
     assert [(read, group.keys) for group, read in groups] == expected
     every = [key for group, _ in groups for key in group.keys]
@@ -67,15 +67,15 @@ def test_columns_agree_with_the_definition(given_slates, contestant, exact: bool
         key[:32] for key in every
     ]
     for row, one in enumerate(given_slates):
-        assert [every[k] for k in plan.of_row(row)] == keys_of(contestant, traits, one)
+        assert [every[k] for k in plan.of_row(row)] == keys_of(scorer, info, one)
     waiting = plan.rows_by_group()
-    assert waiting.sum() == sum(bool(keys_of(contestant, traits, one)) for one in given_slates)
+    assert waiting.sum() == sum(bool(keys_of(scorer, info, one)) for one in given_slates)
 
 
 @pytest.mark.parametrize(("n", "requests"), [(0, 0), (1, 0), (2, 1), (3, 3), (16, 120)])
 def test_a_judge_is_asked_of_every_two_responses(n: int, requests: int) -> None:
     texts = [f"response {k}" for k in range(n)]
-    plan = make_plan(AsJudge(), Traits(fingerprint="x"), Listed([slate("q", (), *texts)]))
+    plan = make_plan(AsJudge(), ScorerInfo(fingerprint="x"), Listed([slate("q", (), *texts)]))
     assert (plan.n_groups, len(plan.of_row(0))) == (requests, requests)
 
 
@@ -83,7 +83,7 @@ def test_a_judge_is_asked_of_every_two_responses(n: int, requests: int) -> None:
 def test_a_scorers_responses_are_one_group(n: int) -> None:
     texts = [f"response {k}" for k in range(n)]
     plan = make_plan(
-        AsScorer(), Traits(fingerprint="x"), Listed([slate("q", (), *texts, texts[0])])
+        AsScorer(), ScorerInfo(fingerprint="x"), Listed([slate("q", (), *texts, texts[0])])
     )
     assert (plan.n_groups, len(plan.keys), len(plan.of_row(0))) == (1, n, n + 1)
 
@@ -93,23 +93,23 @@ def many(n: int) -> list[Slate]:
 
 
 def test_the_plan_knows_nothing_of_row_order() -> None:
-    scorer, traits = AsScorer(), Traits(fingerprint="x")
-    one = make_plan(scorer, traits, Listed(many(80)))
-    two = make_plan(scorer, traits, Listed(many(80)[::-1]))
+    scorer, info = AsScorer(), ScorerInfo(fingerprint="x")
+    one = make_plan(scorer, info, Listed(many(80)))
+    two = make_plan(scorer, info, Listed(many(80)[::-1]))
     assert one.id == two.id
     assert len(one.cuts) > 2
     assert one.keys.tobytes() == two.keys.tobytes()
 
 
 def test_slates_of_ordinary_runs_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, traits = Listed(many(40)), Traits(fingerprint="x")
-    plan = make_plan(AsScorer(), traits, source)
+    source, info = Listed(many(40)), ScorerInfo(fingerprint="x")
+    plan = make_plan(AsScorer(), info, source)
     list(build(AsScorer(), plan, source, range(plan.n_groups)))
-    assert (source.built, plan.kept) == (40, {})
+    assert (source.built, plan.slates) == (40, {})
     monkeypatch.setattr(planning, "KEPT_BYTES", 50_000)
-    plan = make_plan(AsScorer(), traits, source)
-    assert 0 < len(plan.kept) < 40
-    kept = len(plan.kept)
+    plan = make_plan(AsScorer(), info, source)
+    assert 0 < len(plan.slates) < 40
+    kept = len(plan.slates)
     list(build(AsScorer(), plan, source, range(plan.n_groups)))
     assert source.built == 40 + 40 + (40 - kept)
 
@@ -117,7 +117,7 @@ def test_slates_of_ordinary_runs_are_built_once(monkeypatch: pytest.MonkeyPatch)
 def test_a_context_that_changes_its_mind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "KEPT_BYTES", 0)
     source = Listed(many(3))
-    plan = make_plan(AsScorer(), Traits(fingerprint="x"), source)
+    plan = make_plan(AsScorer(), ScorerInfo(fingerprint="x"), source)
     source.slates = [slate("another", (), *s.candidates) for s in source.slates]
     with pytest.raises(PalateError, match=r"row row \d.*another slate than before"):
         list(build(AsScorer(), plan, source, range(3)))

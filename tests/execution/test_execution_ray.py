@@ -28,8 +28,8 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import EndpointError, EngineError, PalateError, UsageError
 from palate.evaluation import Options, evaluate
 from palate.execution import build_runner
-from palate.execution.over_ray import engine
-from palate.execution.over_ray import worker as over_ray
+from palate.execution.ray_runner import engine
+from palate.execution.ray_runner import worker as over_ray
 from palate.records import Message, Settings, Slate
 from palate.runs import located_lines, read_manifest
 

@@ -8,7 +8,7 @@ import pytest
 
 import palate
 from palate.errors import DataError, SpecError, UsageError
-from palate.personal import Trained, UserStates
+from palate.personal import PersonalModel, UserStates
 from palate.records import user_key
 
 USERS = [f"u{k}" for k in range(6)]
@@ -42,7 +42,8 @@ def test_a_method_is_trained_adapted_and_evaluated_without_the_command_line(
     told = []
     made = palate.train(
         "user-heads", votes, tmp_path / "heads", embedders="style", leave_out=["u0"],
-        unseen=0.2, options={"ridge": 2}, progress=lambda done, total: told.append((done, total)),
+        held_out_users=0.2, options={"ridge": 2},
+        progress=lambda done, total: told.append((done, total)),
     )  # fmt: skip
     assert (made.folder, made.n_users + made.n_users_left_out) == (tmp_path / "heads", 6)
     assert made.n_users_left_out in (1, 2), "the named user may be among those drawn"
@@ -52,7 +53,7 @@ def test_a_method_is_trained_adapted_and_evaluated_without_the_command_line(
     states = palate.adapt(made.folder, votes, tmp_path / "users.safetensors")
     assert set(states.keys) == {user_key(user) for user in USERS}
     assert capsys.readouterr() == ("", ""), "it says nothing by itself"
-    model = Trained.load(made.folder)
+    model = PersonalModel.load(made.folder)
     assert UserStates.load(tmp_path / "users.safetensors", model.fingerprint).keys == states.keys
     spec = f"personal:{made.folder}?users={tmp_path / 'users.safetensors'}"
     assert palate.evaluate(spec, votes, root=None).accuracy == 1.0
@@ -65,7 +66,7 @@ def test_a_path_and_a_set_of_rows_train_the_same_numbers(votes, tmp_path):
         palate.train("bradley-terry", data, tmp_path / str(k), embedders=["style"])
         for k, data in enumerate((votes, file, str(file)))
     ]
-    assert len({Trained.load(one.folder).fingerprint for one in made}) == 1
+    assert len({PersonalModel.load(one.folder).fingerprint for one in made}) == 1
     first, second = (palate.adapt(one.folder, file) for one in made[:2])
     assert first.content == second.content
     assert not (tmp_path / "users.safetensors").exists()
@@ -91,7 +92,7 @@ def test_a_classifier_and_a_planner_start_from_a_model(votes, tiny, tmp_path):
     told = []
     plans = palate.train(
         "planner", votes, tmp_path / "plan", base=tiny.model(), settings=cpu,
-        options={**FAST, "rank": 2, "posts": 1, "not_in": "tasting", "max_length": 900},
+        options={**FAST, "rank": 2, "posts": 1, "disjoint_from": "tasting", "max_length": 900},
         progress=lambda done, total: told.append((done, total)),
     )  # fmt: skip
     assert (plans.n_pairs, plans.n_without, plans.n_users) == (24, 0, 6)
@@ -126,7 +127,7 @@ def test_a_policy_has_soft_tokens_for_whom_it_was_trained_on(votes, tiny, tmp_pa
         ("lore", {"embedders": "style", "options": {"steps": 2}}, UsageError, "option 'steps'"),
         ("lore", {"embedders": "style", "leave_out": ["eve"]}, UsageError, "no such user in votes"),
         ("classifier", {"base": "x/y", "leave_out": ["eve"]}, UsageError, "no such user in votes"),
-        ("lore", {"embedders": "style", "unseen": 1}, UsageError, "expected a share"),
+        ("lore", {"embedders": "style", "held_out_users": 1}, UsageError, "expected a share"),
         ("lore", {"embedders": "style", "leave_out": USERS}, DataError, "no choice to learn from"),
     ],
 )

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from palate.metrics import (
     accuracy,
     accuracy_bounds,
+    concordance_values,
     mirrored_values,
     outcome_counts,
-    shift_values,
     strict_accuracy,
 )
 
@@ -105,22 +105,22 @@ def test_mirrored_accuracy_is_a_half_and_half_of_both_right_less_both_wrong(
 
 
 def test_shift_values_and_their_ties() -> None:
-    got = shift_values([1.0, 1.0, 1.0, 0.0, 5e-7, -2e-6], [0.0, 1.0, 2.0, NAN, 0.0, 0.0])
+    got = concordance_values([1.0, 1.0, 1.0, 0.0, 5e-7, -2e-6], [0.0, 1.0, 2.0, NAN, 0.0, 0.0])
     assert got[[0, 1, 2, 4, 5]].tolist() == [1, 0.5, 0, 0.5, 0]
     assert math.isnan(got[3])
-    assert shift_values([0.3], [0.1], tol=0.25).tolist() == [0.5]
+    assert concordance_values([0.3], [0.1], tol=0.25).tolist() == [0.5]
     with pytest.raises(ValueError, match="finite"):
-        shift_values([math.inf], [0.0])
+        concordance_values([math.inf], [0.0])
     with pytest.raises(ValueError, match="margin_a 1, margin_b 2"):
-        shift_values([1.0], [1.0, 2.0])
+        concordance_values([1.0], [1.0, 2.0])
 
 
 @given(MARGINS)
 def test_shift_is_turned_by_exchanging_the_users(margins: list[tuple[float, float, float]]) -> None:
     a, b, _ = (list(column) for column in zip(*margins, strict=True))
-    assert (shift_values(a, b) + shift_values(b, a)).tolist() == [1.0] * len(a)
+    assert (concordance_values(a, b) + concordance_values(b, a)).tolist() == [1.0] * len(a)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=20))
 def test_a_blind_scorer_shifts_nothing(margins: list[float]) -> None:
-    assert set(shift_values(margins, margins).tolist()) == {0.5}
+    assert set(concordance_values(margins, margins).tolist()) == {0.5}

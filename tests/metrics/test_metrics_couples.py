@@ -134,7 +134,7 @@ def test_one_dyad_has_no_interval() -> None:
 def test_a_user_is_never_their_own_partner() -> None:
     with pytest.raises(ValueError, match="two different users"):
         couple_mean([1, 0], ["a", "b"], ["b", "b"])
-    with pytest.raises(ValueError, match="users 2, partners 1"):
+    with pytest.raises(ValueError, match="users 2, mirror users 1"):
         couple_mean([1, 0], ["a", "b"], ["c"])
 
 

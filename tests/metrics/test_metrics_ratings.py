@@ -10,7 +10,7 @@ from scipy import stats
 from palate.metrics import (
     Clusters,
     cross_fitted_predictions,
-    error_saved,
+    error_reduction,
     mean_error,
     rank_correlations,
 )
@@ -141,7 +141,7 @@ def test_in_sample_noise_is_not_taken_for_skill() -> None:
     scores, ratings = rng.normal(size=2_000), rng.integers(0, 5, 2_000) / 4
     users = np.arange(2_000) % 100
     found = cross_fitted_predictions(scores, ratings, users, range(2_000))
-    saved = error_saved(found.scorer, found.user_mean, ratings, users)
+    saved = error_reduction(found.scorer, found.user_mean, ratings, users)
     assert saved.value is not None
     assert saved.value < 0
 
@@ -176,7 +176,7 @@ def test_hand_worked_errors() -> None:
     found = mean_error(predicted, given_, users)
     assert (found.n, found.n_units) == (3, 2)
     # Errors ½, 0, ½ against 1, ½, 0 of the baseline: saved ½, ½, -½; by user ½ and -½.
-    assert error_saved(predicted, [1, 1, 0.5, 0], given_, users).value == 0
+    assert error_reduction(predicted, [1, 1, 0.5, 0], given_, users).value == 0
     perfect = mean_error([1, 0, 1], [1, 0, 1], list("abc"))
     assert perfect.value == 0
     assert perfect.high is not None

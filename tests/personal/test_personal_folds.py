@@ -53,7 +53,7 @@ def test_gathered_choices_know_their_questions():
         [Choice(question="milk?", chosen="no", rejected="yes milk?")],
     ]
     found = gather(build_features(["style"], Settings()), history).choices
-    asked = found.asked.tolist()
+    asked = found.question_of_choice.tolist()
     assert asked[0] == asked[2]
     assert asked[1] == asked[3] != asked[0]
 
@@ -109,6 +109,6 @@ def test_stopping_is_told_by_questions_and_users_that_training_never_saw(users):
     kept, held = _split(made, {"most": 256, "batch": 8}, stream)
     trained = np.concatenate(kept)
     targets = np.concatenate([one.targets for batch in held for one in batch])
-    assert not set(made.asked[trained]) & set(made.asked[targets])
+    assert not set(made.question_of_choice[trained]) & set(made.question_of_choice[targets])
     if users == 30:
         assert not set(made.user[trained]) & set(made.user[targets])

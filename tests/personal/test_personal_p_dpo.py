@@ -8,7 +8,7 @@ import torch
 
 from palate.engines import LocalModel, load_local
 from palate.errors import DataError, UsageError
-from palate.personal.p_dpo import Options, PersonalPolicy, adapt, adapting, train_p_dpo
+from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, adapt, adapting, train_p_dpo
 from palate.personal.p_dpo.adapting import encode_all
 from palate.personal.p_dpo.folder import STATE
 from palate.records import Choice, Settings, Slate
@@ -195,7 +195,7 @@ def test_what_cannot_be_trained_on_is_one_line(tiny, tmp_path, history, options,
 )
 def test_impossible_options_are_named(given):
     with pytest.raises(UsageError, match=next(iter(given))):
-        Options(**given)
+        PreferenceOptions(**given)
 
 
 def test_a_state_is_as_large_as_its_tokens(made):

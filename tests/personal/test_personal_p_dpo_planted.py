@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 from palate.personal import UserStates
-from palate.personal.p_dpo import USERS, Options, PersonalPolicy, adapt, train_p_dpo
+from palate.personal.p_dpo import USERS, PersonalPolicy, PreferenceOptions, adapt, train_p_dpo
 from palate.records import Choice, Message, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.seeding import rng
@@ -86,7 +86,7 @@ def trained(tiny, folder, seen: World) -> str:
         tie_word_embeddings=True,
     )  # fmt: skip
     train_p_dpo(
-        seen.learnt, Reference.parse(base), folder, options=Options(tokens=4), steps=300,
+        seen.learnt, Reference.parse(base), folder, options=PreferenceOptions(tokens=4), steps=300,
         learning_rate=2e-3, dtype="float32", device="cpu",
     )  # fmt: skip
     return f"personal:{folder}"

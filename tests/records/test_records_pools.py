@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from palate.benchmarks import load_benchmark
-from palate.records import Choice, Post, PreferencePair, User, UserPool, partners_of, third_users
+from palate.records import (
+    Choice,
+    Post,
+    PreferencePair,
+    User,
+    UserPool,
+    mirror_users_of,
+    third_users,
+)
 
 NAMES = "abcdefgh"
 
@@ -55,7 +63,7 @@ def test_a_row_has_a_partner_where_two_rows_of_two_users_name_each_other() -> No
         pair("4", "cy", mirror_of="9"), pair("5", "ann"),
         pair("6", "di", mirror_of="7"), pair("7", "di", mirror_of="6"),
     ]  # fmt: skip
-    assert partners_of(rows) == {"1": "bob", "2": "ann"}
+    assert mirror_users_of(rows) == {"1": "bob", "2": "ann"}
 
 
 @st.composite
@@ -99,7 +107,7 @@ def test_a_partner_matters_only_to_rows_that_drew_it() -> None:
             known.at(row.id, row.user_id).stranger("posts") for known in (without, with_partners)
         )
         assert before is not None and after is not None
-        if before.id != with_partners.partners[row.id]:
+        if before.id != with_partners.mirror_users[row.id]:
             assert after == before
         changed += after != before
     assert 0 < changed < len(coupled) / 3, "a partner is one of five"
@@ -225,14 +233,14 @@ def test_on_tasting_every_row_has_a_stranger_who_is_no_partner_of_the_row(seed: 
     tasting = load_benchmark("tasting")
     others, by_id = tasting.user_pools(seed), {row.id: row for row in tasting.pairs}
     elsewhere = 0
-    partners: dict[str, set[str]] = {}
+    mirror_users: dict[str, set[str]] = {}
     for row in tasting.pairs:
-        partners.setdefault(row.user_id, set()).add(by_id[row.mirror_of or ""].user_id)
+        mirror_users.setdefault(row.user_id, set()).add(by_id[row.mirror_of or ""].user_id)
     for row in tasting.pairs:
         stranger = others[row.subset].at(row.id, row.user_id).stranger("posts")
         assert stranger is not None
         assert stranger.id not in (row.user_id, by_id[row.mirror_of or ""].user_id)
-        elsewhere += stranger.id in partners[row.user_id]
+        elsewhere += stranger.id in mirror_users[row.user_id]
     assert elsewhere > 0
 
 

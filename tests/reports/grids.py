@@ -1,14 +1,14 @@
 """Grids made of summaries alone, as a screen reads them."""
 
 from palate.comparison import Grid
-from palate.runs import Figure, Gain, Run, Summary, Verdicts
+from palate.runs import Gain, ReportedEstimate, Run, Summary, Verdicts
 
 BENCHMARK = "couples"
 STRANGER = "profile:3?of=stranger"
 
 
 def figure(value, half=0.05, n=48):
-    return Figure(value=value, low=value - half, high=value + half, n=n)
+    return ReportedEstimate(value=value, low=value - half, high=value + half, n=n)
 
 
 def run(scorer, context, value, *, benchmark=BENCHMARK, mirrored=True, ties=0, **more):

@@ -143,7 +143,7 @@ def test_words(identity, p, over_nothing, ties, word):
     gains = (gain("a", "identity", identity, 0.1, p), gain("a", "gain", over_nothing, 0.1, 0.01))
     (finding,) = findings_of(Grid(tuple(runs), (), gains))
     assert finding.word == word
-    assert [finding.nothing, finding.own, finding.stranger] == runs
+    assert [finding.nothing, finding.run, finding.stranger] == runs
 
 
 def test_the_same_result_for_every_user_is_blind():

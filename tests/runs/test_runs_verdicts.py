@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.records import Outcome
-from palate.runs import Rated, VerdictRow, Verdicts
+from palate.runs import RatedPair, VerdictRow, Verdicts
 from palate.runs import columns as packing
 from palate.runs.result import each_row
 
@@ -17,7 +17,7 @@ words = st.sampled_from(["a", "b", "é\u2028", "", "long name " * 9])
 margins = st.one_of(st.none(), st.floats(-9, 9))
 numbers = st.tuples(margins, margins)
 ratings = st.builds(
-    Rated,
+    RatedPair,
     ratings=numbers,
     scale=st.sampled_from([None, (1.0, 5.0), (0.0, 1.0)]),
     scores=numbers,
@@ -119,7 +119,7 @@ def test_labels_and_ratings_are_written_only_where_a_row_has_them(tmp_path: Path
     assert bare.line() == line, "no field that this row does not have"
     (tmp_path / "rows.jsonl").write_text(line + "\n")
     assert list(Verdicts(each_row(tmp_path, VerdictRow)).rows) == [bare]
-    rated = Rated(ratings=(5.0, None), scores=(0.5, 0.25), response_hashes=("a", "b"))
+    rated = RatedPair(ratings=(5.0, None), scores=(0.5, 0.25), response_hashes=("a", "b"))
     full = bare.model_copy(update={"category": "tea", "traits": {"age": "9"}, "ratings": rated})
     assert list(Verdicts([bare, full, bare]).rows) == [bare, full, bare]
     places, columns = Verdicts([bare, full, bare]).rated

@@ -62,7 +62,7 @@ def test_rewards_equal_the_models_own(tiny, pad, architecture):
     for tokens in (64, 4096):
         scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
         (found,) = values(scorer, slate)
-        padded = not scorer.local.model.route.tree
+        padded = not scorer.local.model.read_mode.tree
         assert [f"{folder}: read in padded batches" in n for n in scorer.notes()] == [True] * padded
         assert found == pytest.approx(expected, abs=TOLERANCE)
         backwards = slate.replace(candidates=tuple(reversed(slate.candidates)))
@@ -107,7 +107,7 @@ def test_an_encoder_reads_with_its_own_head(tiny, kind):
     assert abs(expected[0] - expected[1]) > 10 * TOLERANCE
     for tokens in (64, 4096):
         scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
-        assert not scorer.local.model.route.tree
+        assert not scorer.local.model.read_mode.tree
         (found,) = values(scorer, slate)
         assert found == pytest.approx(expected, abs=TOLERANCE)
 
@@ -151,7 +151,7 @@ def test_a_head_that_is_no_number_names_the_option(tiny, head):
 
 def test_each_head_has_a_fingerprint_of_its_own(tiny):
     folder = tiny.classifier(num_labels=3)
-    made = [build_scorer(f"classifier:{folder}?head={k}").traits.fingerprint for k in range(3)]
+    made = [build_scorer(f"classifier:{folder}?head={k}").info.fingerprint for k in range(3)]
     assert len(set(made)) == 3
 
 

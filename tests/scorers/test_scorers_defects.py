@@ -45,7 +45,7 @@ def scripted(answer, options=""):
     settings = judge.answers.chat.settings
     judge.answers.chat = ScriptedChat(answer)
     judge.answers.chat.settings = settings
-    return judge, judge.answers.chat.asked
+    return judge, judge.answers.chat.asks
 
 
 def own_rewards(folder, ids, *, padded):

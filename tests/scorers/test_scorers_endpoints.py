@@ -15,7 +15,7 @@ from palate.engines.http import HttpClient, HttpSettings
 from palate.errors import SpecError, UsageError
 from palate.records import Settings
 from palate.scorers import build_scorer
-from palate.scorers.asking import ChatAnswers
+from palate.scorers.language_model import ChatLanguageModel
 from tiny import make_slate
 
 N = 300
@@ -101,7 +101,7 @@ def test_every_slate_ends_scored_or_unscored_with_its_reason(moody, kind, retrie
     if kind == "rating":
         scorer = build_scorer(f"rating:api:chat?base_url={moody}/v1")
         chat = ChatSettings(model="chat", base_url=f"{moody}/v1", **how)
-        scorer.answers = ChatAnswers(ChatEndpoint(chat, clock=FastClock()), 512)
+        scorer.answers = ChatLanguageModel(ChatEndpoint(chat, clock=FastClock()), 512)
     else:
         scorer = build_scorer(f"classifier:api:m?base_url={moody}&server=vllm")
         http = HttpSettings(model="m", base_url=moody, **how)
@@ -179,4 +179,4 @@ def test_how_a_judge_asks_is_no_part_of_what_it_is(tmp_path):
         f"judge:api:m?base_url={URL}{network}", Settings(cache=str(tmp_path), max_cost=2.5)
     )
     assert plain.canonical == asked.canonical == f"judge:api:m?base_url={URL}"
-    assert plain.traits == asked.traits
+    assert plain.info == asked.info

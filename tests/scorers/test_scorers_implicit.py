@@ -83,7 +83,7 @@ def test_a_margin_is_a_log_odds_only_where_beta_and_a_reference_are_given(tiny):
     one, two = tiny.model(), other(tiny)
 
     def log_odds(spec):
-        return build_scorer(spec).traits.log_odds
+        return build_scorer(spec).info.log_odds
 
     assert log_odds(f"implicit:{one}?reference={two}&beta=0.1")
     assert not log_odds(f"implicit:{one}?reference={two}")

@@ -17,11 +17,11 @@ SLATE = make_slate("GOOD tea.", "BAD coffee.", shown=["I only drink tea."])
 
 
 def scripted(kind, answer, options=""):
-    """Return a contestant whose endpoint is a function, and the requests it will have got."""
+    """Return a scorer whose endpoint is a function, and the requests it will have got."""
     made = build_scorer(f"{kind}:{API}{options}")
     made.answers.chat, settings = ScriptedChat(answer), made.answers.chat.settings
     made.answers.chat.settings = settings
-    return made, made.answers.chat.asked
+    return made, made.answers.chat.asks
 
 
 def judged(answer, options="", slate=SLATE):
@@ -182,9 +182,9 @@ def test_paper_reads_no_verdict_out_of_an_outage():
 
 def test_paper_and_palate_have_fingerprints_of_their_own():
     made = [build_scorer(f"judge:{API}{o}") for o in ("", "&protocol=paper", "&verdict=logits")]
-    assert len({judge.traits.fingerprint for judge in made}) == 3
-    assert [judge.traits.protocol for judge in made] == ["palate", "paper", "palate"]
-    assert [judge.traits.log_odds for judge in made] == [False, False, True]
+    assert len({judge.info.fingerprint for judge in made}) == 3
+    assert [judge.info.protocol for judge in made] == ["palate", "paper", "palate"]
+    assert [judge.info.log_odds for judge in made] == [False, False, True]
 
 
 def test_labels_written_in_several_ways_count_by_their_best():

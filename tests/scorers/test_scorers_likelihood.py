@@ -103,7 +103,7 @@ def test_scores_do_not_depend_on_batch_tokens_or_on_the_kernel(tiny):
         for attention in (None, "sdpa", "eager"):
             settings = Settings(batch_tokens=tokens, attention=attention)
             scorer = build_scorer(f"likelihood:{tiny.model()}", settings)
-            assert scorer.local.model.route.tree == (attention is None)
+            assert scorer.local.model.read_mode.tree == (attention is None)
             found.append(scores(scorer, slate).values)
             assert (scorer.notes() == ()) == (attention is None)
     for values in found[1:]:

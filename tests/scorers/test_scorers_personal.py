@@ -1,4 +1,4 @@
-"""A personal reward model as a contestant: whose choices, whose state, and never a test pair."""
+"""A personal reward model as a scorer: whose choices, whose state, and never a test pair."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
 from palate.evaluation import Options, evaluate, history_of
-from palate.personal import Trained, UserStates, fit
+from palate.personal import PersonalModel, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
-from palate.scorers.states_wanted import drawn
+from palate.scorers.state_options import draw_choices
 
 LOUD, CALM = "Go now! Run! Win!! {}", "Perhaps rest a while, in peace, {}."
 USERS = {f"loud{k}": True for k in range(6)} | {f"calm{k}": False for k in range(6)}
@@ -99,12 +99,12 @@ def test_a_test_pair_is_never_learnt_from(folder, pairs):
 def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
     listed = [Choice(question=str(k), chosen="a", rejected="b") for k in range(8)]
     two, other, five = (
-        drawn(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0))
+        draw_choices(listed, n, 0, repeat, "ann") for n, repeat in ((2, 0), (2, 1), (5, 0))
     )
     assert len(two) == len(other) == 2
     assert {c.question for c in two} < {c.question for c in five}
     assert two != other
-    assert drawn(listed, None, 0, 0, "ann") == listed
+    assert draw_choices(listed, None, 0, 0, "ann") == listed
     assert (
         evaluate(f"personal:{folder}?shots=0", pairs, "none", root=None).summary.accuracy.value
         == 0.5
@@ -120,7 +120,7 @@ def test_a_user_without_choices_has_the_priors_scores(folder, pairs):
 
 
 def test_states_on_disk_give_the_same_scores(folder, pairs, tmp_path):
-    trained = Trained.load(folder)
+    trained = PersonalModel.load(folder)
     scorer = build_scorer(f"personal:{folder}", Settings())
     history = {"loud0": [Choice(question="?", chosen=LOUD.format(""), rejected=CALM.format(""))]}
     adapted = scorer.adapted(history)
@@ -128,7 +128,7 @@ def test_states_on_disk_give_the_same_scores(folder, pairs, tmp_path):
     again = build_scorer(f"personal:{folder}?users={tmp_path}/users.safetensors", Settings())
     slate = slate_of(pairs.pairs[0], user_key("loud0"))
     assert list(again.score([slate])) == list(adapted.score([slate]))
-    assert again.traits.fingerprint == adapted.traits.fingerprint
+    assert again.info.fingerprint == adapted.info.fingerprint
     other = UserStates(("x",), {"offset": np.zeros((1, 16), np.float32)}, "another")
     other.save(tmp_path / "other.safetensors")
     with pytest.raises(ModelError, match="states of another model"):
@@ -189,11 +189,11 @@ def test_minus_prior_is_what_is_particular_to_the_user(folder, pairs):
     expected = np.subtract(own[1].values, prior[1].values)
     assert particular[1].values == pytest.approx(expected)
     scorer = build_scorer(f"personal:{folder}?minus=prior", Settings())
-    assert not scorer.traits.log_odds
+    assert not scorer.info.log_odds
 
 
 def test_states_of_a_model_with_other_options_are_refused(folder, pairs, tmp_path):
-    trained = Trained.load(folder)
+    trained = PersonalModel.load(folder)
     options = {**trained.model.options, "variance": 9.0}
     other = replace(trained, model=type(trained.model).load(trained.model.tensors(), options))
     assert other.fingerprint != trained.fingerprint
@@ -244,7 +244,7 @@ def test_who_joins_has_their_state_and_those_present_keep_theirs_to_the_byte(fol
     as_zoe = [slate.replace(user=user_key("zoe")) for slate in slates]
     for (_, ours), (_, theirs) in zip(joined.score(as_zoe), everybody.score(slates), strict=True):
         assert ours.values == pytest.approx(theirs.values, abs=1e-6)
-    assert joined.traits.fingerprint != without.traits.fingerprint
+    assert joined.info.fingerprint != without.info.fingerprint
     assert without.users.place.keys() == {user_key(user) for user in history}, "unchanged"
 
 

@@ -17,10 +17,10 @@ from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
 from palate.evaluation import Options, evaluate
-from palate.evaluation.rows import make_rows, own_state
+from palate.evaluation.rows import make_rows, own_user_keys
 from palate.evaluation.scale import state_scales
-from palate.evaluation.summarise import shift
-from palate.personal import Trained, UserStates
+from palate.evaluation.summary import concordance
+from palate.personal import PersonalModel, UserStates
 from palate.personal.p_dpo import PersonalPolicy, adapt
 from palate.personal.p_dpo.folder import STATE
 from palate.records import PreferencePair, Settings, Slate, user_key
@@ -111,7 +111,7 @@ def test_a_reward_is_that_of_a_plain_forward_with_adapters_and_vectors_put_in(ma
     assert found[0] == found[3], "a user without a state is the generic user"
     (prior,) = values(scorer_of(policy, "state=prior"), asked_by(None))
     assert prior == pytest.approx(found[0], abs=1e-4)
-    assert own.traits.log_odds and own.traits.needs_user
+    assert own.info.log_odds and own.info.needs_user
 
 
 def test_no_choices_are_the_prior_exactly(made):
@@ -148,7 +148,7 @@ def test_minus_prior_needs_no_reference(made, states, monkeypatch):
     )
     assert particular == pytest.approx(np.subtract(own, prior), abs=1e-4)
     scorer = scorer_of(policy, f"users={states[0]}&minus=prior")
-    assert not scorer.traits.log_odds
+    assert not scorer.info.log_odds
     assert {part.scorer.local.reference.name for part in scorer.components} == {policy.policy.name}
 
 
@@ -232,7 +232,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     votes = mirrors(pairs(mirrored=True))
     spec = f"personal:{policy.folder}?users={states[0]}"
     run = evaluate(spec, votes, root=tmp_path, options=HOW)
-    rows = make_rows(votes, build_context("none"), seed=0, whose=own_state)
+    rows = make_rows(votes, build_context("none"), seed=0, user_keys=own_user_keys)
     scorer = scorer_of(policy, f"users={states[0]}")
     assert scorer.scale_pairs == 20
     expected = {}
@@ -246,7 +246,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     assert expected["ann"] != pytest.approx(expected["cid"], rel=0.05)
     scales = np.array([expected[pair.user_id] for pair in votes.pairs])
     assert state_scales(scorer, rows, 0) == pytest.approx(scales, rel=1e-3)
-    assert run.summary.concordance.value == shift(run.verdicts, scales).value
+    assert run.summary.concordance.value == concordance(run.verdicts, scales).value
     monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
     again = evaluate(spec, votes, root=tmp_path, options=HOW)
     assert again.summary == run.summary
@@ -386,7 +386,7 @@ def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, s
     with pytest.raises(SpecError, match="unknown option 'beta'"):
         build_scorer(f"{spec}?beta=1", SETTINGS)
     with pytest.raises(ModelError, match="not a personal reward model on vectors"):
-        Trained.load(policy.folder)
+        PersonalModel.load(policy.folder)
     UserStates((), {STATE: np.zeros((0, TOKENS, 32), "f4")}, "x").save(tmp_path / "x.safetensors")
     with pytest.raises(ModelError, match="states of another model"):
         build_scorer(f"{spec}?users={tmp_path}/x.safetensors", SETTINGS)

@@ -14,7 +14,7 @@ from endpoints import Loopback
 from palate.engines.text.chat_template import ChatTemplate
 from palate.errors import EndpointError, ModelError, SpecError
 from palate.prompts import render
-from palate.records import Settings, traits_of
+from palate.records import Settings, info_of
 from palate.scorers import build_scorer
 from tiny import make_slate
 
@@ -284,7 +284,7 @@ def test_single_outputs_that_all_look_like_a_sigmoids_are_said_so_once(caplog):
 def test_log_odds_are_claimed_only_where_raw_scores_are_asked(folder):
     for server in SERVERS:
         text = spec(server, "http://127.0.0.1:9", f"&tokenizer={folder}")
-        assert traits_of(build_scorer(text), text).log_odds == (server != "openrlhf")
+        assert info_of(build_scorer(text), text).log_odds == (server != "openrlhf")
 
 
 def test_how_it_is_asked_names_no_run_but_what_is_asked_does(folder, tiny):
@@ -297,9 +297,9 @@ def test_how_it_is_asked_names_no_run_but_what_is_asked_does(folder, tiny):
         )
     )
     assert plain.canonical == asked.canonical == spec("vllm", "http://127.0.0.1:9")
-    assert plain.traits == asked.traits
+    assert plain.info == asked.info
     prints = {
-        build_scorer(text).traits.fingerprint
+        build_scorer(text).info.fingerprint
         for text in (
             spec("vllm", "http://127.0.0.1:9"), spec("vllm", "http://127.0.0.1:8"),
             spec("vllm-pooling", "http://127.0.0.1:9"),
@@ -340,7 +340,7 @@ def test_what_is_too_long_here_is_cut_and_there_is_said(folder, model):
     assert set(found.reasons) == {"HTTP 413: too long for the endpoint"}
     long = make_slate("Tea.", "Coffee.", shown=["word " * 900, "I like tea."])
     scorer = build_scorer(spec("vllm", "http://127.0.0.1:9", f"&tokenizer={folder}"))
-    assert scorer.traits.cuts
+    assert scorer.info.cuts
     assert len(scorer.reads(long).shown) < 2
 
 

@@ -15,8 +15,8 @@ from palate.contexts import build_context
 from palate.errors import SpecError
 from palate.evaluation import adapt_to, evaluate
 from palate.evaluation.rows import make_rows
-from palate.evaluation.states import whose_state
-from palate.personal import Trained, UserStates, fit, method_of, take
+from palate.evaluation.states import user_keys_fn
+from palate.personal import PersonalModel, UserStates, fit, method_of, take
 from palate.records import Choice, Judge, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer, third_users
 from palate.seeding import rng
@@ -146,8 +146,8 @@ def test_both_rows_of_a_couple_are_one_piece_of_work(folders):
     spec = f"personal:{folders / 'lore'}?state=stranger"
     judge = adapt_to(build_scorer(spec), COUPLES, spec)
     assert isinstance(judge, Judge)
-    whose = whose_state(judge, judge.traits, COUPLES, 0)
-    rows = make_rows(COUPLES, build_context("none"), seed=0, whose=whose)
+    user_keys = user_keys_fn(judge, judge.info, COUPLES, 0)
+    rows = make_rows(COUPLES, build_context("none"), seed=0, user_keys=user_keys)
     for a, b in COUPLES.couples:
         ours, theirs = rows.slate(a), rows.slate(b)
         assert ours == theirs
@@ -158,7 +158,7 @@ def test_both_rows_of_a_couple_are_one_piece_of_work(folders):
 
 def crowd(folder, n: int, name: str = "c") -> UserStates:
     """States of n users, drawn around the prior's."""
-    trained = Trained.load(folder)
+    trained = PersonalModel.load(folder)
     prior = trained.model.prior()
     states = {
         part: (np.repeat(array, n, 0) + 3 * rng("crowd", part).normal(size=(n, *array.shape[1:])))
@@ -247,7 +247,7 @@ def test_a_worker_gets_the_same_votes(folders):
     asked = [slate(n, "u1") for n in range(5)]
     sent = pickle.loads(pickle.dumps(judge))
     assert list(sent.judge(asked)) == list(judge.judge(asked))
-    assert sent.traits == judge.traits
+    assert sent.info == judge.info
     assert any("9 users' states vote" in note for note in judge.notes())
 
 
@@ -261,14 +261,14 @@ def test_a_finished_run_judges_nothing(folders, tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_scores_of_each_state_are_those_of_one_state_at_a_time(folders, method):
     assert method_of(method).method == method
-    trained = Trained.load(folders / method)
+    trained = PersonalModel.load(folders / method)
     features = trained.features(Settings())
     states = trained.adapt(HISTORY, features).states
     own = build_scorer(f"personal:{folders / method}?state=prior")
     read = own.vectors([slate(n) for n in range(7)], 2)
-    each = trained.score_each(states, read.table, read.asked)
+    each = trained.score_each(states, read.table, read.questions)
     assert each.shape == (9, 7, 2)
     for user in range(9):
         same = take(states, np.full(7, user))
-        alone = trained.score(same, read.table, read.asked)
+        alone = trained.score(same, read.table, read.questions)
         np.testing.assert_allclose(each[user], alone, rtol=1e-9, atol=1e-12)

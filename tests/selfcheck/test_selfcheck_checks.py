@@ -2,12 +2,14 @@ import math
 
 import pytest
 
-from palate.runs import Figure, Gain
+from palate.runs import Gain, ReportedEstimate
 from palate.selfcheck.checks import coverage, false_alarms, mean_error, point
 
 
-def figure(value: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    return Figure(value=value, low=low, high=high, n=10)
+def figure(
+    value: float | None, low: float | None = None, high: float | None = None
+) -> ReportedEstimate:
+    return ReportedEstimate(value=value, low=low, high=high, n=10)
 
 
 def idle(p: float | None) -> Gain:

@@ -8,13 +8,13 @@ import typer
 from typer.testing import CliRunner
 
 from palate import metrics
-from palate.cli import selfchecking
+from palate.cli import selfcheck as selfcheck_command
 from palate.comparison.gains import gain
 from palate.errors import UsageError
 from palate.evaluation import summarise
 from palate.records import Slate, user_key
-from palate.runs import Figure, Gain, Run, Summary, Verdicts
-from palate.selfcheck import Check, Tools, selfcheck
+from palate.runs import Gain, ReportedEstimate, Run, Summary, Verdicts
+from palate.selfcheck import Tools, WorldCheck, selfcheck
 from palate.selfcheck.checks import world_checks
 from palate.selfcheck.route import planted_pairs, planted_scorers, route_checks
 from palate.selfcheck.run import FEWER
@@ -24,7 +24,7 @@ from palate.selfcheck.worlds import mirrored_world, unmirrored_world
 FEW = 24
 
 
-def failed(checks: list[Check]) -> set[tuple[str, str, str]]:
+def failed(checks: list[WorldCheck]) -> set[tuple[str, str, str]]:
     return {(check.kind, check.what, check.rows) for check in checks if not check.ok}
 
 
@@ -41,7 +41,7 @@ def halved(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
     return {"accuracy": narrow(found.accuracy)}
 
 
-def narrow(figure: Figure | Gain) -> Any:
+def narrow(figure: ReportedEstimate | Gain) -> Any:
     value, low, high = figure.value, figure.low, figure.high
     assert value is not None and low is not None and high is not None
     return figure.model_copy(update={"low": (value + low) / 2, "high": (value + high) / 2})
@@ -57,11 +57,13 @@ def bootstrapped_by_rows(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
 
 
 def as_if_unmirrored(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
-    return {"accuracy": Figure.of(metrics.accuracy(verdicts.values, verdicts.users))}
+    return {"accuracy": ReportedEstimate.of(metrics.accuracy(verdicts.values, verdicts.users))}
 
 
 def as_if_independent(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
-    return {"accuracy": Figure.of(metrics.accuracy(verdicts.values, np.arange(len(verdicts))))}
+    return {
+        "accuracy": ReportedEstimate.of(metrics.accuracy(verdicts.values, np.arange(len(verdicts))))
+    }
 
 
 def by_user_alone(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def by_user_alone(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
         a, b = verdicts.couples.T
         values = metrics.mirrored_values(values[a], values[b])
         clusters = metrics.Clusters.of(users[a], users[b])
-    return {"accuracy": Figure.of(metrics.clustered_mean(values, clusters))}
+    return {"accuracy": ReportedEstimate.of(metrics.clustered_mean(values, clusters))}
 
 
 def too_low(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def test_only_personal_scorers_receive_a_user_and_only_a_key() -> None:
     world = mirrored_world(0, 0, couples=40)
     pairs, features = planted_pairs(world)
     scorers = planted_scorers(world, features)
-    assert {name: one.traits.needs_user for name, one in scorers.items()} == {
+    assert {name: one.info.needs_user for name, one in scorers.items()} == {
         "blind": False, "confident": True, "knows": True,
     }  # fmt: skip
     name = str(world.names[world.who[0]])
@@ -214,7 +216,7 @@ def test_pairs_hold_the_world() -> None:
 
 def command() -> typer.Typer:
     app = typer.Typer()
-    app.command("selfcheck")(selfchecking.check_self)
+    app.command("selfcheck")(selfcheck_command.check_self)
     return app
 
 
@@ -234,10 +236,10 @@ def test_command_prints_a_document() -> None:
 
 
 def test_command_fails_where_a_check_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(worlds: int, seed: int, **options: Any) -> list[Check]:
+    def broken(worlds: int, seed: int, **options: Any) -> list[WorldCheck]:
         return selfcheck(worlds, seed, tools=Tools(summarise=redone(as_if_unmirrored)), **options)
 
-    monkeypatch.setattr(selfchecking, "selfcheck", broken)
+    monkeypatch.setattr(selfcheck_command, "selfcheck", broken)
     printed = CliRunner().invoke(command(), ["--worlds", "20"])
     assert printed.exit_code == 1
     assert "NO" in printed.stdout

@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from palate.selfcheck.contestants import (
+from palate.selfcheck.planted_scorers import (
     CLEAR,
     confidence,
     margins,
@@ -62,13 +62,13 @@ def test_users_are_unequal_and_tastes_have_length_one(kind: str) -> None:
 @pytest.mark.parametrize("kind", MIRRORED)
 def test_couples_are_mirrors_of_two_users(kind: str) -> None:
     for world in drawn(kind):
-        assert world.partners is not None
-        assert np.array_equal(world.partners[world.partners], np.arange(world.who.size))
-        assert (world.who != world.who[world.partners]).all()
-        assert np.array_equal(world.questions, world.questions[world.partners])
-        assert np.array_equal(world.pairs, world.pairs[world.partners])
-        assert np.array_equal(world.differences, world.differences[world.partners])
-        assert np.array_equal(world.sides, -world.sides[world.partners])
+        assert world.mirror_rows is not None
+        assert np.array_equal(world.mirror_rows[world.mirror_rows], np.arange(world.who.size))
+        assert (world.who != world.who[world.mirror_rows]).all()
+        assert np.array_equal(world.questions, world.questions[world.mirror_rows])
+        assert np.array_equal(world.pairs, world.pairs[world.mirror_rows])
+        assert np.array_equal(world.differences, world.differences[world.mirror_rows])
+        assert np.array_equal(world.sides, -world.sides[world.mirror_rows])
 
 
 def test_users_and_dyads_repeat() -> None:

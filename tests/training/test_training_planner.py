@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pairs import pair_of
 from palate.benchmarks import load_benchmark
 from palate.contexts import build_context
-from palate.contexts.plan import Plan
+from palate.contexts.plan import PlanContext
 from palate.engines import ChatTemplate
 from palate.errors import DataError, ModelError, UsageError
 from palate.models import import_torch, import_transformers, resolve
@@ -87,7 +87,7 @@ def test_overlap_is_refused_before_anything_is_loaded(tmp_path: Any) -> None:
     base = Reference.parse("./no-such-model")
     with pytest.raises(DataError, match="is in tasting too"):
         tasting = load_benchmark("tasting").pairs
-        train_planner(tasting, base, tmp_path / "p", not_in={"tasting": tasting})
+        train_planner(tasting, base, tmp_path / "p", disjoint_from={"tasting": tasting})
     assert not (tmp_path / "p").exists()
 
 
@@ -138,7 +138,7 @@ def trained(base: Reference, tmp_path_factory: Any) -> Any:
     some = [*rows(), row(90, rubric_aspects=()), row(91, profile=())]
     return train_planner(
         some, base, folder, steps=30, learning_rate=1e-2, lora=Lora(rank=8, alpha=32),
-        not_in={"tasting": load_benchmark("tasting").pairs}, **FAST,
+        disjoint_from={"tasting": load_benchmark("tasting").pairs}, **FAST,
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ class TestWithATinyModel:
 
     def test_it_is_a_planner(self, trained: Any, tmp_path: Any, monkeypatch: Any) -> None:
         monkeypatch.setenv("PALATE_CACHE", str(tmp_path))
-        context = Plan(
+        context = PlanContext(
             Spec.parse(f"plan:{trained.folder}?max_tokens=24"),
             Settings(device="cpu", dtype="float32"),
         )

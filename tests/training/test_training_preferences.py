@@ -10,11 +10,11 @@ import torch
 
 from palate.engines import load_local
 from palate.personal import UserStates
-from palate.personal.p_dpo import Options, PersonalPolicy, train_p_dpo
+from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, train_p_dpo
 from palate.personal.p_dpo.folder import STATE
 from palate.records import Settings, user_key
 from palate.specs import Reference
-from palate.training.preferences import Tokens, _trainer
+from palate.training.preferences import SoftTokens, _trainer
 from policies import choice, plainly
 from tiny import ENDS_WITH_EOS, make_slate
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = Settings(dtype="float32", device="cpu")
 HISTORY = {f"u{k}": [choice(k + j, j == 2) for j in range(3)] for k in range(4)}
 FAST = {"dtype": "float32", "device": "cpu", "batch_pairs": 12, "learning_rate": 1e-2}
-OPTIONS = Options(tokens=2, rate=0.05)
+OPTIONS = PreferenceOptions(tokens=2, rate=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,9 @@ def test_known_and_generic_users_and_the_prior_are_weighed_as_written(monkeypatc
     kind = _trainer()
     trainer = object.__new__(kind)
     trainer.module = model.module
-    trainer.tokens = Tokens(None, (5, 1, 2), (), 1.0, Options(alpha=0.3, spread=2.0, rate=1.0))
+    trainer.tokens = SoftTokens(
+        None, (5, 1, 2), (), 1.0, PreferenceOptions(alpha=0.3, spread=2.0, rate=1.0)
+    )
     trainer.shares = torch.tensor([0.0, 1 / 5, 1.0, 1 / 2])
     ids = torch.tensor([[7, 52, 53, 8], [7, 56, 57, 0]])  # users 1 and 3
     found = trainer.compute_loss(None, {"input_ids": ids, "attention_mask": None})
@@ -138,5 +140,7 @@ def test_one_seed_one_policy(trained, base, tmp_path):
 def test_without_the_generic_term_everybody_learns_from_known_users_alone(base, tmp_path):
     some = {"u": [choice(1)] * 4, "v": [choice(1, True)] * 4}
     given = {**FAST, "steps": 12, "batch_pairs": 8, "learning_rate": 1e-3}
-    made = train_p_dpo(some, base, tmp_path / "p", options=Options(tokens=2, alpha=1.0), **given)
+    made = train_p_dpo(
+        some, base, tmp_path / "p", options=PreferenceOptions(tokens=2, alpha=1.0), **given
+    )
     assert np.mean(made.losses[-3:]) < np.mean(made.losses[:3])

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from palate.errors import DataError
 from palate.records import PreferencePair
-from palate.training.rows import GROUP, Row, in_batches, keep_users
+from palate.training.rows import GROUP, TokenPair, in_batches, keep_users
 
 
 def pair(number: int, user: str = "u", *, tie: bool = False) -> PreferencePair:
     return PreferencePair(id=str(number), user_id=user, text="?", chosen="a", rejected="b", tie=tie)
 
 
-def rows(n: int) -> list[Row]:
-    return [Row((k,) * (1 + (7 * k) % 50), (k,)) for k in range(n)]
+def rows(n: int) -> list[TokenPair]:
+    return [TokenPair((k,) * (1 + (7 * k) % 50), (k,)) for k in range(n)]
 
 
 @given(

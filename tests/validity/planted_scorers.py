@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from palate.benchmarks import Dataset
-from palate.downstream.quality import Rated
+from palate.downstream.quality import QualityScore
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
-from palate.records import PreferencePair, Scores, Traits
+from palate.records import PreferencePair, ScorerInfo, Scores
 from palate.seeding import rng
 from palate.validity import Downstream, DownstreamQuality
 
@@ -20,7 +20,7 @@ class Hazy:
 
     def __init__(self, name: str, noise: float) -> None:
         self.name, self.noise = name, noise
-        self.traits = Traits(fingerprint=name, exact=True)
+        self.info = ScorerInfo(fingerprint=name, exact=True)
 
     def score(self, slates):
         for k, slate in enumerate(slates):
@@ -39,7 +39,7 @@ class True_:  # noqa: N801 - the truth
 
     def rate(self, items):
         for k, item in enumerate(items):
-            yield k, Rated(value=QUALITIES[item.response])
+            yield k, QualityScore(value=QUALITIES[item.response])
 
 
 def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:

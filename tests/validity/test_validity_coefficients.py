@@ -13,12 +13,12 @@ from palate.benchmarks import load_benchmark
 from palate.errors import ComparisonError, UsageError
 from palate.evaluation import evaluate
 from palate.metrics.ranks import reliability
-from palate.records import Scores, Traits
+from palate.records import ScorerInfo, Scores
 from palate.reports.validity import plot_validity, validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, Statistics, Validity, validity
 from palate.validity.coefficients import _compare
-from palate.validity.figures import benchmark_units, held_together, same_as_none
+from palate.validity.metric_values import benchmark_units, common_units, same_as_none
 
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
@@ -90,7 +90,7 @@ class Named:
 
     def __init__(self, tilt: float) -> None:
         self.tilt = tilt
-        self.traits = Traits(fingerprint=f"named {tilt}", exact=True)
+        self.info = ScorerInfo(fingerprint=f"named {tilt}", exact=True)
 
     def score(self, slates):
         for k, slate in enumerate(slates):
@@ -103,7 +103,7 @@ class Named:
 
 def benchmark_figures(runs: list[Run], metric: str) -> dict[tuple[str, str], float]:
     units = benchmark_units(runs, metric)
-    return held_together(units, metric).figures if units else {}
+    return common_units(units, metric).figures if units else {}
 
 
 def test_gains_and_mirrors_are_those_of_the_summaries():
@@ -141,13 +141,13 @@ def test_who_has_no_partner_is_named(planted):
     found = validity([*runs[1:], best], metrics=["accuracy"])
     assert found.summary.downstream_only == (("hazy0", "none"),)
     assert found.summary.benchmark_only == ()
-    assert ("Left out for want of a benchmark run: hazy0 under none."
+    assert ("Excluded (no benchmark run): hazy0 under none."
             in validity_tables(found)[0].notes)  # fmt: skip
     _, fewer = planted(4, n_rows=40, some=slice(1, None))
     assert validity([*runs, fewer]).summary.benchmark_only == (("hazy0", "none"),)
 
 
-def test_a_scorer_that_does_not_heed_the_context_is_one_contestant():
+def test_a_scorer_that_does_not_heed_the_context_counts_once():
     pairs = load_benchmark("tasting")
     contexts = ("none", "profile:2", "profile:2?of=stranger")
     runs = [
@@ -214,7 +214,7 @@ def test_bad_input_is_one_clear_line(planted):
     runs, best = planted(3, n_rows=40)
     with pytest.raises(UsageError, match="has no best of 5"):
         validity([*runs, best], 5)
-    with pytest.raises(UsageError, match="no figure has 3 contestants"):
+    with pytest.raises(UsageError, match="no figure has 3 scorers"):
         validity([*runs[:2], best])
     with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
         validity([*runs, best], metrics=["loudness"])

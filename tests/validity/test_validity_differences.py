@@ -14,8 +14,8 @@ from palate.reports.validity import validity_tables
 from palate.runs import Run
 from palate.validity import COMPARED, METRICS, Downstream, validity
 from palate.validity.differences import compared, differences_of
-from palate.validity.figures import UnitValues
-from palate.validity.matching import Match, Side, match
+from palate.validity.matching import MatchedMetric, MetricColumn, match
+from palate.validity.metric_values import UnitValues
 
 NAMES = [(f"s{k}", "none") for k in range(8)]
 ROWS = Clusters.of(range(10))
@@ -28,15 +28,15 @@ def downstream(seed: int = 0) -> Downstream:
     return quality_of(values, "below", users=users, questions=users)
 
 
-def metric_of(benchmark: str, metric: str, names: list = NAMES, seed: int = 1) -> Match:
+def metric_of(benchmark: str, metric: str, names: list = NAMES, seed: int = 1) -> MatchedMetric:
     stream = np.random.default_rng([seed, METRICS.index(metric)])
     units = {name: UnitValues(stream.random(10), ROWS) for name in names}
-    matched = match(Side(benchmark, metric, units, {}), downstream())
+    matched = match(MetricColumn(benchmark, metric, units, {}), downstream())
     assert matched is not None
     return matched
 
 
-def sides(matches: list[Match]) -> list[tuple[str, ...]]:
+def sides(matches: list[MatchedMetric]) -> list[tuple[str, ...]]:
     return [
         (first.benchmark, first.metric, second.benchmark, second.metric)
         for first, second in compared(matches)
@@ -67,13 +67,13 @@ def test_metrics_of_one_benchmark_come_first() -> None:
     assert sides(couples[:1]) == []
 
 
-def test_three_common_contestants_are_needed() -> None:
+def test_three_common_scorers_are_needed() -> None:
     few = metric_of("b", "gain", NAMES[:4])
     assert sides([metric_of("b", "accuracy", NAMES[2:]), few]) == []
     assert len(sides([metric_of("b", "accuracy", NAMES[1:]), few])) == 1
 
 
-def test_differences_are_those_of_the_common_contestants_and_holm_is_over_all_of_them() -> None:
+def test_differences_are_those_of_the_common_scorers_and_holm_is_over_all_of_them() -> None:
     first, second = metric_of("b", "accuracy"), metric_of("b", "gain", NAMES[3:])
     third = metric_of("b", "identity gain")
     found = differences_of(compared([first, second, third]), seed=3)

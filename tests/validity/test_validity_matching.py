@@ -16,8 +16,8 @@ from palate.records import Scores
 from palate.reports.validity import validity_tables
 from palate.runs import Run
 from palate.validity import downstream_of, validity
-from palate.validity.figures import UnitValues
-from palate.validity.matching import Side, match
+from palate.validity.matching import MetricColumn, match
+from palate.validity.metric_values import UnitValues
 
 
 def renamed(best, name):
@@ -91,7 +91,7 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
     assert 0 < one.n < 40
     expected = float(runs[0].verdicts.values[kept].mean())
     assert one.scorers[0].metric_value == pytest.approx(expected)
-    assert any("that every contestant scored (hazy2 under none the fewest)" in note
+    assert any("that all scorers scored (hazy2 under none the fewest)" in note
                for note in validity_tables(found)[0].notes)  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def test_contrasts_are_over_couples() -> None:
     table = below.table(names)
     rated = [c for c in range(20) if c != 3]
     expected = values["other", "none"].reshape(-1, 2).mean(axis=1)[rated]
-    assert table.contestants == tuple(names)
+    assert table.scorers == tuple(names)
     assert table.values == pytest.approx(np.stack([expected, np.full(19, 0.5)], axis=1))
     assert table.figures == {
         names[0]: pytest.approx(expected.mean()),
@@ -130,7 +130,7 @@ def test_contrasts_are_over_couples() -> None:
         same = [{int(first[j]), int(second[j])} & together for j in range(19)]
         shared = [bool({*users[2 * d : 2 * d + 2]} & {*users[2 * c : 2 * c + 2]}) for d in rated]
         assert [bool(each) for each in same] == shared
-    assert below.still == {("blind", "none")}
+    assert below.constant == {("blind", "none")}
 
 
 def test_who_is_blind_in_both_figures_is_no_evidence():
@@ -151,8 +151,8 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
         values, users=np.stack([a, b], axis=1).ravel(),
         questions=np.repeat(np.arange(20), 2).astype(str), mirrors=np.arange(40) ^ 1,
     )  # fmt: skip
-    found = match(Side("above", "mirrored accuracy", above, {}), below)
-    assert found.contestants == tuple(readers)
+    found = match(MetricColumn("above", "mirrored accuracy", above, {}), below)
+    assert found.scorers == tuple(readers)
     assert set(found.constant) == set(blind)
     assert len(found.table.clusters) == 20
     # Whose users cancel is no blind scorer: couples differ, though no user moves the mean.
@@ -162,12 +162,14 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
         values={("ring", "none"): np.repeat([0.9, 0.1, 0.9, 0.1], 2),
                 ("blind", "none"): np.full(8, 0.5)},
     )  # fmt: skip
-    assert ring.still == {("blind", "none")}
+    assert ring.constant == {("blind", "none")}
     # What is noisy on one side is a measurement, and stays.
     plain = replace(below, mirrors=None)
-    stays = match(Side("above", "mirrored accuracy", above, {}), plain)
-    assert len(stays.contestants) == 14
+    stays = match(MetricColumn("above", "mirrored accuracy", above, {}), plain)
+    assert len(stays.scorers) == 14
     assert stays.constant == ()
     # With nobody else there is nothing to leave out.
-    only = match(Side("above", "concordance", {one: above[one] for one in blind}, {}), below)
-    assert len(only.contestants) == 10
+    only = match(
+        MetricColumn("above", "concordance", {one: above[one] for one in blind}, {}), below
+    )
+    assert len(only.scorers) == 10

@@ -2,6 +2,6 @@
 
 from palate.bench.plot import plot
 from palate.bench.prefix import PrefixBench, bench_prefix
-from palate.bench.work import FULL, QUICK, Case
+from palate.bench.work import FULL, QUICK, BenchCase
 
-__all__ = ["FULL", "QUICK", "Case", "PrefixBench", "bench_prefix", "plot"]
+__all__ = ["FULL", "QUICK", "BenchCase", "PrefixBench", "bench_prefix", "plot"]

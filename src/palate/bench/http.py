@@ -82,16 +82,16 @@ def main() -> None:
         return
     for _ in range(given.turns):
         for name in SPECS:
-            found = bench_http(
+            measured = bench_http(
                 name,
                 responses=given.responses,
                 latency=given.latency,
                 concurrency=given.concurrency,
             )
             sys.stdout.write(
-                f"{name:<11}{found.requests:,} requests in {found.seconds:.2f} s: "
-                f"{found.rate:,.0f}/s, {found.share:.1%} of {found.ideal:,.0f}/s; "
-                f"{found.cpu_ms:.2f} ms of one core each\n"
+                f"{name:<11}{measured.requests:,} requests in {measured.seconds:.2f} s: "
+                f"{measured.rate:,.0f}/s, {measured.share:.1%} of {measured.ideal:,.0f}/s; "
+                f"{measured.cpu_ms:.2f} ms of one core each\n"
             )
             sys.stdout.flush()
 

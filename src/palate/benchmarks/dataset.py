@@ -175,13 +175,13 @@ class Dataset:
             for row in self.rows
             if row.split != chosen.split and isinstance(row, PreferencePair)
         }
-        kept = tuple(pair for pair in chosen.pairs if vote_of(pair) not in apart)
-        if not kept:
+        rows = tuple(pair for pair in chosen.pairs if vote_of(pair) not in apart)
+        if not rows:
             raise BenchmarkError(
                 f"{self.name}: every row of {chosen.split} is in another split too"
             )
-        left_out = len(chosen.pairs) - len(kept)
-        return replace(chosen, rows=kept, history=(), history_left_out=left_out)
+        left_out = len(chosen.pairs) - len(rows)
+        return replace(chosen, rows=rows, history=(), history_left_out=left_out)
 
     def limit(self, n: int | None, seed: int = 0) -> Dataset:
         """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""

@@ -17,16 +17,16 @@ from palate.seeding import rng
 
 
 def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
-    """Return each coupled pair's partner by id, as many couples of opposite votes as can be.
+    """Return each coupled pair's mirror row by id, as many couples of opposite votes as can be.
 
     A seeded maximum matching within each (question, two responses); `mirror_of`, where it is set
     both ways, wins. Each pair stands in one couple at most. Empty where no users disagree.
     """
-    partner = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
-    partner |= {theirs: ours for ours, theirs in partner.items()}
+    mirror_row = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
+    mirror_row |= {theirs: ours for ours, theirs in mirror_row.items()}
     groups: dict[tuple[str, str, str, str], list[PreferencePair]] = defaultdict(list)
     for pair in pairs.pairs:
-        if pair.id not in partner:
+        if pair.id not in mirror_row:
             first, second = sorted((pair.chosen, pair.rejected))
             groups[pair.subset, pair.text, first, second].append(pair)
     for (_, question, first, second), votes in sorted(groups.items()):
@@ -37,9 +37,9 @@ def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
         stream = rng("mirrors", seed, question, first, second)
         ours, theirs = [p.user_id for p in one_way], [p.user_id for p in other_way]
         for i, j in match_opposite(ours, theirs, stream):
-            partner[one_way[i].id] = other_way[j].id
-            partner[other_way[j].id] = one_way[i].id
-    return partner
+            mirror_row[one_way[i].id] = other_way[j].id
+            mirror_row[other_way[j].id] = one_way[i].id
+    return mirror_row
 
 
 def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
@@ -48,19 +48,19 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
     Raises `BenchmarkError` where no couple exists.
     """
     pairs = pairs if pairs.split is not None else pairs.select()
-    partner = couple_votes(pairs, seed)
-    if not partner:
+    mirror_row = couple_votes(pairs, seed)
+    if not mirror_row:
         raise BenchmarkError(
             f"{pairs.name}: no two users chose oppositely between the same two responses to the "
             "same question, so there is no mirrored couple"
         )
-    kept = tuple(
-        pair if pair.mirror_of == partner[pair.id]
-        else pair.model_copy(update={"mirror_of": partner[pair.id]})
-        for pair in pairs.pairs if pair.id in partner
+    rows = tuple(
+        pair if pair.mirror_of == mirror_row[pair.id]
+        else pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
+        for pair in pairs.pairs if pair.id in mirror_row
     )  # fmt: skip
     return replace(
-        pairs, rows=kept, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows
+        pairs, rows=rows, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows
     )
 
 
@@ -82,9 +82,9 @@ def match_opposite(
     left, right = codes[:n_a][rows], codes[n_a:][columns]
     if np.intersect1d(left, right).size:
         allowed = csr_array(left[:, None] != right[None, :])
-        partner = np.asarray(maximum_bipartite_matching(allowed, perm_type="column"))
-        i = np.flatnonzero(partner >= 0)
-        j = partner[i]
+        mirror_row = np.asarray(maximum_bipartite_matching(allowed, perm_type="column"))
+        i = np.flatnonzero(mirror_row >= 0)
+        j = mirror_row[i]
     else:
         # Everyone may be coupled with everyone: the shuffle alone is a maximum matching.
         i = j = np.arange(min(n_a, n_b))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
-from palate.data import Loaded, download, load_rows
+from palate.data import LoadedRows, download, load_rows
 from palate.errors import BenchmarkError
 from palate.records import PreferencePair, Question
 
@@ -22,7 +22,7 @@ def _load(options: LoadOptions) -> Dataset:
     else:
         paths, commit = download(REPOSITORY, FILES, options.revision or "main")
     # A declared benchmark's bad rows are left out, counted and listed.
-    parts: list[Loaded] = [
+    parts: list[LoadedRows] = [
         load_rows(path, subset=subset, columns=options.columns, skip_bad_rows=True)
         for subset, path in zip(SUBSETS, paths, strict=True)
     ]

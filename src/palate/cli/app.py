@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from palate.cli.benching import bench
+from palate.cli.bench import bench
 from palate.cli.best_of import best_of
-from palate.cli.comparing import compare_runs
+from palate.cli.compare import compare_runs
 from palate.cli.console import err, notices
 from palate.cli.demo import demo
 from palate.cli.evaluate import evaluate
-from palate.cli.learning import learning_curve
-from palate.cli.listing import list_things
+from palate.cli.learning_curve import learning_curve
+from palate.cli.list import list_things
 from palate.cli.personal import adapt, add_methods
 from palate.cli.personal_policy import train_policy
 from palate.cli.report import make_report
-from palate.cli.selfchecking import check_self
-from palate.cli.showing import show_pair
-from palate.cli.training import train
+from palate.cli.selfcheck import check_self
+from palate.cli.show import show_pair
+from palate.cli.train import train
 from palate.cli.validity import validity
 from palate.errors import PalateError
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from palate.cli import options as flags
-from palate.cli.computing import Computing
+from palate.cli.compute_options import Computing
 from palate.cli.console import bars, err, show
-from palate.cli.flattening import flatten_options
-from palate.cli.loading import LoadingWithChoices
+from palate.cli.data_options import LoadingWithChoices
+from palate.cli.flatten import flatten_options
 from palate.downstream import best_of_n
 from palate.engines.http import ledger_of
 from palate.errors import UsageError
@@ -22,7 +22,7 @@ from palate.reports.pictures import check_picture
 
 
 @dataclass(frozen=True)
-class Measured:
+class QualityOptions:
     """What is read off the answers that scorers pick."""
 
     quality: Annotated[
@@ -33,7 +33,8 @@ class Measured:
         str | None, typer.Option(help="Sizes, comma-separated; default 1, 2, 4, … n.")
     ] = None
     contrast: Annotated[
-        bool, typer.Option(help="Also rate each answer less what it is for the mirrored user.")
+        bool,
+        typer.Option(help="Also report quality for the user minus quality for the mirrored user."),
     ] = False
 
     def sizes(self) -> list[int] | None:
@@ -42,7 +43,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Answers:
+class SampleOptions:
     """Whose answers there are, and how many."""
 
     policy: Annotated[
@@ -77,8 +78,8 @@ def best_of(
     benchmark: Annotated[str, typer.Option("-b", "--benchmark", help="Benchmark or file.")],
     scorer: flags.Scorers,
     *,
-    measured: Measured,
-    answers: Answers,
+    measured: QualityOptions,
+    answers: SampleOptions,
     context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
     output: flags.Root = Path("runs"),
     picture: flags.Picture = None,

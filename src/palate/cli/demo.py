@@ -39,7 +39,7 @@ def demo(
 
     First the baselines and an embedding model, then a language model, then one couple in full.
     """
-    clock = Clock(started)
+    clock = Stopwatch(started)
     contexts = FULL if full else CONTEXTS
     _evaluated(QUICK, contexts, output, page)
     clock.tell(f"first page: {page}")
@@ -52,7 +52,7 @@ def demo(
     clock.tell(f"the page again, with the language model: {page}")
 
 
-class Clock:
+class Stopwatch:
     """Times since the start, of which what came before this command is setting up."""
 
     def __init__(self, started: float | None) -> None:

@@ -10,11 +10,11 @@ import typer
 
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
-from palate.cli.computing import ComputingLocally
+from palate.cli.compute_options import ComputingLocally
 from palate.cli.console import bars, err, show, show_text, width
-from palate.cli.flattening import flatten_options
-from palate.cli.loading import LoadingLongLines
-from palate.cli.showing import first_prompt
+from palate.cli.data_options import LoadingLongLines
+from palate.cli.flatten import flatten_options
+from palate.cli.show import first_prompt
 from palate.comparison import (
     Cell,
     Grid,

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from palate.cli.computing import Devices
+from palate.cli.compute_options import Devices
 from palate.cli.console import bars
-from palate.cli.flattening import flatten_options
-from palate.cli.learnt_from import Data, LeftOut, NewFolder, RowsToRead, learn
+from palate.cli.flatten import flatten_options
+from palate.cli.training_data import Data, LeftOut, NewFolder, RowsToRead, learn
 from palate.errors import UsageError
 from palate.learning import adapt as adapt_to
 from palate.specs import registered
@@ -41,8 +41,9 @@ def _trainer(method: str) -> Callable[..., None]:
         devices: Devices,
     ) -> None:
         made = learn(
-            method, data, output, rows, devices, embedders=embedder, unseen=users.unseen,
-            leave_out=users.leave_out or (), options=_read(given or []),
+            method, data, output, rows, devices, embedders=embedder,
+            held_out_users=users.held_out_users, leave_out=users.leave_out or (),
+            options=_read(given or []),
         )  # fmt: skip
         left_out = made.n_users_left_out
         typer.echo(
@@ -82,13 +83,13 @@ def adapt(
 
 
 def _read(given: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError(f"--set {text}: expected name=value")
         try:
-            found[name] = float(value)
+            options[name] = float(value)
         except ValueError:
-            found[name] = value
-    return found
+            options[name] = value
+    return options

@@ -7,26 +7,26 @@ from typing import Annotated
 
 import typer
 
-from palate.cli.computing import Devices
-from palate.cli.flattening import flatten_options
-from palate.cli.learnt_from import (
+from palate.cli.compute_options import Devices
+from palate.cli.flatten import flatten_options
+from palate.cli.training_data import (
     Base,
     Data,
     LeftOut,
     NewFolder,
-    Recipe,
+    RecipeOptions,
     RowsToRead,
     learn,
     loss_of,
     steps_of,
 )
-from palate.personal.p_dpo import METHOD, USERS, Options
+from palate.personal.p_dpo import METHOD, USERS, PreferenceOptions
 
-DEFAULT = Options()
+DEFAULT = PreferenceOptions()
 
 
 @dataclass(frozen=True)
-class PolicyRecipe(Recipe):
+class PolicyRecipe(RecipeOptions):
     """How a policy and its users' soft tokens are trained."""
 
     steps: Annotated[int, typer.Option(help="Optimiser steps; 0 saves the untrained start.")] = 200
@@ -58,7 +58,7 @@ def train_policy(
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
     made = learn(
-        METHOD, data, output, rows, devices, base=base, unseen=users.unseen,
+        METHOD, data, output, rows, devices, base=base, held_out_users=users.held_out_users,
         leave_out=users.leave_out or (), options=asdict(recipe),
     )  # fmt: skip
     left_out = made.n_users_left_out

@@ -45,10 +45,10 @@ def validity(
     if picture is not None:
         check_picture(picture)
     with bars() as shown:
-        found = measure(
+        result = measure(
             roots, k, metrics=metric or METRICS, how=Statistics(rbo_p, gain, seed), root=roots[0],
             progress=shown.start("rankings"),
         )  # fmt: skip
-    show(validity_tables(found), form, found.document())
+    show(validity_tables(result), form, result.document())
     if picture is not None:
-        plot_validity(found, picture)
+        plot_validity(result, picture)

@@ -1,20 +1,20 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
-from palate.comparison.compare import Comparison, Group, Ranked, compare, paired_test
+from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare, paired_test
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import by_group, check_by, groups_of
-from palate.comparison.losing import users_who_lose
+from palate.comparison.harmed import users_harmed
 from palate.comparison.ratings import check_ratings, evaluate_ratings, ratings_of
 
 __all__ = [
     "Cell",
     "Comparison",
+    "ComparisonGroup",
     "Finding",
     "Grid",
-    "Group",
-    "Ranked",
+    "RankedRun",
     "by_group",
     "check_by",
     "check_ratings",
@@ -29,5 +29,5 @@ __all__ = [
     "plan_grid",
     "ratings_of",
     "run_grid",
-    "users_who_lose",
+    "users_harmed",
 ]

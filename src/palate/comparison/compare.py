@@ -13,7 +13,7 @@ from palate import metrics
 from palate.comparison.paired import paired_each
 from palate.errors import ComparisonError
 from palate.records import Record
-from palate.runs import Run, Side, Summary, Tabular, Test, Verdicts, load_runs
+from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs
 from palate.scorers import is_baseline
 
 LEAST_COMMON = 0.9
@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedRun:
     """A run and the ranks that the tests leave open to it; a baseline has none."""
 
     run: Run
@@ -34,12 +34,12 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Group:
+class ComparisonGroup:
     """Runs on the same rows under one context; mirrored couples apart from whole sets."""
 
     name: str
     context: str
-    ranking: tuple[Ranked, ...]
+    ranking: tuple[RankedRun, ...]
     """By accuracy, baselines in their place."""
     tests: tuple[Test, ...]
     n_common: int
@@ -62,7 +62,7 @@ class Comparison(Tabular):
     kind: ClassVar[str] = "comparison"
     content_type = Tests
     runs: tuple[Run, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ComparisonGroup, ...]
 
     @property
     def tests(self) -> tuple[Test, ...]:
@@ -91,10 +91,10 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         if not run.summary.oracle:
             grouped[group_of(run), run.summary.context].append(run)
     for group in grouped.values():
-        _refuse_twins(group)
+        _refuse_duplicates(group)
     places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
     couples = {
-        name: list(combinations([runs[0] for runs in _contestants(equal)], 2))
+        name: list(combinations([runs[0] for runs in _distinct(equal)], 2))
         for name, equal in places.items()
     }
     if not any(len(group) > 1 for group in grouped.values()):
@@ -107,7 +107,7 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         mine = tuple(next(tests) for _ in couples[name, context])
         common = len(_common([run.verdicts for run in group]))
         ranking = tuple(_ranking(places[name, context], mine))
-        groups.append(Group(name, context, ranking, mine, common))
+        groups.append(ComparisonGroup(name, context, ranking, mine, common))
     return Comparison(tuple(every), tuple(groups))
 
 
@@ -115,7 +115,7 @@ def _is_baseline(run: Run) -> bool:
     return is_baseline(run.summary.scorer)
 
 
-def _contestants(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
+def _distinct(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
     return [runs for runs in places if not _is_baseline(runs[0])]
 
 
@@ -135,14 +135,14 @@ def group_of(run: Run) -> str:
     return f"{name} (mirrored couples)" if run.verdicts.mirrored else name
 
 
-def _refuse_twins(runs: Sequence[Run]) -> None:
+def _refuse_duplicates(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, str], Run] = {}
     for run in runs:
-        twin = seen.setdefault((run.summary.scorer, run.summary.context), run)
-        if twin is not run:
+        first = seen.setdefault((run.summary.scorer, run.summary.context), run)
+        if first is not run:
             raise ComparisonError(
                 f"{run.summary.scorer} under {run.summary.context} is there twice, with other "
-                f"settings: {twin.folder} and {run.folder}; name one of them"
+                f"settings: {first.folder} and {run.folder}; name one of them"
             )
 
 
@@ -157,8 +157,8 @@ def _tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
     tests = [
         Test(
             benchmark=a.summary.benchmark,
-            a=Side(scorer=a.summary.scorer, context=a.summary.context),
-            b=Side(scorer=b.summary.scorer, context=b.summary.context),
+            a=RunLabel(scorer=a.summary.scorer, context=a.summary.context),
+            b=RunLabel(scorer=b.summary.scorer, context=b.summary.context),
             metric="accuracy",
             method=difference.method,
             **difference.figures,
@@ -174,7 +174,7 @@ def _aligned(a: Run, b: Run, of_a: Sequence[Key], of_b: Sequence[Key]) -> tuple[
     if a.summary.protocol != b.summary.protocol:
         raise ComparisonError(
             f"{a.summary.scorer} ran under protocol {a.summary.protocol}, {b.summary.scorer} under "
-            f"{b.summary.protocol}: their accuracies are not the same figure"
+            f"{b.summary.protocol}: their accuracies are not comparable"
         )
     if of_a == of_b:
         return a.verdicts, b.verdicts
@@ -210,9 +210,9 @@ def _sorted(runs: Sequence[Run]) -> list[Run]:
     )
 
 
-def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ranked]:
+def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[RankedRun]:
     # A rank is open to a run unless a corrected test at 5 % rules it out.
-    ranked = [runs[0].summary.scorer for runs in _contestants(places)]
+    ranked = [runs[0].summary.scorer for runs in _distinct(places)]
     sizes = {runs[0].summary.scorer: len(runs) for runs in places}
     above: dict[str, set[str]] = {scorer: set() for scorer in ranked}
     for test in tests:
@@ -227,5 +227,5 @@ def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ran
         if scorer in above:
             best = 1 + sum(sizes[other] for other in above[scorer])
             worst = n - sum(sizes[other] for other in ranked if scorer in above[other])
-        ranking.append(Ranked(run, best, worst, tuple(equal)))
+        ranking.append(RankedRun(run, best, worst, tuple(equal)))
     return ranking

@@ -23,7 +23,7 @@ class Finding:
     benchmark: str
     scorer: str
     context: str
-    own: Run
+    run: Run
     nothing: Run | None
     """The same scorer shown nothing, or with the state of nobody."""
     stranger: Run | None
@@ -73,7 +73,7 @@ def _finding(
     shows_nothing = run.summary.context == "none" and not of_state
     return Finding(
         *_key(run),
-        own=run,
+        run=run,
         nothing=run if shows_nothing else _against(gain, runs),
         stranger=_against(identity, runs),
         gain=gain,
@@ -120,12 +120,12 @@ def _is_control(context: str) -> bool:
 
 
 def _place(finding: Finding) -> tuple[bool, float, float]:
-    # Contestants before baselines, the largest identity gain first, then the most accurate.
+    # Scorers before baselines, the largest identity gain first, then the most accurate.
     identity = finding.identity.value if finding.identity else None
     return (
         finding.baseline,
         float("inf") if identity is None else -identity,
-        -(finding.own.accuracy or 0.0),
+        -(finding.run.accuracy or 0.0),
     )
 
 

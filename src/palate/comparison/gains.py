@@ -25,28 +25,28 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gains of a benchmark, oracles and baselines apart.
     """
     by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
-    asked = [*by_cell, *missing]
-    found = []
+    cells = [*by_cell, *missing]
+    gains = []
     for (benchmark, scorer, context), run in by_cell.items():
-        found += _state_gains(run, by_cell)
+        gains += _state_gains(run, by_cell)
         if context == "none":
             continue
-        contexts = [shown for name, by, shown in asked if (name, by) == (benchmark, scorer)]
+        contexts = [shown for name, by, shown in cells if (name, by) == (benchmark, scorer)]
         for kind, against in _partners(context, run.summary.oracle, contexts):
             other = by_cell.get((benchmark, scorer, against))
             base = Gain(
                 benchmark=benchmark, scorer=scorer, context=context, kind=kind, against=against,
                 oracle=run.summary.oracle,
             )  # fmt: skip
-            found.append(base if other is None else gain(run, other, base))
-    tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in found]
-    corrected = holm_within(tables, [one.p for one in found])
-    return [one.model_copy(update={"p_holm": p}) for one, p in zip(found, corrected, strict=True)]
+            gains.append(base if other is None else gain(run, other, base))
+    tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in gains]
+    corrected = holm_within(tables, [one.p for one in gains])
+    return [one.model_copy(update={"p_holm": p}) for one, p in zip(gains, corrected, strict=True)]
 
 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
     """Return what a user's own state gains over the prior's and over a stranger's."""
-    summary, found = run.summary, []
+    summary, gains = run.summary, []
     spec = without_draws(summary.scorer)
     if spec is None or spec.options.get("state", "own") != "own":
         return []
@@ -61,8 +61,8 @@ def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[
                 oracle=summary.oracle,
             )  # fmt: skip
             against = by_cell[summary.benchmark, other, summary.context]
-            found.append(gain(run, against, base, all_rows=True))
-    return found
+            gains.append(gain(run, against, base, all_rows=True))
+    return gains
 
 
 def under(text: str, option: str, value: str, among: Iterable[str]) -> list[str]:
@@ -108,7 +108,7 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
 
 
 def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:
-    partners: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
+    controls: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
     if not oracle and Spec.parse(context).options.get("of") != "stranger":
-        partners += [("identity", other) for other in under(context, "of", "stranger", asked)]
-    return partners
+        controls += [("identity", other) for other in under(context, "of", "stranger", asked)]
+    return controls

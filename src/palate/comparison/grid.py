@@ -12,7 +12,7 @@ from palate.comparison.gains import gains_of, without_draws
 from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation import (
-    KeepsStates,
+    HasStates,
     Options,
     Start,
     evaluate,
@@ -23,8 +23,8 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import Context, Judge, Record, Scorer, components_of, traits_of
-from palate.runs import Gain, GroupView, RatingFigures, Run, Summary, Tabular
+from palate.records import Context, Judge, Record, Scorer, components_of, info_of
+from palate.runs import Gain, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
 
@@ -51,9 +51,9 @@ class Evaluation(Record):
 
     runs: tuple[Summary, ...]
     gains: tuple[Gain, ...]
-    groups: tuple[GroupView, ...] = ()
+    groups: tuple[SubgroupReport, ...] = ()
     """Only with `--by`."""
-    ratings: tuple[RatingFigures, ...] = ()
+    ratings: tuple[RatingReport, ...] = ()
     """Only with `--target rating`."""
 
 
@@ -66,9 +66,9 @@ class Grid(Tabular):
     runs: tuple[Run, ...]
     missing: tuple[tuple[str, str, str], ...]
     gains: tuple[Gain, ...]
-    groups: tuple[GroupView, ...] = ()
+    groups: tuple[SubgroupReport, ...] = ()
     """By groups of rows or users, where that was asked for."""
-    ratings: tuple[RatingFigures, ...] = ()
+    ratings: tuple[RatingReport, ...] = ()
     """Against users' own ratings, where that was asked for."""
 
     def content(self) -> Evaluation:
@@ -142,14 +142,14 @@ def plan_grid(
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
-        contestant = build_scorer(text, options.settings)
-        if spec_of(contestant, text) in planned:
+        scorer = build_scorer(text, options.settings)
+        if spec_of(scorer, text) in planned:
             continue
-        planned.add(spec_of(contestant, text))
+        planned.add(spec_of(scorer, text))
         for pairs in benchmarks:
-            need_choices(contestant, pairs, text)
-            wanted = shown if contexts is not None else _usual(contestant, text, pairs, shown)
-            cells += [_cell(pairs, text, contestant, context) for context in wanted]
+            need_choices(scorer, pairs, text)
+            wanted = shown if contexts is not None else _usual(scorer, text, pairs, shown)
+            cells += [_cell(pairs, text, scorer, context) for context in wanted]
     if cells and all(cell.meaningless for cell in cells):
         raise UsageError(
             f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"
@@ -158,12 +158,12 @@ def plan_grid(
 
 
 def _usual(
-    contestant: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
+    scorer: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
 ) -> list[Context]:
     """Return the contexts of a scorer for which none is named."""
-    if isinstance(contestant, KeepsStates) or not any(row.profile for row in pairs.rows):
+    if isinstance(scorer, HasStates) or not any(row.profile for row in pairs.rows):
         posts = [context for context in posts if context.blind]
-    usual = [c for c in posts if not meaningless(traits_of(contestant, text), c)]
+    usual = [c for c in posts if not meaningless(info_of(scorer, text), c)]
     if not usual:
         raise UsageError(
             f"{text} needs text of the user, and {pairs.name} holds no posts; name a context by -c"
@@ -171,14 +171,14 @@ def _usual(
     return usual
 
 
-def _cell(pairs: Dataset, text: str, contestant: Scorer | Judge, context: Context) -> Cell:
-    traits = traits_of(contestant, text)
-    void = meaningless(traits, context)
+def _cell(pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context) -> Cell:
+    info = info_of(scorer, text)
+    void = meaningless(info, context)
     if not void:
-        refuse(traits, context, text)
-    draws = getattr(context, "draws", 1) * getattr(contestant, "draws", 1)
-    modelled = [part for part in components_of(contestant)
-                if {"content", "model"} & traits_of(part.scorer, text).details.keys()]  # fmt: skip
+        refuse(info, context, text)
+    draws = getattr(context, "draws", 1) * getattr(scorer, "draws", 1)
+    modelled = [part for part in components_of(scorer)
+                if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
     calls = 0 if void else 2 * len(modelled) * draws * len(pairs.rows)
     return Cell(pairs, text, context.spec, void, draws, calls)
 

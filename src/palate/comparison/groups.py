@@ -10,37 +10,46 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import Dataset
-from palate.comparison.losing import users_who_lose
+from palate.comparison.harmed import users_harmed
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.summarise import worst_decile
-from palate.runs import Figure, Gap, GroupFigure, GroupView, Run, Verdicts
+from palate.evaluation.summary import worst_decile
+from palate.runs import (
+    ReportedEstimate,
+    Run,
+    SubgroupEstimate,
+    SubgroupGap,
+    SubgroupReport,
+    Verdicts,
+)
 
 FEW = 10
-MIRRORED = "mirrored couples: no figure by group (the two users of a couple make ½ by construction)"
+MIRRORED = (
+    "mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)"
+)
 TRAIT = "trait:"
 Labels = tuple[NDArray[np.int64], list[str]]
 
 
-def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
+def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport:
     """Return a run's accuracy by `subset`, `category` or `trait:NAME`.
 
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
     its worst tenth of users; the largest gap between two groups of ten users or more is given
     with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same
-    scorer, adds the share of users who lose. Groups are in alphabetical order; rows that name none
+    scorer, adds the share of users harmed. Groups are in alphabetical order; rows that name none
     are counted.
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
     >>> from palate.evaluation import evaluate
     >>> by_group(evaluate("longest", "tasting", root=None), "subset").note
-    'mirrored couples: no figure by group (the two users of a couple make ½ by construction)'
+    'mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)'
     """
     check_by(by)
     summary = run.summary
     cell = {name: getattr(summary, name) for name in ("benchmark", "scorer", "context", "oracle")}
     if run.verdicts.mirrored:
-        return GroupView(**cell, by=by, note=MIRRORED)
+        return SubgroupReport(**cell, by=by, note=MIRRORED)
     verdicts = run.verdicts.by_id()
     codes, names = _labels(verdicts, by)
     if not names:
@@ -49,19 +58,19 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> GroupView:
             "if the data do, run `palate evaluate` again (nothing is computed twice)"
         )
     groups = tuple(_figure(verdicts.take(codes == k), name) for k, name in enumerate(names))
-    return GroupView(
+    return SubgroupReport(
         **cell,
         by=by,
         groups=groups,
         n_unlabelled=int(np.count_nonzero(codes < 0)),
         largest_gap=_largest_gap(verdicts, codes, groups),
         worst_decile=worst_decile(verdicts),
-        users_harmed=users_who_lose(run, against) if against is not None else None,
+        users_harmed=users_harmed(run, against) if against is not None else None,
     )
 
 
-def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[GroupView]:
-    """Return every run by every grouping; who loses, against the same scorer shown nothing."""
+def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[SubgroupReport]:
+    """Return every run by every grouping; users harmed, against the same scorer shown nothing."""
     plain = {
         (run.summary.benchmark, run.summary.scorer): run
         for run in runs
@@ -112,11 +121,11 @@ def _labels(verdicts: Verdicts, by: str) -> Labels:
     return table[codes], names
 
 
-def _figure(part: Verdicts, name: str) -> GroupFigure:
+def _figure(part: Verdicts, name: str) -> SubgroupEstimate:
     n_users = len(np.unique(part.user_codes))
-    return GroupFigure(
+    return SubgroupEstimate(
         name=name,
-        accuracy=Figure.of(metrics.accuracy(part.values, part.clusters)),
+        accuracy=ReportedEstimate.of(metrics.accuracy(part.values, part.clusters)),
         n_pairs=len(part),
         n_users=n_users,
         under_10_users=n_users < FEW,
@@ -125,8 +134,8 @@ def _figure(part: Verdicts, name: str) -> GroupFigure:
 
 
 def _largest_gap(
-    verdicts: Verdicts, codes: NDArray[np.int64], groups: Sequence[GroupFigure]
-) -> Gap | None:
+    verdicts: Verdicts, codes: NDArray[np.int64], groups: Sequence[SubgroupEstimate]
+) -> SubgroupGap | None:
     values, clusters = verdicts.values, verdicts.clusters
     gaps = []
     for a, b in combinations([k for k, group in enumerate(groups) if not group.under_10_users], 2):
@@ -139,22 +148,22 @@ def _largest_gap(
     tested = sum(p is not None for p in corrected)
     # Of equal gaps the first by name.
     best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))
-    a, b, found = gaps[best]
-    assert found.value is not None
-    low, high = found.low, found.high
-    if found.value < 0:  # the better group first
+    a, b, gap = gaps[best]
+    assert gap.value is not None
+    low, high = gap.low, gap.high
+    if gap.value < 0:  # the better group first
         a, b = b, a
         low, high = (None if end is None else -end for end in (high, low))
-    return Gap(
+    return SubgroupGap(
         a=groups[a].name,
         b=groups[b].name,
-        value=abs(found.value),
+        value=abs(gap.value),
         low=low,
         high=high,
-        n=found.n,
-        n_users=found.n_units,
-        p=found.p,
+        n=gap.n,
+        n_users=gap.n_units,
+        p=gap.p,
         p_holm=corrected[best],
         n_tested=tested,
-        note=found.note,
+        note=gap.note,
     )

@@ -12,14 +12,14 @@ from palate import metrics
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError
 from palate.metrics import Clusters, Estimate, Predictions
-from palate.runs import Figure, RatingBaseline, RatingFigures, Run, holm_within
+from palate.runs import RatingBaseline, RatingReport, ReportedEstimate, Run, holm_within
 
 Floats = NDArray[np.float64]
 BASELINES = ("user mean", "global mean")
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
+def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     """Return how a run's scores agree with the users' own ratings of the responses.
 
     Each (question, response) that a user rated counts once: with the mean of its ratings, mapped
@@ -52,7 +52,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
     predicted = metrics.cross_fitted_predictions(scores, ratings, users, items.names, seed=seed)
     places, summary = run.verdicts.rated[0], run.summary
     _, counts = np.unique(users, return_counts=True)
-    return RatingFigures(
+    return RatingReport(
         benchmark=summary.benchmark,
         scorer=summary.scorer,
         context=summary.context,
@@ -66,25 +66,25 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingFigures:
         scale=scale,
         spearman=_by_users(ranks.spearman),
         kendall=_by_users(ranks.kendall),
-        rating_error=Figure.of(metrics.mean_error(predicted.scorer, ratings, clusters)),
+        rating_error=ReportedEstimate.of(metrics.mean_error(predicted.scorer, ratings, clusters)),
         baselines=tuple(_baseline(name, predicted, ratings, clusters) for name in BASELINES),
         note=None if len(scores) else "no response has a score of its own",
     )
 
 
-def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingFigures]:
+def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingReport]:
     """Return every run against ratings, Holm-corrected over a benchmark's gains on baselines.
 
     Oracles are left out of the correction.
     """
-    found = [evaluate_ratings(run, seed=seed) for run in runs]
-    tests = [(one, baseline) for one in found for baseline in one.baselines]
+    reports = [evaluate_ratings(run, seed=seed) for run in runs]
+    tests = [(one, baseline) for one in reports for baseline in one.baselines]
     tables = [None if one.oracle else one.benchmark for one, _ in tests]
     corrected = iter(holm_within(tables, [baseline.p for _, baseline in tests]))
-    for k, one in enumerate(found):
+    for k, one in enumerate(reports):
         baselines = [each.model_copy(update={"p_holm": next(corrected)}) for each in one.baselines]
-        found[k] = one.model_copy(update={"baselines": tuple(baselines)})
-    return found
+        reports[k] = one.model_copy(update={"baselines": tuple(baselines)})
+    return reports
 
 
 def check_ratings(pairs: Dataset) -> None:
@@ -177,8 +177,8 @@ def _on_unit(
     return (ratings - low) / np.where(high > low, high - low, 1.0), guessed
 
 
-def _by_users(estimate: Estimate) -> Figure:
-    return Figure.of(estimate).model_copy(update={"n": estimate.n_units})
+def _by_users(estimate: Estimate) -> ReportedEstimate:
+    return ReportedEstimate.of(estimate).model_copy(update={"n": estimate.n_units})
 
 
 def _baseline(
@@ -186,10 +186,10 @@ def _baseline(
 ) -> RatingBaseline:
     guess = predicted.user_mean if name == BASELINES[0] else predicted.global_mean
     both = np.where(np.isnan(predicted.scorer), np.nan, guess)
-    saved = metrics.error_saved(predicted.scorer, both, ratings, clusters)
+    saved = metrics.error_reduction(predicted.scorer, both, ratings, clusters)
     return RatingBaseline(
         name=name,
-        rating_error=Figure.of(metrics.mean_error(both, ratings, clusters)),
-        error_reduction=Figure.of(saved),
+        rating_error=ReportedEstimate.of(metrics.mean_error(both, ratings, clusters)),
+        error_reduction=ReportedEstimate.of(saved),
         p=saved.p,
     )

@@ -52,16 +52,16 @@ class Examples:
     ) -> Shown:
         """Return past choices in the order's order."""
         del gold
-        own, dropped = self._taken(view, user)
-        words = _words(_parts(own))
-        if self.of == "self" or not own:
-            return Shown(parts=_parts(own), own_words=words, leaks_dropped=dropped)
+        choices, dropped = self._taken(view, user)
+        words = _words(_parts(choices))
+        if self.of == "self" or not choices:
+            return Shown(parts=_parts(choices), own_words=words, leaks_dropped=dropped)
         stranger = pool.stranger("choices")
         theirs: list[Choice] = []
         dropped = 0
         if stranger is not None:
             theirs, dropped = self._taken(view, stranger)
-        parts = _parts(theirs[: len(own)])
+        parts = _parts(theirs[: len(choices)])
         return Shown(
             parts=parts,
             own_words=words,

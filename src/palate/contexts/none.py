@@ -6,11 +6,8 @@ from palate.records import Gold, QuestionView, Settings, Shown, User, UserPool
 from palate.specs import Spec
 
 
-class Nothing:
-    """Shows nothing: what a gain is measured against.
-
-    Shows nothing.
-    """
+class NoContext:
+    """Shows nothing: what a gain is measured against."""
 
     oracle = False
     blind = True

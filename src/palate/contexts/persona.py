@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from palate.contexts.examples import Examples
+from palate.contexts.generated import GeneratedContext
 from palate.contexts.options import DRAWS
 from palate.contexts.profile import Profile
-from palate.contexts.texts import Source, Text
-from palate.contexts.writing import MAX_TOKENS, Messages, Parts
-from palate.contexts.written import Written
+from palate.contexts.text_cache import GeneratedText, TextSource
+from palate.contexts.writers import MAX_TOKENS, Messages, Parts
 from palate.prompts import parse_persona, persona_prompt
 from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
@@ -15,7 +15,7 @@ from palate.seeding import digest
 from palate.specs import Spec
 
 
-class Persona(Written):
+class Persona(GeneratedContext):
     """Shows what a language model writes about the user.
 
     `persona:LM?from=choices|posts&k=20&of=stranger&draws=N`, a text about the user.
@@ -49,12 +49,12 @@ class Persona(Written):
         self._read_from.add(source)
         return self._choices if source == "choices" else self._posts
 
-    def source(self, view: QuestionView, shown: Shown) -> Source:
+    def source(self, view: QuestionView, shown: Shown) -> TextSource:
         """Read the parts alone: a persona knows no question."""
         del view
-        return Source("", shown.parts)
+        return TextSource("", shown.parts)
 
-    def read(self, text: Text) -> str:
+    def read(self, text: GeneratedText) -> str:
         """Return the description."""
         return parse_persona(text.text, cut_off=text.cut_off)
 

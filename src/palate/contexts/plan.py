@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from palate.contexts.generated import GeneratedContext
 from palate.contexts.options import DRAWS
 from palate.contexts.profile import Profile
-from palate.contexts.texts import Source, Text
-from palate.contexts.writing import MAX_TOKENS
-from palate.contexts.written import Written
+from palate.contexts.text_cache import GeneratedText, TextSource
+from palate.contexts.writers import MAX_TOKENS
 from palate.prompts import parse_plan, plan_prompt, plan_text
 from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
@@ -14,7 +14,7 @@ from palate.seeding import digest
 from palate.specs import Spec
 
 
-class Plan(Written):
+class PlanContext(GeneratedContext):
     """Shows what a language model expects the user to want.
 
     `plan:LM?k=10&order=bm25&of=stranger&draws=N`, aspects that the user expects of an answer.
@@ -40,10 +40,10 @@ class Plan(Written):
         del pool
         return self._profile
 
-    def source(self, view: QuestionView, shown: Shown) -> Source:
+    def source(self, view: QuestionView, shown: Shown) -> TextSource:
         """Read question and posts."""
-        return Source(view.text, shown.parts)
+        return TextSource(view.text, shown.parts)
 
-    def read(self, text: Text) -> str:
+    def read(self, text: GeneratedText) -> str:
         """Return the aspects as a bullet list; empty where there is none to name."""
         return plan_text(parse_plan(text.text, cut_off=text.cut_off))

@@ -1,4 +1,4 @@
-"""The gold aspects themselves: an upper bound, never a contestant."""
+"""The gold aspects themselves: an upper bound, never ranked."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class Groups:
         questions = [p.text for p in judged]
         self.clusters = Clusters.of(self.user, questions=questions, texts=texts)
         place = {pair.id: k for k, pair in enumerate(judged)}
-        partner = couple_votes(pairs, seed)
-        both = [(k, place[partner[a]]) for a, k in place.items() if partner.get(a) in place]
+        mirror_row = couple_votes(pairs, seed)
+        both = [(k, place[mirror_row[a]]) for a, k in place.items() if mirror_row.get(a) in place]
         self.couples = np.array([(a, b) for a, b in both if a < b], np.int64).reshape(-1, 2)
         first = self.clusters.take(self.couples[:, 0])
         a, b = self.user[self.couples].T
@@ -57,25 +57,25 @@ class Groups:
         enough = self.choices >= (0 if shots == "all" else shots)
         for group, members in self._members(model).items():
             inside = members & enough
-            kept = inside[self.user]
-            if not kept.any():
+            rows = inside[self.user]
+            if not rows.any():
                 continue
-            values, clusters = scored.values[kept], self.clusters.take(np.flatnonzero(kept))
+            values, clusters = scored.values[rows], self.clusters.take(np.flatnonzero(rows))
             mirrored = concordance = residual = None
             a, b, of_couples = self._couples_of(inside)
             if len(a):
                 both = (scored.values[a] + scored.values[b]) / 2
                 mirrored = metrics.clustered_mean(both, of_couples)
                 scaled = scored.margins / scored.confidence
-                moved = [metrics.shift_values(m[a], -m[b]) for m in scaled]
+                moved = [metrics.concordance_values(m[a], -m[b]) for m in scaled]
                 concordance = metrics.clustered_mean(np.mean(moved, axis=0), of_couples)
                 own = credit(scored.margins - base.margins)
                 residual = metrics.clustered_mean((own[a] + own[b]) / 2, of_couples)
-            gain, p_gain = _difference(scored, None if scored is base else base, kept, clusters)
-            lead, p_lead = _difference(scored, reference, kept, clusters)
+            gain, p_gain = _difference(scored, None if scored is base else base, rows, clusters)
+            lead, p_lead = _difference(scored, reference, rows, clusters)
             yield Point(
                 model=model, group=group, shots=shots, n_users=int(inside.sum()),
-                n_pairs=int(kept.sum()), accuracy=metrics.clustered_mean(values, clusters),
+                n_pairs=int(rows.sum()), accuracy=metrics.clustered_mean(values, clusters),
                 mirrored_accuracy=mirrored, concordance=concordance, residual_accuracy=residual,
                 gain=gain, p_gain=p_gain, gain_over_reference=lead, p_gain_over_reference=p_lead,
             )  # fmt: skip
@@ -84,17 +84,17 @@ class Groups:
         """Yield the points of the groups that all models agree on, from each row's credit."""
         there = ~np.isnan(values)
         for group, members in self._members(None).items():
-            kept = members[self.user] & there
-            if not kept.any():
+            rows = members[self.user] & there
+            if not rows.any():
                 continue
             a, b, of_couples = self._couples_of(members)
             both = (values[a] + values[b]) / 2
             # Anything else has read the couple's own votes, as the majority of the others has.
             blind = len(a) > 0 and bool((both == 0.5).all())
             yield Point(
-                model=name, group=group, shots=None, n_users=len(np.unique(self.user[kept])),
-                n_pairs=int(kept.sum()),
-                accuracy=metrics.clustered_mean(values[kept], self.clusters.take(kept)),
+                model=name, group=group, shots=None, n_users=len(np.unique(self.user[rows])),
+                n_pairs=int(rows.sum()),
+                accuracy=metrics.clustered_mean(values[rows], self.clusters.take(rows)),
                 mirrored_accuracy=metrics.clustered_mean(both, of_couples) if blind else None,
             )  # fmt: skip
 

@@ -20,19 +20,19 @@ from palate.contexts import build_context
 from palate.curves.consensus import majority_of_others
 from palate.curves.groups import Groups
 from palate.curves.models import Models, build_models, references_of
-from palate.curves.points import Column, CurveRow, CurveSummary, LearningCurve, Point, Shots
+from palate.curves.points import CreditColumn, CurveRow, CurveSummary, LearningCurve, Point, Shots
 from palate.curves.scoring import Doubles, Learner, Scored, Slates
 from palate.errors import UsageError
 from palate.evaluation import (
-    KeepsStates,
+    HasStates,
     Options,
     Progress,
     evaluate,
     history_of,
     make_rows,
-    own_state,
+    own_user_keys,
 )
-from palate.records import Choice, Scorer, Settings, traits_of
+from palate.records import Choice, Scorer, Settings, info_of
 from palate.runs import SUMMARY, Manifest, holm_within, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
@@ -94,7 +94,7 @@ def learning_curve(
     credits = _credits(baselines, pairs, root, settings, progress)
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
-    drawn = Drawn((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
+    drawn = ShotDraws((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
     if root is None:
         return _measured(scorers, pairs, able, credits, drawn, seed, progress)
     manifest = _manifest(pairs, scorers, credits, drawn, settings)
@@ -107,7 +107,7 @@ def learning_curve(
     return curve
 
 
-class Drawn(NamedTuple):
+class ShotDraws(NamedTuple):
     """Which choices a model learns from, and of which users."""
 
     shots: tuple[Shots, ...]
@@ -116,42 +116,42 @@ class Drawn(NamedTuple):
 
 
 def _measured(
-    scorers: Mapping[str, KeepsStates],
+    scorers: Mapping[str, HasStates],
     pairs: Dataset,
     choices: Mapping[str, Sequence[Choice]],
     credits: Mapping[str, Doubles],
-    drawn: Drawn,
+    drawn: ShotDraws,
     seed: int,
     progress: Progress | None,
 ) -> LearningCurve:
     judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in choices])
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
-    slates = Slates(make_rows(some, build_context("none"), seed=seed, whose=own_state))
+    slates = Slates(make_rows(some, build_context("none"), seed=seed, user_keys=own_user_keys))
     learners = {
         name: Learner(name, scorer, slates, choices, seed) for name, scorer in scorers.items()
     }
     usable = np.isfinite([learner.margins(0) for learner in learners.values()]).all(axis=0)
     if not usable.any():
         raise UsageError(f"{pairs.name}: every pair has a response too long for a model")
-    kept = np.flatnonzero(usable)
+    rows = np.flatnonzero(usable)
     groups = Groups(
         pairs,
-        judged[kept],
+        judged[rows],
         {user: len(held) for user, held in choices.items()},
         {name: getattr(scorer, "trained_on", frozenset()) for name, scorer in scorers.items()},
         seed,
     )
     table: dict[tuple[str, Shots | None], Doubles] = {
-        (name, None): credit[judged[kept]] for name, credit in credits.items()
+        (name, None): credit[judged[rows]] for name, credit in credits.items()
     }
     points = {name: list(groups.baseline(name, table[name, None])) for name in credits}
     points |= {name: [] for name in scorers}
     references = references_of(scorers)
     measured: dict[tuple[str, Shots], Scored] = {}
     for name in sorted(scorers, key=lambda name: name in references):  # references first
-        base = learners[name].at(0, 1, kept)
+        base = learners[name].at(0, 1, rows)
         for k in drawn.shots:
-            scored = base if k == 0 else learners[name].at(k, drawn.repeats, kept)
+            scored = base if k == 0 else learners[name].at(k, drawn.repeats, rows)
             measured[name, k] = scored._replace(margins=NOTHING, confidence=NOTHING)
             table[name, k] = scored.values
             reference = measured.get((references.get(name, ""), k))
@@ -163,9 +163,9 @@ def _measured(
             benchmark=pairs.name,
             points=tuple(_corrected([point for each in points.values() for point in each])),
             references=references,
-            pairs_left_out=len(judged) - len(kept),
+            pairs_left_out=len(judged) - len(rows),
             choices_left_out=max(learner.choices_left_out for learner in learners.values()),
-            columns=tuple(Column(model=name, shots=k) for name, k in table),
+            columns=tuple(CreditColumn(model=name, shots=k) for name, k in table),
         ),
         tuple(
             CurveRow(
@@ -175,7 +175,7 @@ def _measured(
                 credits=tuple(None if np.isnan(value) else float(value) for value in row),
             )
             for pair, row in zip(
-                (pairs.pairs[k] for k in judged[kept]), np.stack([*table.values()], 1), strict=True
+                (pairs.pairs[k] for k in judged[rows]), np.stack([*table.values()], 1), strict=True
             )
         ),
     )
@@ -183,13 +183,13 @@ def _measured(
 
 def _manifest(
     pairs: Dataset,
-    scorers: Mapping[str, KeepsStates],
+    scorers: Mapping[str, HasStates],
     credits: Mapping[str, Doubles],
-    drawn: Drawn,
+    drawn: ShotDraws,
     settings: Settings,
 ) -> Manifest:
     models = {
-        name: traits_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
+        name: info_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
     }
     told = {name: digest(credit.tobytes().hex()) for name, credit in credits.items()}
     return Manifest(
@@ -214,7 +214,7 @@ def _credits(
     if isinstance(baselines, Mapping):
         return {name: np.asarray(credit, np.float64) for name, credit in baselines.items()}
     for spec in baselines:
-        if traits_of(build_scorer(spec, settings), spec).needs_user:
+        if info_of(build_scorer(spec, settings), spec).needs_user:
             raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
     how = Options(settings)
     return {

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from palate.errors import UsageError
-from palate.evaluation import KeepsStates
-from palate.personal import Trained
-from palate.records import Scorer, Settings, traits_of
+from palate.evaluation import HasStates
+from palate.personal import PersonalModel
+from palate.records import Scorer, Settings, info_of
 from palate.scorers import build_scorer
 from palate.scorers.personal import Personal
 from palate.specs import Spec
 
-Model = str | Path | Trained | KeepsStates
+Model = str | Path | PersonalModel | HasStates
 Models = str | Path | Sequence[str | Path] | Mapping[str, Model]
 REFERENCE = "bradley-terry"
 
 
-def build_models(models: Models, settings: Settings) -> dict[str, KeepsStates]:
+def build_models(models: Models, settings: Settings) -> dict[str, HasStates]:
     """Return a scorer for each model; one given as a folder alone has the folder's name.
 
     Raises `UsageError` where two have one name, and for what has no state of a user.
@@ -35,22 +35,22 @@ def build_models(models: Models, settings: Settings) -> dict[str, KeepsStates]:
     return {name: _build(name, model, settings) for name, model in models.items()}
 
 
-def _build(name: str, model: Model, settings: Settings) -> KeepsStates:
-    if isinstance(model, Trained):
+def _build(name: str, model: Model, settings: Settings) -> HasStates:
+    if isinstance(model, PersonalModel):
         return Personal(Spec(kind="personal"), settings, model)
     scorer: object = model
     if isinstance(model, str | Path):
         folder = Path(model).expanduser().absolute()
         scorer = build_scorer(str(Spec(kind="personal", reference=str(folder))), settings)
-    able = isinstance(scorer, Scorer) and traits_of(scorer, name).needs_user
-    if not able or not isinstance(scorer, KeepsStates) or scorer.state != "own":
+    able = isinstance(scorer, Scorer) and info_of(scorer, name).needs_user
+    if not able or not isinstance(scorer, HasStates) or scorer.state != "own":
         raise UsageError(f"model {name}: {type(scorer).__name__} does not score by users' states")
     return scorer
 
 
-def references_of(models: Mapping[str, KeepsStates]) -> dict[str, str]:
+def references_of(models: Mapping[str, HasStates]) -> dict[str, str]:
     """Return, by model, the bradley-terry model of the same vectors and the same training data."""
-    trained: dict[str, Trained] = {
+    trained: dict[str, PersonalModel] = {
         name: one.trained for name, one in models.items() if isinstance(one, Personal)
     }
     made = {name: (one.meaning, one.facts.get("data")) for name, one in trained.items()}

@@ -42,7 +42,7 @@ class Point(Record):
     """Holm-corrected over the models of one group and number of choices."""
 
 
-class Column(Record):
+class CreditColumn(Record):
     """What a row's credits are of: a model at one number of choices, or a baseline."""
 
     model: str
@@ -70,7 +70,7 @@ class CurveSummary(Record):
     """Pairs with a response too long for a model; left out of every model's points."""
     choices_left_out: int
     """Earlier choices with such a response, of the model that has most of them."""
-    columns: tuple[Column, ...]
+    columns: tuple[CreditColumn, ...]
 
 
 class LearningCurve(RecordResult[CurveSummary, CurveRow]):

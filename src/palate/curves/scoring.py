@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.curves.points import Shots
-from palate.evaluation import COMMON_PAIRS, KeepsStates, Rows, root_margins
+from palate.evaluation import COMMON_PAIRS, ContextRows, HasStates, root_margins
 from palate.records import (
     Choice,
     Component,
     Scorer,
     Scores,
     components_of,
-    read_by,
-    traits_of,
+    info_of,
+    scorer_view,
     user_key,
 )
-from palate.scorers.personal import Personal, Vectors
-from palate.scorers.states_wanted import drawn
+from palate.scorers.personal import Personal, ResponseVectors
+from palate.scorers.state_options import draw_choices
 from palate.seeding import shuffled
 
 Doubles = NDArray[np.float64]
@@ -43,43 +43,43 @@ class Scored(NamedTuple):
 class Slates:
     """The pairs of a curve, of which what no user's state changes is read once for all points."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: ContextRows) -> None:
         self.rows = rows
         self.slates = [rows.slate(k) for k in range(len(rows))]
         self.users = [slate.user or "" for slate in self.slates]
         self._side = [1 if rows.chosen_position(k) == 0 else -1 for k in range(len(rows))]
-        self._vectors: dict[tuple[str, bool], Vectors] = {}
+        self._vectors: dict[tuple[str, bool], ResponseVectors] = {}
         self._scores: dict[str, list[Scores]] = {}
 
     def margins(self, scorer: Scorer, name: str) -> Doubles:
         """Return each row's margin of chosen over rejected; NaN where a response has no score."""
-        found: NDArray[np.float64]
+        scores: NDArray[np.float64]
         if isinstance(scorer, Personal):
-            found = scorer.scores(self._read(scorer), self.users)
+            scores = scorer.scores(self._read(scorer), self.users)
         else:
             parts = zip(*(self._of(part, name) for part in components_of(scorer)), strict=True)
             combine = getattr(scorer, "combine", operator.itemgetter(0))
-            found = np.array([combine(row).values for row in parts], np.float64)
+            scores = np.array([combine(row).values for row in parts], np.float64)
         # As float32, in which two scores may be tied.
-        first, second = found.astype(np.float32).T
+        first, second = scores.astype(np.float32).T
         return np.asarray((first.astype(np.float64) - second) * self._side)
 
-    def _read(self, scorer: Personal) -> Vectors:
+    def _read(self, scorer: Personal) -> ResponseVectors:
         key = scorer.features.fingerprint, scorer.trained.model.needs_prompts
         if key not in self._vectors:
             self._vectors[key] = scorer.vectors(self.slates, 2)
         return self._vectors[key]
 
     def _of(self, part: Component, name: str) -> list[Scores]:
-        traits = traits_of(part.scorer, name)
-        known = self._scores.get(traits.fingerprint)
+        info = info_of(part.scorer, name)
+        known = self._scores.get(info.fingerprint)
         if known is None:
             assert isinstance(part.scorer, Scorer)
-            read = [read_by(part.scorer, slate) for slate in self.slates]
+            read = [scorer_view(part.scorer, slate) for slate in self.slates]
             found = dict(part.scorer.score(read))
             known = [found[k] for k in range(len(read))]
-            if not traits.needs_user:
-                self._scores[traits.fingerprint] = known
+            if not info.needs_user:
+                self._scores[info.fingerprint] = known
         return known
 
 
@@ -88,7 +88,7 @@ class Learner:
     """One model that is adapted again and again, each time to other choices."""
 
     name: str
-    model: KeepsStates
+    model: HasStates
     pairs: Slates
     history: Mapping[str, Sequence[Choice]]
     seed: int
@@ -99,16 +99,16 @@ class Learner:
         """Return every row's margin after so many choices of each user."""
         return self._margins_of(self._adapted(shots, repeat))
 
-    def at(self, shots: Shots, repeats: int, kept: NDArray[np.int64]) -> Scored:
+    def at(self, shots: Shots, repeats: int, rows: NDArray[np.int64]) -> Scored:
         """Return what the model says of these rows, the choices drawn `repeats` times."""
         n = getattr(self.model, "scale_pairs", COMMON_PAIRS)
-        common = sorted(shuffled(kept.tolist(), "scale", self.seed)[:n])
+        common = sorted(shuffled(rows.tolist(), "scale", self.seed)[:n])
         bare = [self.pairs.rows.bare(k) for k in common]
-        users = [self.pairs.users[k] for k in kept]
+        users = [self.pairs.users[k] for k in rows]
         margins, confidence = [], []
         for repeat in range(1 if shots in (0, "all") else repeats):
             adapted = self._adapted(shots, repeat)
-            margins.append(self._margins_of(adapted)[kept])
+            margins.append(self._margins_of(adapted)[rows])
             roots = root_margins(adapted, bare, sorted(set(users)))
             confidence.append([roots[user] for user in users])
         found = np.array(margins)
@@ -117,7 +117,7 @@ class Learner:
     def _adapted(self, shots: Shots, repeat: int) -> Scorer:
         k = None if shots == "all" else shots
         adapted = self.model.adapted({
-            user: drawn(listed, k, self.seed, repeat, user_key(user))
+            user: draw_choices(listed, k, self.seed, repeat, user_key(user))
             for user, listed in self.history.items()
         })  # fmt: skip
         assert isinstance(adapted, Scorer)
@@ -127,7 +127,7 @@ class Learner:
 
     def _margins_of(self, adapted: Scorer) -> Doubles:
         # States may come out as before: every one of bradley-terry does.
-        made = traits_of(adapted, self.name).fingerprint
+        made = info_of(adapted, self.name).fingerprint
         if made not in self._margins:
             self._margins[made] = self.pairs.margins(adapted, self.name)
         return self._margins[made]

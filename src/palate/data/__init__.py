@@ -4,7 +4,7 @@ from palate.data.hub import download, hub
 from palate.data.jsonl import MAX_LINE, read_jsonl
 from palate.data.loading import (
     FORMATS,
-    Loaded,
+    LoadedRows,
     collect,
     content_hash,
     load_rows,
@@ -16,7 +16,7 @@ from palate.data.rows import asked_title, read_question
 __all__ = [
     "FORMATS",
     "MAX_LINE",
-    "Loaded",
+    "LoadedRows",
     "asked_title",
     "collect",
     "content_hash",

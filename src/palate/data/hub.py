@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from palate.errors import HubError, UsageError, first_line
 
 
-class Download(NamedTuple):
+class HubFiles(NamedTuple):
     """Local paths of the files asked for, and the commit they are of."""
 
     paths: tuple[Path, ...]
     commit: str
 
 
-def download(repository: str, files: Sequence[str], revision: str = "main") -> Download:
+def download(repository: str, files: Sequence[str], revision: str = "main") -> HubFiles:
     """Fetch files of a data-set repository; the revision is resolved to a commit once, first.
 
     Raises `HubError` where the hub cannot be reached or lacks the files.
@@ -30,7 +30,7 @@ def download(repository: str, files: Sequence[str], revision: str = "main") -> D
             client.hf_hub_download(repository, name, repo_type="dataset", revision=commit)
             for name in files
         )
-        return Download(tuple(map(Path, fetched)), commit)
+        return HubFiles(tuple(map(Path, fetched)), commit)
 
 
 @contextmanager

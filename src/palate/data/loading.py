@@ -18,7 +18,7 @@ from palate.seeding import canonical_json
 FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
-class Loaded(NamedTuple):
+class LoadedRows(NamedTuple):
     """What a file gave: its rows, those left out, and the columns palate does not know."""
 
     rows: tuple[Question, ...]
@@ -33,7 +33,7 @@ def load_rows(
     columns: Mapping[str, str] | None = None,
     skip_bad_rows: bool = False,
     max_line: int = MAX_LINE,
-) -> Loaded:
+) -> LoadedRows:
     """Read a JSONL(.gz) or Parquet file under the row contract.
 
     `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
@@ -64,7 +64,7 @@ def collect(
     columns: Mapping[str, str],
     *,
     skip_bad_rows: bool,
-) -> Loaded:
+) -> LoadedRows:
     """Check numbered rows one by one; duplicate ids are bad rows too."""
     questions: list[Question] = []
     bad: list[DataError] = []
@@ -95,7 +95,7 @@ def collect(
     for ours, theirs in unmet.items():
         raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
                         field=ours)  # fmt: skip
-    return Loaded(tuple(questions), tuple(bad), tuple(sorted(unknown)))
+    return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
 def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
@@ -131,15 +131,17 @@ def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
     if not isinstance(row, Mapping):
         raise DataError(f"expected an object, got {type(row).__name__}")
     mapped = dict(row)
-    for ours, theirs in columns.items():
-        if theirs not in row:
-            if ours in (*REQUIRED, *CHOICE):
-                raise DataError(f"no column {theirs!r} (from --map {ours}={theirs})", field=ours)
-            mapped.pop(ours, None)
+    for column, source in columns.items():
+        if source not in row:
+            if column in (*REQUIRED, *CHOICE):
+                raise DataError(
+                    f"no column {source!r} (from --map {column}={source})", field=column
+                )
+            mapped.pop(column, None)
             continue
-        mapped[ours] = row[theirs]
-        if theirs not in columns and theirs not in KNOWN:
-            mapped.pop(theirs, None)
+        mapped[column] = row[source]
+        if source not in columns and source not in KNOWN:
+            mapped.pop(source, None)
     return mapped
 
 

@@ -167,13 +167,13 @@ def _traits(value: object) -> dict[str, str]:
 
 def _profile(value: object, question: str) -> tuple[Post, ...]:
     posts: list[Post] = []
-    asked = SPACE.sub(" ", question).strip()
+    plain = SPACE.sub(" ", question).strip()
     title = asked_title(question)
     unnamed: Counter[str] = Counter()
     for k, entry in enumerate(_entries(value, "profile")):
         within = f"profile[{k}]."
         text = _text(entry, "text", within)
-        if asked in SPACE.sub(" ", text) or asked_title(text) == title:
+        if plain in SPACE.sub(" ", text) or asked_title(text) == title:
             raise DataError("the post is the question itself: a leak", field=f"{within}text")
         name = _identifier(entry, "id", within)
         if name is None:

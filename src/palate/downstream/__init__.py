@@ -1,4 +1,4 @@
-"""What benchmarks are to foretell: answers picked among many, and how good they are."""
+"""What benchmarks should predict: answers picked among many, and how good they are."""
 
 from palate.downstream.best_of_n import best_of_n, sizes_up_to
 from palate.downstream.best_of_result import BestOfResult, Selection

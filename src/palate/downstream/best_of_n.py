@@ -18,7 +18,7 @@ from palate.downstream.best_of_result import (
     Selection,
 )
 from palate.downstream.quality import (
-    Quality,
+    QualityMetric,
     SampleQuality,
     build_quality,
     check_mirrored,
@@ -62,7 +62,7 @@ def best_of_n(
     policy: str | Path | Samples,
     scorers: str | Sequence[str],
     contexts: str | Sequence[str] = "none",
-    qualities: str | Sequence[str | Quality] = (),
+    qualities: str | Sequence[str | QualityMetric] = (),
     *,
     n: int | None = None,
     policy_context: str = "none",
@@ -80,7 +80,7 @@ def best_of_n(
     (`docs/statistics.md`). All scorers of a measure are held to the samples that all of them scored
     and the measure rated. Cells without a meaning, such as similarity under `none`, are left out.
     By default k is 1, 2, 4, … N; over half of N only where no question is lost by it. With
-    `contrast` each measure comes a second time, less what it is for the mirrored user. With a
+    `contrast` each measure comes a second time, minus its value for the mirrored user. With a
     `root` the result is kept at `root/<benchmark>/best-of-n/<policy>-<8 hex>`, the scores beside.
 
     Raises:
@@ -195,7 +195,7 @@ def _manifest(
     pairs: Dataset,
     samples: Samples,
     scored: Sequence[SampleScores],
-    qualities: Sequence[Quality],
+    qualities: Sequence[QualityMetric],
     ks: Sequence[int],
     options: Options,
     *,
@@ -234,27 +234,27 @@ def _common(
     rows of a couple that share their samples are held together too, so that what is blind stays at
     exactly ½.
     """
-    found = ~np.isnan(rated.values)
+    usable = ~np.isnan(rated.values)
     for one in scored:
         there = ~np.isnan(one.values)
         if there.any():
-            found &= there
+            usable &= there
     if rated.mirrors is None:
-        return found
+        return usable
     ours = list(samples.of_row)
     alike = np.array([own == ours[k] for own, k in zip(ours, rated.mirrors, strict=True)])
-    return np.where(alike[:, None], found & found[list(rated.mirrors)], found)
+    return np.where(alike[:, None], usable & usable[list(rated.mirrors)], usable)
 
 
 def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
     """Return 1, 2, 4, … n; of the sizes over half the samples only those that lose no question."""
-    found = sizes_up_to(n)
+    sizes = sizes_up_to(n)
     for shared in common:
         counts = shared.sum(axis=1)
-        firm = max(k for k in found if 2 * k <= max(n, 2))
+        firm = max(k for k in sizes if 2 * k <= max(n, 2))
         kept = int((counts >= firm).sum())
-        found = tuple(k for k in found if k <= firm or int((counts >= k).sum()) == kept)
-    return found
+        sizes = tuple(k for k in sizes if k <= firm or int((counts >= k).sum()) == kept)
+    return sizes
 
 
 def _picked(

@@ -29,7 +29,7 @@ class Selection(Record):
     quality: str
     surrogate: bool
     contrast: bool
-    """Whether quality is less what it is for the mirrored user: figures are over couples."""
+    """Whether quality is a contrast, minus that for the mirrored user; values are over couples."""
     curve: BestOfCurve
     over_optimisation: OverOptimisation | None
     """Where picking stops helping; None with too few sizes to fit."""

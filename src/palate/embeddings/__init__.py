@@ -2,14 +2,14 @@
 
 from palate.embeddings.features import Features, build_features
 from palate.embeddings.items import Item, items_of, plain_item
-from palate.embeddings.sources import Source
+from palate.embeddings.sources import VectorSource
 from palate.embeddings.store import EmbeddingStore
 
 __all__ = [
     "EmbeddingStore",
     "Features",
     "Item",
-    "Source",
+    "VectorSource",
     "build_features",
     "items_of",
     "plain_item",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings.items import Item, distinct
-from palate.embeddings.sources import Endpoint, HiddenStates, Sentences, Source
+from palate.embeddings.sources import Endpoint, HiddenStates, Sentences, VectorSource
 from palate.embeddings.store import EmbeddingStore, Keys, as_keys
 from palate.embeddings.style import Style
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
@@ -30,7 +30,7 @@ AT_ONCE = 512
 class Features:
     """The vectors of one or more sources, side by side."""
 
-    def __init__(self, specs: Sequence[str], sources: Sequence[Source]) -> None:
+    def __init__(self, specs: Sequence[str], sources: Sequence[VectorSource]) -> None:
         self.specs, self.sources = tuple(specs), tuple(sources)
         self.fingerprint = digest("features", [source.fingerprint for source in sources])
         self.meaning = digest("features", [source.meaning for source in sources])
@@ -87,7 +87,7 @@ def build_features(specs: Sequence[str], settings: Settings) -> Features:
     return Features(specs, [_build(spec, settings) for spec in specs])
 
 
-def _build(spec: str, settings: Settings) -> Source:
+def _build(spec: str, settings: Settings) -> VectorSource:
     if spec == "style":
         return Style()
     if spec.startswith("api:"):
@@ -107,7 +107,7 @@ def _endpoint(spec: Spec, settings: Settings) -> Endpoint:
     )
 
 
-def _store(source: Source) -> EmbeddingStore:
+def _store(source: VectorSource) -> EmbeddingStore:
     name = f"{source.fingerprint[:16]}-{source.width}"
     return _opened(cache_folder() / "embeddings" / name, source.width)
 
@@ -117,11 +117,11 @@ def _opened(folder: Path, width: int) -> EmbeddingStore:
     return EmbeddingStore(folder, width)
 
 
-def _keys(source: Source, items: Sequence[Item]) -> Keys:
+def _keys(source: VectorSource, items: Sequence[Item]) -> Keys:
     return as_keys([bytes.fromhex(digest(source.read(item))) for item in items])
 
 
-def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> int:
+def _fill(source: VectorSource, items: Sequence[Item], progress: Progress | None) -> int:
     if not source.stored:
         return 0
     store, keys = _store(source), _keys(source, items)
@@ -140,7 +140,7 @@ def _fill(source: Source, items: Sequence[Item], progress: Progress | None) -> i
     return len(missing)
 
 
-def _rows(source: Source, items: Sequence[Item]) -> NDArray[np.float32]:
+def _rows(source: VectorSource, items: Sequence[Item]) -> NDArray[np.float32]:
     table = np.full((len(items), source.width), np.nan, np.float32)
     if items and source.stored:
         store = _store(source)

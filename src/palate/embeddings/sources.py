@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings.items import Item
-from palate.engines import Embedder, LocalModel, Reader, Wanted, load_embedder, load_local
+from palate.engines import Embedder, LocalModel, Reader, TokenSpan, load_embedder, load_local
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
 from palate.prompts import as_text
 from palate.records import Settings
@@ -20,7 +20,7 @@ from palate.specs import Reference
 Vector = NDArray[np.float32]
 
 
-class Source(Protocol):
+class VectorSource(Protocol):
     """Turns items into vectors of one width."""
 
     meaning: str
@@ -115,7 +115,7 @@ class HiddenStates:
         tokens = [self.reader.template.conversation(i.question, i.response) for i in items]
         fits = [k for k, ids in enumerate(tokens) if len(ids) <= window]
         yield from ((k, None) for k, ids in enumerate(tokens) if len(ids) > window)
-        groups = ([Wanted(tokens[k], len(tokens[k]) - 1, len(tokens[k]))] for k in fits)
+        groups = ([TokenSpan(tokens[k], len(tokens[k]) - 1, len(tokens[k]))] for k in fits)
         for n, found in self._model.hidden(groups):
             yield fits[n], found[0][0].numpy()
 

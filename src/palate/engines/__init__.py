@@ -2,7 +2,7 @@
 
 from palate.engines.endpoints.chat import Ask, ChatEndpoint, ChatSettings, Reply
 from palate.engines.endpoints.scripted import ScriptedChat
-from palate.engines.local import LocalModel, Wanted, generate, load_local, route_of, sample
+from palate.engines.local import LocalModel, TokenSpan, generate, load_local, read_mode_of, sample
 from palate.engines.local.embedder import Embedder, Embedding, load_embedder, unit_length
 from palate.engines.text.chat_template import ChatTemplate, Encoded
 from palate.engines.text.reader import Reader
@@ -19,11 +19,11 @@ __all__ = [
     "Reader",
     "Reply",
     "ScriptedChat",
-    "Wanted",
+    "TokenSpan",
     "generate",
     "load_embedder",
     "load_local",
-    "route_of",
+    "read_mode_of",
     "sample",
     "unit_length",
 ]

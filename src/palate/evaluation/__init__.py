@@ -1,29 +1,29 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.computing import Computation, Options, Progress, Start
+from palate.evaluation.computation import Computation, Options, Progress, Start
 from palate.evaluation.evaluate import evaluate
-from palate.evaluation.job import Job, meaningless, refuse, spec_of
-from palate.evaluation.rows import Rows, make_rows, own_state
+from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
+from palate.evaluation.rows import ContextRows, make_rows, own_user_keys
 from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
-    KeepsStates,
+    HasStates,
     adapt_to,
     history_of,
     need_choices,
-    whose_state,
+    user_keys_fn,
     with_shots,
     with_states,
 )
-from palate.evaluation.summarise import summarise
+from palate.evaluation.summary import summarise
 
 __all__ = [
     "COMMON_PAIRS",
     "Computation",
-    "Job",
-    "KeepsStates",
+    "ContextRows",
+    "HasStates",
     "Options",
+    "PlannedRun",
     "Progress",
-    "Rows",
     "Start",
     "adapt_to",
     "evaluate",
@@ -31,12 +31,12 @@ __all__ = [
     "make_rows",
     "meaningless",
     "need_choices",
-    "own_state",
+    "own_user_keys",
     "refuse",
     "root_margins",
     "spec_of",
     "summarise",
-    "whose_state",
+    "user_keys_fn",
     "with_shots",
     "with_states",
 ]

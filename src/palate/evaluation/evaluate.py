@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
-from palate.evaluation.computing import Computation, Options, Progress
-from palate.evaluation.job import Job
-from palate.evaluation.judging import verdict_rows
+from palate.evaluation.computation import Computation, Options, Progress
+from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
-from palate.evaluation.summarise import summarise
+from palate.evaluation.summary import summarise
+from palate.evaluation.verdict_rows import verdict_rows
 from palate.execution import Results, build_runner
-from palate.records import Context, Judge, Scorer, Traits
+from palate.records import Context, Judge, Scorer, ScorerInfo
 from palate.runs import Run, Summary, Verdicts
 
 
@@ -45,11 +45,11 @@ def evaluate(
     started = time.monotonic()
     pairs = dataset_of(benchmark, options.settings.seed)
     need_pairs(pairs.rows, pairs.name)
-    job = Job.of(scorer, pairs, context, options, name)
-    if root is not None and not isinstance(getattr(job.contestant, "traits", None), Traits):
+    job = PlannedRun.of(scorer, pairs, context, options, name)
+    if root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
         raise UsageError(
-            f"{job.spec} declares no traits, so its numbers on disk could not be told from another "
-            "version's; give it traits = palate.Traits(fingerprint=…), or pass root=None"
+            f"{job.spec} declares no `info`, so its numbers on disk could not be told from another "
+            "version's; give it info = palate.ScorerInfo(fingerprint=…), or pass root=None"
         )
     identity = {
         "rows": pairs.content_hash, "revision": pairs.revision, "mirrors": pairs.mirrors,
@@ -66,33 +66,33 @@ def evaluate(
 
 
 def _mates(pairs: Dataset) -> NDArray[np.int32]:
-    mates = np.full(len(pairs.rows), -1, dtype=np.int32)
+    mirror_rows = np.full(len(pairs.rows), -1, dtype=np.int32)
     for a, b in pairs.couples:
-        mates[a], mates[b] = b, a
-    return mates
+        mirror_rows[a], mirror_rows[b] = b, a
+    return mirror_rows
 
 
-def _summary(job: Job, work: Computation, verdicts: Verdicts, first: Results) -> Summary:
-    rows, traits, seed = job.rows, job.traits, job.options.settings.seed
+def _summary(job: PlannedRun, work: Computation, verdicts: Verdicts, first: Results) -> Summary:
+    rows, info, seed = job.rows, job.info, job.options.settings.seed
     scales, notes = None, job.notes
     if rows.draws > 1:  # then there are no margins
         notes = (*notes, f"verdicts averaged over up to {rows.draws} strangers of each row")
-    elif traits.needs_user and verdicts.mirrored and isinstance(job.contestant, Scorer):
-        scales = state_scales(job.contestant, rows, seed)
+    elif info.needs_user and verdicts.mirrored and isinstance(job.scorer, Scorer):
+        scales = state_scales(job.scorer, rows, seed)
     return summarise(
         verdicts,
         benchmark=job.pairs.name,
         scorer=job.spec,
         context=job.context.spec,
-        log_odds=traits.log_odds,
+        log_odds=info.log_odds,
         seed=seed,
         scales=scales,
         oracle=job.context.oracle,
-        protocol=traits.protocol,
+        protocol=info.protocol,
         models=work.models,
         undecided_rows=job.pairs.ties,
         bad_rows=len(job.pairs.bad_rows),
-        parts_dropped=int((rows.parts - first.parts).sum()) if work.traits[0].cuts else 0,
+        parts_dropped=int((rows.parts - first.parts).sum()) if work.info[0].cuts else 0,
         leaks_dropped=int(rows.leaks_dropped.sum()),
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
         split_texts=int(first.split.sum()),

@@ -25,7 +25,7 @@ from palate.records import (
 )
 
 
-class Keys(NamedTuple):
+class UserKeys(NamedTuple):
     """What a slate tells a scorer with a state per user: opaque keys."""
 
     user: str | None = None
@@ -36,23 +36,23 @@ class Keys(NamedTuple):
     """True where a third user's state is to be read and there is no (further) third user."""
 
 
-Whose = Callable[[Question, int], Keys]
+UserKeysFn = Callable[[Question, int], UserKeys]
 """From a row and the number of a draw to the keys in its slate."""
 
 
-def nobody(question: Question, draw: int = 0) -> Keys:
+def no_user_keys(question: Question, draw: int = 0) -> UserKeys:
     """Say nothing of the user: what every scorer gets that keeps no state."""
     del question, draw
-    return Keys()
+    return UserKeys()
 
 
-def own_state(question: Question, draw: int = 0) -> Keys:
+def own_user_keys(question: Question, draw: int = 0) -> UserKeys:
     """Name the row's own user."""
     del draw
-    return Keys(user_key(question.user_id))
+    return UserKeys(user_key(question.user_id))
 
 
-class Row(NamedTuple):
+class ContextRow(NamedTuple):
     """A question, a scorer's slate of it, and where a pair's chosen response stands in it."""
 
     question: Question
@@ -61,7 +61,7 @@ class Row(NamedTuple):
     shown: Shown
 
 
-class Rows(Lazy[Row]):
+class ContextRows(Lazy[ContextRow]):
     """The rows of a benchmark under a context, each built when it is asked for.
 
     A row's candidates are the two responses of a pair, or all of a question's. Where several
@@ -75,11 +75,16 @@ class Rows(Lazy[Row]):
         dataset: Dataset,
         context: Context,
         seed: int,
-        whose: Whose,
+        user_keys: UserKeysFn,
         state_draws: int,
         live: LiveUsers,
     ) -> None:
-        self.questions, self.context, self.seed, self.whose = dataset.rows, context, seed, whose
+        self.questions, self.context, self.seed, self.user_keys = (
+            dataset.rows,
+            context,
+            seed,
+            user_keys,
+        )
         self._state_draws, self._live = state_draws, live.users
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
@@ -96,13 +101,13 @@ class Rows(Lazy[Row]):
         self.no_stranger = np.zeros(n, dtype=np.bool_)
         """True where a text or a state is to be a third user's and there is none: unscored."""
 
-    def _row(self, at: int) -> Row:
+    def _row(self, at: int) -> ContextRow:
         question, draw = self.questions[at // self.draws], at % self.draws
         shown = self.context.shown(*self._input(question, draw // self._state_draws))
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
         self.leaks_dropped[at] = shown.leaks_dropped
         self.shortfall_words[at] = shown.shortfall_words
-        keys = self.whose(question, draw % self._state_draws)
+        keys = self.user_keys(question, draw % self._state_draws)
         self.no_stranger[at] = shown.no_stranger or keys.no_stranger
         slate = Slate(
             question=(Message(role="user", content=question.text),),
@@ -112,7 +117,7 @@ class Rows(Lazy[Row]):
             excluded=keys.excluded,
         )
         pair = isinstance(question, PreferencePair)
-        return Row(question, slate, self.chosen_position(at) if pair else None, shown)
+        return ContextRow(question, slate, self.chosen_position(at) if pair else None, shown)
 
     def prepare(self) -> None:
         """Let the context do at once what would be costly row by row."""
@@ -198,13 +203,13 @@ def make_rows(
     context: Context,
     *,
     seed: int,
-    whose: Whose = nobody,
+    user_keys: UserKeysFn = no_user_keys,
     state_draws: int = 1,
     live: LiveUsers = NOBODY_LIVE,
-) -> Rows:
+) -> ContextRows:
     """Show each question's part of its user.
 
-    `state_draws` is how many third users' states `whose` gives for a row, one after another.
+    `state_draws` is how many third users' states `user_keys` gives for a row, one after another.
 
     Raises:
         BenchmarkError: where there is nothing to show.
@@ -214,7 +219,7 @@ def make_rows(
         live.refuse(context)
         if not live.users:
             _refuse_without_text(dataset, context)
-    return Rows(dataset, context, seed, whose, state_draws, live)
+    return ContextRows(dataset, context, seed, user_keys, state_draws, live)
 
 
 NAMES = {

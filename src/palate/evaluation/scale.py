@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation.rows import Rows
+from palate.evaluation.rows import ContextRows
 from palate.models import cache_folder
-from palate.records import Scorer, Slate, Traits
+from palate.records import Scorer, ScorerInfo, Slate
 from palate.runs.files import write_whole
 from palate.scorers.personal import Personal
 from palate.seeding import canonical_json, digest, shuffled
@@ -25,7 +25,7 @@ COMMON_PAIRS = 200
 """Pairs, the same for all users, on which a user's confidence is measured."""
 
 
-def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
+def state_scales(scorer: Scorer, rows: ContextRows, seed: int) -> NDArray[np.float64]:
     """Return, of each row, the root mean square margin of the state it is scored with.
 
     It is taken over a seeded set of 200 rows' pairs, the same for all states.
@@ -35,7 +35,7 @@ def state_scales(scorer: Scorer, rows: Rows, seed: int) -> NDArray[np.float64]:
     palate's cache, so that a finished run needs no model.
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
-    keys = [rows.whose(question, 0).user or "" for question in rows.questions]
+    keys = [rows.user_keys(question, 0).user or "" for question in rows.questions]
     roots = root_margins(scorer, common, sorted(set(keys)))
     return np.array([roots[key] for key in keys])
 
@@ -76,14 +76,14 @@ def _root(scores: NDArray[np.float64]) -> float:
 
 
 def _file(scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]) -> Path | None:
-    traits = getattr(scorer, "traits", None)
-    if not hasattr(scorer, "scale_pairs") or not isinstance(traits, Traits):
+    info = getattr(scorer, "info", None)
+    if not hasattr(scorer, "scale_pairs") or not isinstance(info, ScorerInfo):
         return None
-    name = digest("scales", traits.fingerprint, [slate.id for slate in common], keys)
+    name = digest("scales", info.fingerprint, [slate.id for slate in common], keys)
     return cache_folder() / "scales" / f"{name[:40]}.json"
 
 
-def _common(rows: Rows, seed: int, n: int) -> list[Slate]:
+def _common(rows: ContextRows, seed: int, n: int) -> list[Slate]:
     # By content: which pairs are drawn must not depend on the file's order.
     ids = np.array([rows.bare(k).id for k in range(0, len(rows), rows.draws)], dtype="S64")
     names, first = np.unique(ids, return_index=True)

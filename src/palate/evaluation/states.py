@@ -7,16 +7,16 @@ from typing import Any, Protocol, runtime_checkable
 
 from palate.benchmarks import Dataset, vote_of
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.rows import Keys, Whose, nobody, own_state
+from palate.evaluation.rows import UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.records import (
     Choice,
     Judge,
     PreferencePair,
     Question,
     Scorer,
-    Traits,
+    ScorerInfo,
     choices_of,
-    partners_of,
+    mirror_users_of,
     third_users,
     user_key,
 )
@@ -26,7 +26,7 @@ PERSONAL = "personal"
 
 
 @runtime_checkable
-class KeepsStates(Protocol):
+class HasStates(Protocol):
     """A scorer with one state per user that `evaluate` can give the users' choices to.
 
     One that scores a row with third users' states, one after another, says how many as `draws`.
@@ -51,22 +51,22 @@ class KeepsStates(Protocol):
         """Keys of the users with a state who may be third users, sorted."""
 
 
-def adapt_to(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
+def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
     """Adapt a personal scorer to the earlier choices of the benchmark's users; others pass.
 
     Raises:
         UsageError: where there are no earlier choices.
         BenchmarkError: where one of them is a pair that is evaluated.
     """
-    if not isinstance(contestant, KeepsStates) or not contestant.wants_choices:
-        return contestant
-    need_choices(contestant, pairs, spec)
-    return contestant.adapted(history_of(pairs))
+    if not isinstance(scorer, HasStates) or not scorer.wants_choices:
+        return scorer
+    need_choices(scorer, pairs, spec)
+    return scorer.adapted(history_of(pairs))
 
 
-def need_choices(contestant: Scorer | Judge, pairs: Dataset, spec: str) -> None:
+def need_choices(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> None:
     """Raise `UsageError` for a scorer that wants choices where the benchmark holds none."""
-    if isinstance(contestant, KeepsStates) and contestant.wants_choices and not pairs.history:
+    if isinstance(scorer, HasStates) and scorer.wants_choices and not pairs.history:
         raise UsageError(
             f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); name a file "
             "that palate adapt made, as in ?users=users.safetensors, or give --choices FILE"
@@ -90,45 +90,45 @@ def history_of(pairs: Dataset) -> dict[str, list[Choice]]:
     return choices_of(pairs.history)
 
 
-def whose_state(contestant: Scorer | Judge, traits: Traits, pairs: Dataset, seed: int) -> Whose:
+def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed: int) -> UserKeysFn:
     """Return whose keys a slate carries: nobody's, the user's own, or what tells third users.
 
     A stranger's state is that of a third user: neither the row's own nor, in a mirrored couple, its
-    partner. A judge that lets all of them vote is told who is none; any other scorer is given one,
-    drawn for the row uniformly among the users it knows.
+    mirror user. A judge that lets all of them vote is told who is none; any other scorer is given
+    one, drawn for the row uniformly among the users it knows.
 
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
-    if not traits.needs_user:
-        return nobody
-    state = getattr(contestant, "state", "own")
+    if not info.needs_user:
+        return no_user_keys
+    state = getattr(scorer, "state", "own")
     if state == "prior":
-        return nobody
+        return no_user_keys
     if state == "own":
-        return own_state
-    if not isinstance(contestant, KeepsStates):
+        return own_user_keys
+    if not isinstance(scorer, HasStates):
         raise UsageError(
-            f"{type(contestant).__name__} has state={state!r} and does not say whose states it "
+            f"{type(scorer).__name__} has state={state!r} and does not say whose states it "
             "knows; give it `known`, `wants_choices` and `adapted`"
         )
-    partners = partners_of((*pairs.everyone, *pairs.rows))
-    votes, known = traits.votes, contestant.known
+    mirror_users = mirror_users_of((*pairs.everyone, *pairs.rows))
+    votes, known = info.votes, scorer.known
 
-    def third(question: Question, draw: int) -> Keys:
-        users = {question.user_id, partners.get(question.id, question.user_id)}
+    def third(question: Question, draw: int) -> UserKeys:
+        users = {question.user_id, mirror_users.get(question.id, question.user_id)}
         excluded = tuple(sorted(map(user_key, users)))
         if votes:
-            return Keys(excluded=excluded)
+            return UserKeys(excluded=excluded)
         drawn = third_users(known, excluded, draw + 1, "states", seed, question.id)
-        return Keys(drawn[draw]) if len(drawn) > draw else Keys(no_stranger=True)
+        return UserKeys(drawn[draw]) if len(drawn) > draw else UserKeys(no_stranger=True)
 
     return third
 
 
-def with_states(text: str, contestant: Any) -> list[str]:
+def with_states(text: str, scorer: Any) -> list[str]:
     """Return the specs that stand for a personal scorer in a grid: own, prior, stranger."""
     spec = Spec.parse(text)
-    if not isinstance(contestant, KeepsStates) or contestant.state != "own":
+    if not isinstance(scorer, HasStates) or scorer.state != "own":
         return [text]
     return [str(spec.having(state=state)) for state in (None, "prior", "stranger")]
 
@@ -139,13 +139,13 @@ def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> li
     >>> with_shots(["longest", "personal:./m"], [5], 2)
     ['longest', 'personal:./m?shots=5', 'personal:./m?repeat=1&shots=5']
     """
-    found = []
+    specs = []
     for text in scorers:
         spec = Spec.parse(text)
         if not shots or spec.kind != PERSONAL or "shots" in spec.options:
-            found.append(text)
+            specs.append(text)
             continue
         for k in shots:
             own = spec.having(shots=str(k))
-            found += [str(own.having(repeat=str(r)) if r else own) for r in range(repeats)]
-    return found
+            specs += [str(own.having(repeat=str(r)) if r else own) for r in range(repeats)]
+    return specs

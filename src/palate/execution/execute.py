@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from palate.execution.groups import Group, build, line_of
+from palate.execution.groups import RequestGroup, build, line_of
 from palate.execution.plan import RowSource, WorkPlan
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
-from palate.execution.runner import Runner, Task, Unit
+from palate.execution.runner import Batch, Job, Runner
 from palate.records import Slate
 from palate.runs import Journal, Line
 
@@ -24,9 +24,9 @@ CHARACTERS_PER_UNIT = 32_000_000
 class _Pending:
     """A unit that is being computed; of one whose numbers hang together, the lines so far."""
 
-    groups: list[Group]
+    groups: list[RequestGroup]
     missing: int
-    lines: list[tuple[Group, Line]] = field(default_factory=list)
+    lines: list[tuple[RequestGroup, Line]] = field(default_factory=list)
 
 
 class Pass:
@@ -34,7 +34,7 @@ class Pass:
 
     def __init__(
         self,
-        task: Task,
+        task: Job,
         plan: WorkPlan,
         source: RowSource,
         known: ResultIndex,
@@ -69,7 +69,7 @@ class Pass:
                 del self._pending[came.unit]
         return self.results
 
-    def _units(self, runner: Runner) -> Iterator[Unit]:
+    def _units(self, runner: Runner) -> Iterator[Batch]:
         number = 0
         for groups in self._batches(runner):
             ready = self._is_known[groups]
@@ -84,14 +84,14 @@ class Pass:
     def _batches(self, runner: Runner) -> Iterator[np.typing.NDArray[np.int64]]:
         cuts = self.plan.cuts.tolist()
         if self.plan.exact and self.plan.n_groups:
-            step = runner.groups_per_unit(self.plan.n_groups)
+            step = runner.groups_per_batch(self.plan.n_groups)
             cuts = [*range(0, self.plan.n_groups, step), self.plan.n_groups]
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             yield np.arange(start, stop)
 
-    def _built(self, number: int, groups: Sequence[int]) -> Iterator[Unit]:
+    def _built(self, number: int, groups: Sequence[int]) -> Iterator[Batch]:
         # An exact scorer's unit ends early where its texts are long.
-        held: list[tuple[Group, Slate]] = []
+        held: list[tuple[RequestGroup, Slate]] = []
         characters = 0
         for group, slate in build(self.task.computes, self.plan, self.source, groups):
             held.append((group, slate))
@@ -102,9 +102,9 @@ class Pass:
         if held:
             yield self._start(number, held)
 
-    def _start(self, number: int, held: Sequence[tuple[Group, Slate]]) -> Unit:
+    def _start(self, number: int, held: Sequence[tuple[RequestGroup, Slate]]) -> Batch:
         self._pending[number] = _Pending([group for group, _ in held], len(held))
-        return Unit(number, tuple(slate for _, slate in held))
+        return Batch(number, tuple(slate for _, slate in held))
 
     def _recall(self, groups: Sequence[int]) -> None:
         fresh: list[Line] = []
@@ -120,7 +120,7 @@ class Pass:
                 fresh = []
         self._write(fresh)
 
-    def _take(self, lines: Sequence[tuple[Group, Line]]) -> None:
+    def _take(self, lines: Sequence[tuple[RequestGroup, Line]]) -> None:
         for group, line in lines:
             self.results.put(self.plan.of_group(group.number), line)
         self._write([line for _, line in lines])

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from palate.errors import PalateError
 from palate.execution.plan import PREFIX, RowSource, WorkPlan
-from palate.records import Judge, Judgement, Scorer, Scores, Slate, read_by
+from palate.records import Judge, Judgement, Scorer, Scores, Slate, scorer_view
 from palate.runs import Line
 from palate.seeding import digest
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 NON_FINITE = "no finite number"
 
 
-class Group(NamedTuple):
+class RequestGroup(NamedTuple):
     """Requests that are computed as one slate, without it: what their journal line needs."""
 
     number: int
@@ -29,8 +29,8 @@ class Group(NamedTuple):
 
 
 def build(
-    contestant: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
-) -> Iterator[tuple[Group, Slate]]:
+    scorer: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
+) -> Iterator[tuple[RequestGroup, Slate]]:
     """Yield the groups of these numbers, each with its slate.
 
     Raises `PalateError` where a context shows or a scorer reads another thing than when the group
@@ -39,7 +39,7 @@ def build(
     for number in groups:
         requests = plan.of_group(number)
         row = int(plan.first_row[requests[0]])
-        read = plan.kept.get(row) or read_by(contestant, source.slate(row))
+        read = plan.slates.get(row) or scorer_view(scorer, source.slate(row))
         if plan.judged:
             both = list(combinations(read.candidates, 2))[int(plan.first_place[requests[0]])]
             read = read if len(read.candidates) == 2 else read.replace(candidates=both)
@@ -52,16 +52,16 @@ def build(
             keys = tuple(digest(plan.fingerprint, read.prompt_key, text) for text in texts)
             read = read if texts == read.candidates else read.replace(candidates=texts)
         if not plan.judged or int(plan.row_starts[row + 1] - plan.row_starts[row]) == 1:
-            plan.kept.pop(row, None)
+            plan.slates.pop(row, None)
         if [bytes.fromhex(key)[:PREFIX] for key in keys] != _planned(plan, requests):
             raise PalateError(
                 f"row {source.id(row)}: the context or the scorer's reads() gave another slate "
                 "than before; both must give the same for the same question"
             )
-        yield Group(number, source.id(row), keys, len(read.shown)), read
+        yield RequestGroup(number, source.id(row), keys, len(read.shown)), read
 
 
-def line_of(plan: WorkPlan, group: Group, result: Scores | Judgement) -> Line:
+def line_of(plan: WorkPlan, group: RequestGroup, result: Scores | Judgement) -> Line:
     """Return the journal line of a group; raises `PalateError` for a wrong number of scores."""
     same = {"id": group.row, "in_pass": plan.id, "keys": group.keys, "parts": group.parts}
     if isinstance(result, Judgement):

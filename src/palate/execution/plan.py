@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.records import Judge, Scorer, Slate, Traits, read_by
+from palate.records import Judge, Scorer, ScorerInfo, Slate, scorer_view
 from palate.seeding import canonical_json, digest
 
 Ints = NDArray[np.int32]
@@ -83,7 +83,7 @@ class WorkPlan:
     a judge one per two candidates, in the order of `itertools.combinations`."""
     row_starts: Ints
     """Where each row's requests begin, and their number."""
-    kept: dict[int, Slate]
+    slates: dict[int, Slate]
     """Readings kept from planning, by row."""
 
     @property
@@ -106,31 +106,31 @@ class WorkPlan:
         return np.bincount(group, minlength=self.n_groups).astype(np.int32)
 
 
-def make_plan(contestant: Scorer | Judge, traits: Traits, source: RowSource) -> WorkPlan:
+def make_plan(scorer: Scorer | Judge, info: ScorerInfo, source: RowSource) -> WorkPlan:
     """Plan one pass over these rows."""
-    planner = Planner(contestant, traits)
+    planner = WorkPlanner(scorer, info)
     for row in range(len(source)):
         planner.add(source.slate(row))
     return planner.plan(source)
 
 
-class Planner:
+class WorkPlanner:
     """Reads every row once, in order, and makes the plan of one pass."""
 
-    def __init__(self, contestant: Scorer | Judge, traits: Traits) -> None:
-        self.contestant, self.traits = contestant, traits
-        self.judged = isinstance(contestant, Judge)
+    def __init__(self, scorer: Scorer | Judge, info: ScorerInfo) -> None:
+        self.scorer, self.info = scorer, info
+        self.judged = isinstance(scorer, Judge)
         self._keys, self._prompts = bytearray(), bytearray()
         self._counts, self._sizes = array("i"), array("i")  # requests and prompt's size, by row
         self._rank, self._length = array("i"), array("i")  # of each request, in its row
-        self._kept: dict[int, Slate] = {}
+        self._slates: dict[int, Slate] = {}
         self._room = KEPT_BYTES
 
     def add(self, slate: Slate) -> None:
         """Take the next row in."""
         row = len(self._counts)
-        read = read_by(self.contestant, slate)
-        made, prompt, texts = self.traits.fingerprint, read.prompt_key, read.candidates
+        read = scorer_view(self.scorer, slate)
+        made, prompt, texts = self.info.fingerprint, read.prompt_key, read.candidates
         if self.judged:
             both = list(combinations(texts, 2))
             keys = [digest(made, prompt, two) for two in both]
@@ -143,14 +143,14 @@ class Planner:
             self._length.extend(map(len, texts))
         self._keys += bytes.fromhex("".join(keys))
         self._counts.append(len(keys))
-        if not self.judged and not self.traits.exact:
+        if not self.judged and not self.info.exact:
             self._prompts += bytes.fromhex(prompt)[:PREFIX]
         size = sum(len(m.content) for m in read.question) + sum(len(p.text) for p in read.shown)
         self._sizes.append(size)
         held = 2_000 + 800 * len(read.shown) + size + sum(map(len, texts))
         if held <= self._room:
             self._room -= held
-            self._kept[row] = read
+            self._slates[row] = read
 
     def plan(self, source: RowSource) -> WorkPlan:
         """Return the plan of all rows; `source` is asked for candidates only."""
@@ -175,24 +175,24 @@ class Planner:
         keys, group_starts = made_keys[first[order]], _starts(counts[groups])
         del made_keys
         self._keys = bytearray()
-        exact, made = self.traits.exact, self.traits.fingerprint
+        exact, made = self.info.exact, self.info.fingerprint
         whole = np.array([0, len(groups)] if len(groups) else [0], dtype=np.int32)
         cuts = whole if exact else _cut(size[groups])
         name = digest("exact", made) if exact else _pass_id(made, keys, group_starts, cuts)
         first_row, first_place = row[order], place[order]
-        built_from = set(first_row[group_starts[:-1]].tolist()) if self._kept else set()
+        built_from = set(first_row[group_starts[:-1]].tolist()) if self._slates else set()
         return WorkPlan(
             id=name, fingerprint=made, exact=exact, judged=self.judged, keys=_prefixes(keys),
             group_starts=group_starts, cuts=cuts, first_row=first_row, first_place=first_place,
             requests=position[requests], row_starts=row_starts,
-            kept={row: read for row, read in self._kept.items() if row in built_from},
+            slates={row: read for row, read in self._slates.items() if row in built_from},
         )  # fmt: skip
 
     def _groups(self, row: Ints) -> Ints:
         # Of each request the number of its group.
         if self.judged:
             return np.arange(len(row), dtype=np.int32)
-        if self.traits.exact:
+        if self.info.exact:
             return _numbered(row)
         prompts = np.frombuffer(self._prompts, f"S{PREFIX}")
         return _numbered(_numbered(prompts)[row])
@@ -200,7 +200,7 @@ class Planner:
     def _ranks(self, group: Ints, row: Ints, place: Ints, first: Ints, source: RowSource) -> Ints:
         # Where each request's text stands among the sorted texts of its group.
         rank = np.array(self._rank, np.int32)[first]
-        if self.judged or self.traits.exact or not len(group):
+        if self.judged or self.info.exact or not len(group):
             return rank
         order = np.argsort(group, kind="stable")
         starts = _starts(np.bincount(group))

@@ -48,7 +48,7 @@ class ResultIndex:
         self._stack.close()
         self._open.clear()
 
-    def read(self, path: Path, *, own: bool = False) -> None:
+    def read(self, path: Path, *, of_this_run: bool = False) -> None:
         """Take over a journal's lines of this pass; a later one wins.
 
         Of this run's journal (`own`) outages count, as tried and to be tried again, and what it
@@ -57,12 +57,12 @@ class ResultIndex:
         self._paths.append(path)
         batch: list[tuple[int, Line]] = []
         for offset, line in located_lines(path):
-            if line.in_pass == self.plan.id and (own or not line.outage):
+            if line.in_pass == self.plan.id and (of_this_run or not line.outage):
                 batch.append((offset, line))
             if len(batch) == BUFFERED:
-                self._add(batch, own)
+                self._add(batch, of_this_run)
                 batch = []
-        self._add(batch, own)
+        self._add(batch, of_this_run)
 
     def groups(self, retry_unscored: bool) -> NDArray[np.bool_]:
         """Return which groups need no computing."""
@@ -79,20 +79,20 @@ class ResultIndex:
         """
         requests = self.plan.of_group(group)
         lines = [self._line(k) for k in requests]
-        own = bool((self._flags[requests.start : requests.stop] & OWN).all())
+        of_this_run = bool((self._flags[requests.start : requests.stop] & OWN).all())
         same: dict[str, Any] = {"id": row, "last": False}
         if self.plan.judged:
-            return lines[0].model_copy(update=same), own
+            return lines[0].model_copy(update=same), of_this_run
         at = [self._at(line, k) for line, k in zip(lines, requests, strict=True)]
-        found = {
+        fields = {
             name: tuple(_of(getattr(line, name), j) for line, j in zip(lines, at, strict=True))
             for name in ("keys", "values", "reasons", "raw", "split")
         }
         for name, empty in (("reasons", None), ("raw", None), ("split", False)):
-            found[name] = tuple(it or empty for it in found[name]) if any(found[name]) else ()
-        return lines[0].model_copy(update={**found, **same, "outage": False}), own
+            fields[name] = tuple(it or empty for it in fields[name]) if any(fields[name]) else ()
+        return lines[0].model_copy(update={**fields, **same, "outage": False}), of_this_run
 
-    def _add(self, batch: Sequence[tuple[int, Line]], own: bool) -> None:
+    def _add(self, batch: Sequence[tuple[int, Line]], of_this_run: bool) -> None:
         if not batch or not len(self.plan.keys):
             return
         flat = [(i, j) for i, (_, line) in enumerate(batch) for j in range(len(line.keys))]
@@ -103,7 +103,9 @@ class ResultIndex:
                 continue
             blank = None in (line.values if self.plan.judged else (line.values[j],))
             self._file[place], self._offset[place] = len(self._paths) - 1, offset
-            self._flags[place] = OUTAGE * (line.outage and blank) + BLANK * blank + OWN * own
+            self._flags[place] = (
+                OUTAGE * (line.outage and blank) + BLANK * blank + OWN * of_this_run
+            )
 
     def _find(self, keys: Sequence[str]) -> NDArray[np.int64]:
         # Where each key stands in the plan; -1 where it does not.

@@ -12,7 +12,7 @@ from palate.errors import PalateError
 from palate.execution.plan import WorkPlan
 from palate.records import Judgement, Scores
 from palate.runs import Line
-from palate.runs.columns import Names
+from palate.runs.columns import NameCodes
 
 OUTAGE, SPLIT, CAME = 1, 2, 4
 
@@ -26,7 +26,7 @@ class Results:
         self._values = np.full((n, 1), np.nan)  # a score, or a judgement's margin in each order
         self._widths = np.ones(n if plan.judged else 0, dtype=np.int8)
         self._reasons = np.full(n, -1, dtype=np.int32)
-        self._names = Names()
+        self._names = NameCodes()
         self._flags = np.zeros(n, dtype=np.uint8)
         self._parts = np.zeros(n, dtype=np.int32)
 
@@ -61,15 +61,15 @@ class Results:
 
     def judgements(self, row: int) -> list[Judgement]:
         """Return what a judge said of every two of a row's candidates, as `combinations` does."""
-        said = []
+        judgements = []
         for k in self._came(row).tolist():
             orders = _read(self._values[k, : self._widths[k]].tolist())
             read = [order for order in orders if order is not None]
-            said.append(Judgement(
+            judgements.append(Judgement(
                 margin=sum(read) / len(read) if len(read) == len(orders) else None,
                 orders=orders, reason=self._name(int(self._reasons[k])),
             ))  # fmt: skip
-        return said
+        return judgements
 
     def parts_of(self, row: int) -> int:
         """Return the parts that were read of a row, after the cut to the model's window."""

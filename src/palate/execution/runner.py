@@ -17,11 +17,11 @@ GROUP = "palate.engines"
 HERE = "here"
 
 
-class Task(NamedTuple):
+class Job(NamedTuple):
     """Who computes: built anew from its spec elsewhere, or the object itself where it has none."""
 
-    contestant: Scorer | Judge
-    """The whole contestant, in this process."""
+    scorer: Scorer | Judge
+    """The whole scorer, in this process."""
     component: int
     """Which of its components."""
     spec: str | None
@@ -31,17 +31,17 @@ class Task(NamedTuple):
     @property
     def computes(self) -> Scorer | Judge:
         """Who computes this component."""
-        return components_of(self.contestant)[self.component].scorer
+        return components_of(self.scorer)[self.component].scorer
 
 
-class Unit(NamedTuple):
+class Batch(NamedTuple):
     """What is computed together: a whole batch of the plan, or some groups of an exact one."""
 
     number: int
     slates: tuple[Slate, ...]
 
 
-class Came(NamedTuple):
+class BatchResult(NamedTuple):
     """One result: of which unit, at which position in it."""
 
     unit: int
@@ -52,11 +52,11 @@ class Came(NamedTuple):
 class Runner(Protocol):
     """Computes units somewhere."""
 
-    def groups_per_unit(self, groups: int) -> int:
+    def groups_per_batch(self, groups: int) -> int:
         """Return how many of an exact scorer's groups make one unit."""
         ...
 
-    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
+    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as they come, each position of each unit once; units are drawn as needed.
 
         Raises `PalateError` where a position stays without a result.
@@ -64,22 +64,22 @@ class Runner(Protocol):
         ...
 
 
-class Here:
+class LocalRunner:
     """In this process, one unit after the other."""
 
     def __init__(self, spec: Spec) -> None:
         spec.refuse_reference()
         spec.only(())
 
-    def groups_per_unit(self, groups: int) -> int:
+    def groups_per_batch(self, groups: int) -> int:
         """Many: an endpoint is kept busy, and one unit's slates are all that is in memory."""
         return 4096
 
-    def run(self, task: Task, units: Iterable[Unit]) -> Iterator[Came]:
-        """Yield results as the contestant gives them."""
+    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
+        """Yield results as the scorer gives them."""
         for unit in units:
             for position, result in compute(task.computes, unit.slates):
-                yield Came(unit.number, position, result)
+                yield BatchResult(unit.number, position, result)
 
 
 def build_runner(engine: str | None) -> Runner:
@@ -90,14 +90,14 @@ def build_runner(engine: str | None) -> Runner:
 
 
 def compute(
-    contestant: Scorer | Judge, slates: tuple[Slate, ...]
+    scorer: Scorer | Judge, slates: tuple[Slate, ...]
 ) -> Iterator[tuple[int, Scores | Judgement]]:
     """Yield (position, result), each position once; raises `PalateError` where it is not so."""
     waiting = set(range(len(slates)))
     results: Iterable[tuple[int, Scores | Judgement]] = (
-        contestant.judge(slates) if isinstance(contestant, Judge) else contestant.score(slates)
+        scorer.judge(slates) if isinstance(scorer, Judge) else scorer.score(slates)
     )
-    name = type(contestant).__name__
+    name = type(scorer).__name__
     for k, result in results:
         if k not in waiting:
             raise PalateError(f"{name} gave position {k} twice or out of range")

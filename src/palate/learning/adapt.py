@@ -8,7 +8,7 @@ from pathlib import Path
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
 from palate.learning.rows import rows_to_learn
-from palate.personal import Trained, UserStates
+from palate.personal import PersonalModel, UserStates
 from palate.personal.gathering import Progress
 from palate.personal.p_dpo import PersonalPolicy, is_policy
 from palate.personal.p_dpo import adapt as adapt_policy
@@ -55,6 +55,6 @@ def _learner(folder: Path, settings: Settings, reference: str | None) -> Learner
         return lambda history, progress: adapt_policy(policy, history, settings, base, progress)
     if reference is not None:
         raise UsageError(f"--reference {reference}: {folder} has no reference model")
-    trained = Trained.load(folder)
+    trained = PersonalModel.load(folder)
     features = trained.features(settings)
     return lambda history, progress: trained.adapt(history, features, progress)

@@ -20,7 +20,7 @@ def rows_to_learn(
 
 
 def left_out_users(
-    users: Iterable[str], data: str, named: Collection[str], unseen: float, seed: int
+    users: Iterable[str], data: str, named: Collection[str], held_out_users: float, seed: int
 ) -> set[str]:
     """Return the users that are not trained on: those named, and a seeded share of all.
 
@@ -30,6 +30,8 @@ def left_out_users(
     unknown = next((user for user in named if user not in every), None)
     if unknown is not None:
         raise UsageError(f"--leave-out {unknown}: no such user in {data}")
-    if not 0 <= unseen < 1:
-        raise UsageError(f"--unseen {unseen}: expected a share of the users, 0 or more, below 1")
-    return {*named, *shuffled(every, "unseen", seed)[: round(unseen * len(every))]}
+    if not 0 <= held_out_users < 1:
+        raise UsageError(
+            f"--held-out-users {held_out_users}: expected a share of the users, 0 or more, below 1"
+        )
+    return {*named, *shuffled(every, "unseen", seed)[: round(held_out_users * len(every))]}

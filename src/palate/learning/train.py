@@ -13,7 +13,7 @@ from palate.learning.rows import left_out_users, rows_to_learn
 from palate.personal import fit
 from palate.personal.gathering import Progress
 from palate.personal.p_dpo import METHOD as P_DPO
-from palate.personal.p_dpo import Options as PolicyOptions
+from palate.personal.p_dpo import PreferenceOptions as PolicyOptions
 from palate.personal.p_dpo import train_p_dpo
 from palate.records import PreferencePair, Settings, choices_of
 from palate.specs import Reference
@@ -24,7 +24,7 @@ RECIPE = ("steps", "batch_pairs", "learning_rate", "warmup", "max_length")
 OF_POLICY = tuple(field.name for field in fields(PolicyOptions))
 OPTIONS = {
     CLASSIFIER: RECIPE,
-    PLANNER: (*RECIPE, "rank", "posts", "not_in"),
+    PLANNER: (*RECIPE, "rank", "posts", "disjoint_from"),
     P_DPO: (*RECIPE, "rank", *OF_POLICY),
 }
 """Of the methods that start from a language model, `base`; the others read vectors."""
@@ -39,7 +39,7 @@ def train(
     embedders: str | Sequence[str] = (),
     split: str | None = None,
     leave_out: Collection[str] = (),
-    unseen: float = 0.0,
+    held_out_users: float = 0.0,
     settings: Settings | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -48,9 +48,9 @@ def train(
 
     `classifier`, `planner` and `p-dpo` start from the model `base`, every other method of
     `palate list methods` learns on the vectors of `embedders`. `options` are the method's, named as
-    on the command line, as in `{"steps": 40}`; `not_in` holds the benchmarks none of whose people a
-    planner may be trained on. Users named in `leave_out`, and the share `unseen` of all, drawn by
-    the seed, are not trained on.
+    on the command line, as in `{"steps": 40}`. A planner is not trained on people of the benchmarks
+    in `disjoint_from`. Users named in `leave_out` are not trained on, nor the share
+    `held_out_users` of all, which the seed draws.
 
     Raises:
         SpecError: for an unknown method, embedder or benchmark.
@@ -75,7 +75,7 @@ learning_rate, warmup, max_length)
         raise UsageError(f"{method}: name {wanted}, and nothing else that reads responses")
     rows = rows_to_learn(data, split)
     users = {pair.user_id for pair in rows.pairs}
-    left_out = left_out_users(users, rows.name, leave_out, unseen, settings.seed)
+    left_out = left_out_users(users, rows.name, leave_out, held_out_users, settings.seed)
     if base is None:
         kept = (pair for pair in rows.pairs if pair.user_id not in left_out)
         named = [embedders] if isinstance(embedders, str) else embedders
@@ -107,12 +107,12 @@ def _from_base(
     if method == CLASSIFIER:
         return train_classifier(pairs, base, target, leave_out=left_out, **how)
     if method == PLANNER:
-        given = options.get("not_in", ())
+        given = options.get("disjoint_from", ())
         listed = [given] if isinstance(given, str | Path | Dataset) else given
-        not_in = {_name(benchmark): dataset_of(benchmark).pairs for benchmark in listed}
+        disjoint_from = {_name(benchmark): dataset_of(benchmark).pairs for benchmark in listed}
         lora = None if rank is None else Lora(rank=rank, alpha=rank)
         return train_planner(
-            pairs, base, target, leave_out=left_out, not_in=not_in, lora=lora, **how
+            pairs, base, target, leave_out=left_out, disjoint_from=disjoint_from, lora=lora, **how
         )
     history = choices_of(pair for pair in pairs if pair.user_id not in left_out)
     lora = None if rank is None else Lora(rank=rank, alpha=2 * rank)

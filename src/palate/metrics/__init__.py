@@ -3,25 +3,25 @@
 from palate.metrics.accuracy import (
     accuracy,
     accuracy_bounds,
+    concordance_values,
     mirrored_values,
     outcome_counts,
-    shift_values,
     strict_accuracy,
 )
-from palate.metrics.agreement import position_consistency
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap, length_controlled
+from palate.metrics.harmed import HarmedShare, harmed_share
 from palate.metrics.jackknife import jackknife
-from palate.metrics.losing import LosingShare, losing_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
 from palate.metrics.paired import holm, sign_flip_test, sign_flip_tests, smallest_sign_flip_p
+from palate.metrics.position_consistency import position_consistency
 from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
     cross_fitted_predictions,
-    error_saved,
+    error_reduction,
     mean_error,
     rank_correlations,
 )
@@ -30,19 +30,20 @@ from palate.metrics.users import worst_decile
 __all__ = [
     "Clusters",
     "Estimate",
-    "LosingShare",
+    "HarmedShare",
     "Predictions",
     "accuracy",
     "accuracy_bounds",
     "calibration",
     "clustered_mean",
+    "concordance_values",
     "cross_fitted_predictions",
-    "error_saved",
+    "error_reduction",
     "group_gap",
+    "harmed_share",
     "holm",
     "jackknife",
     "length_controlled",
-    "losing_share",
     "macro_mean",
     "mean_error",
     "minimum_detectable_effect",
@@ -51,7 +52,6 @@ __all__ = [
     "paired_difference",
     "position_consistency",
     "rank_correlations",
-    "shift_values",
     "sign_flip_test",
     "sign_flip_tests",
     "smallest_sign_flip_p",

@@ -143,7 +143,7 @@ def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
     return (first + second) / 2
 
 
-def shift_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e-6) -> FloatArray:
+def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e-6) -> FloatArray:
     """Whether A's choice stands higher under A than under B: 1, 1/2 (tied) or 0 per couple.
 
     ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > tol, within ± tol, < -tol``, where both margins are of
@@ -158,7 +158,7 @@ def shift_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e-6) ->
         ValueError: for unequal lengths or an infinite margin.
 
     Example:
-        >>> shift_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
+        >>> concordance_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
         [1.0, 0.5, 0.0, nan]
     """
     first, second = vector(margin_a), vector(margin_b)

@@ -60,7 +60,7 @@ class Clusters:
     def of(
         cls,
         users: Ids | Clusters,
-        partners: Ids | None = None,
+        mirror_users: Ids | None = None,
         *,
         questions: Ids | None = None,
         texts: tuple[Ids, ...] | None = None,
@@ -69,7 +69,7 @@ class Clusters:
 
         Args:
             users: the user id of each row.
-            partners: the other user of each row, where rows are mirrored couples.
+            mirror_users: the other user of each row, where rows are mirrored couples.
             questions: the question id of each row.
             texts: ids of both responses of each row, or of the one that a row is about.
 
@@ -78,13 +78,13 @@ class Clusters:
                 or a row with two equal responses.
         """
         if isinstance(users, Clusters):
-            if partners is not None or questions is not None or texts is not None:
-                raise ValueError("Clusters hold their partners, questions and texts already")
+            if mirror_users is not None or questions is not None or texts is not None:
+                raise ValueError("Clusters hold their mirror users, questions and texts already")
             return users
-        columns = {"users": users, "partners": partners, "questions": questions}
+        columns = {"users": users, "mirror users": mirror_users, "questions": questions}
         columns |= {f"texts {k}": column for k, column in enumerate(texts or ())}
         same_length(**{name: ids for name, ids in columns.items() if ids is not None})
-        sides = (users,) if partners is None else (users, partners)
+        sides = (users,) if mirror_users is None else (users, mirror_users)
         return cls(
             _numbered(sides, "a couple needs two different users"),
             None if questions is None else _numbered((questions,))[0],

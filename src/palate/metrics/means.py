@@ -22,7 +22,7 @@ def clustered_mean(
 
     Args:
         values: shape (rows,), within ``bounds``; NaN rows are unscored and left out.
-        clusters: the user id of each row, or `Clusters` that also know partners, questions, texts.
+        clusters: the user id of each row, or `Clusters` that also know mirror users and more.
         null: the value that p tests against.
         bounds: the range of the values, to which the interval is clipped.
 

@@ -143,7 +143,7 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
     return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
 
 
-def error_saved(
+def error_reduction(
     predictions: ArrayLike, baseline: ArrayLike, ratings: ArrayLike, clusters: Ids | Clusters
 ) -> Estimate:
     """Mean over users of how much smaller the errors are than a baseline's, in [-1, 1].
@@ -154,7 +154,7 @@ def error_saved(
         ValueError: as ``mean_error``.
 
     Example:
-        >>> error_saved([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
+        >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
         0.5833333333333334
     """
     saved = _errors(baseline, ratings) - _errors(predictions, ratings)

@@ -4,10 +4,10 @@ from palate.personal.choices import Block, Choices
 from palate.personal.fitting import fit
 from palate.personal.gathering import Gathered, gather
 from palate.personal.next_question import next_question
+from palate.personal.personal_model import PersonalModel
 from palate.personal.protocol import GROUP, Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
 from palate.personal.states import UserStates
-from palate.personal.trained import Trained
 
 __all__ = [
     "GROUP",
@@ -15,9 +15,9 @@ __all__ = [
     "Choices",
     "Gathered",
     "Model",
+    "PersonalModel",
     "Scaling",
     "States",
-    "Trained",
     "UserStates",
     "fit",
     "gather",

@@ -82,7 +82,7 @@ class Choices:
         return int(self.features.shape[1])
 
     @property
-    def asked(self) -> Whole:
+    def question_of_choice(self) -> Whole:
         """Which question each choice answers (n)."""
         return np.arange(len(self)) if self.question is None else self.question[self.chosen]
 

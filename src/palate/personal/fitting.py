@@ -11,9 +11,9 @@ from palate.embeddings import build_features
 from palate.errors import DataError
 from palate.personal.gathering import Progress, gather
 from palate.personal.options import read_options
+from palate.personal.personal_model import PersonalModel
 from palate.personal.protocol import method_of
 from palate.personal.scaling import Scaling
-from palate.personal.trained import Trained
 from palate.records import Choice, Settings, user_key
 from palate.seeding import digest
 
@@ -26,7 +26,7 @@ def fit(
     *,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-) -> Trained:
+) -> PersonalModel:
     """Train a method on users' choices (user id → choices).
 
     Raises:
@@ -54,4 +54,4 @@ def fit(
         "seed": settings.seed,
     }  # fmt: skip
     model = made.fit(scaling.of_choices(choices), seed=settings.seed, **(options or {}))
-    return Trained(model, scaling, tuple(embedders), features.meaning, facts)
+    return PersonalModel(model, scaling, tuple(embedders), features.meaning, facts)

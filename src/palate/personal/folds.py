@@ -31,7 +31,9 @@ def folds(choices: Choices, n: int, stream: np.random.Generator) -> Whole:
     >>> bool(found[0] == found[1] != found[2] == found[3])
     True
     """
-    _, asked, counts = np.unique(choices.asked, return_inverse=True, return_counts=True)
+    _, question_codes, counts = np.unique(
+        choices.question_of_choice, return_inverse=True, return_counts=True
+    )
     if len(counts) < n or counts.max() > max(1, 2 * len(choices) / n):
         return np.asarray(stream.permutation(len(choices)) % n, np.int64)
     order = stream.permutation(len(counts))
@@ -43,7 +45,7 @@ def folds(choices: Choices, n: int, stream: np.random.Generator) -> Whole:
         size, k = held[0]
         fold[question] = k
         heapq.heapreplace(held, (size + int(counts[question]), k))
-    return np.asarray(fold[asked])
+    return np.asarray(fold[question_codes])
 
 
 def best_of(

@@ -40,22 +40,22 @@ def gather(
     items = [plain_item(question, response) for question, response in places]
     table = features.table(items, progress)
     usable: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=1))
-    asked = features.prompts(items) if prompts else None
-    if asked is not None:
-        usable = usable & np.asarray(np.isfinite(asked).all(axis=1))
-        asked = np.nan_to_num(asked)
+    questions = features.prompts(items) if prompts else None
+    if questions is not None:
+        usable = usable & np.asarray(np.isfinite(questions).all(axis=1))
+        questions = np.nan_to_num(questions)
     rows = np.array(sides, np.int64).reshape(-1, 2)
-    kept = usable[rows].all(axis=1) if len(rows) else np.empty(0, bool)
+    fits = usable[rows].all(axis=1) if len(rows) else np.empty(0, bool)
     users = np.array([user for user, _ in owned], np.int64)
     code: dict[str, int] = {}
     question = np.array([code.setdefault(asked_of, len(code)) for asked_of, _ in places], np.int64)
     choices = Choices(
         np.nan_to_num(table),
-        users[kept],
-        rows[kept, 0],
-        rows[kept, 1],
+        users[fits],
+        rows[fits, 0],
+        rows[fits, 1],
         users=len(by_user),
-        prompts=asked,
+        prompts=questions,
         question=question,
     )
-    return Gathered(choices, int((~kept).sum()))
+    return Gathered(choices, int((~fits).sum()))

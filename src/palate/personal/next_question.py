@@ -28,7 +28,7 @@ def next_question(
     """
     pairs = (candidates[:, 0].astype(np.float64) - candidates[:, 1]) @ model.psi
     first = int(rng("first question", seed).integers(len(pairs)))
-    found = np.full(answered.users, first, np.int64)
+    chosen = np.full(answered.users, first, np.int64)
     factors = model.adapt(answered)["factors"].astype(np.float64)
     sure = precision(model, answered)
     for user in np.flatnonzero(answered.counts):
@@ -36,18 +36,20 @@ def next_question(
         # In the coordinates of z, λ = μ + L z, v'M⁻¹v is (L'v)'(I + …)⁻¹(L'v): no Σ⁻¹ is needed.
         v = pairs @ model.factor
         gain = (p * (1 - p)) ** 2 * (v * np.linalg.solve(sure[user], v.T).T).sum(axis=1)
-        found[user] = int(np.argmax(gain))
-    return found
+        chosen[user] = int(np.argmax(gain))
+    return chosen
 
 
 def precision(model: PReF, answered: Choices) -> Doubles:
     """Return L'ML of every user (users × J × J), the identity where nothing is answered."""
     j = len(model.mean)
-    found = np.repeat(np.eye(j)[None], answered.users, axis=0)
+    precisions = np.repeat(np.eye(j)[None], answered.users, axis=0)
     factors = model.adapt(answered)["factors"].astype(np.float64)
     for block in narrowed(answered, along(answered, model.psi)).blocks(NUMBERS):
         seen = block.differences.astype(np.float64)
         p = expit(np.einsum("umj,uj->um", seen, factors[block.users]))
         v = seen @ model.factor
-        found[block.users] += v.transpose(0, 2, 1) @ (v * (p * (1 - p) * block.mask)[..., None])
-    return found
+        precisions[block.users] += v.transpose(0, 2, 1) @ (
+            v * (p * (1 - p) * block.mask)[..., None]
+        )
+    return precisions

@@ -54,11 +54,11 @@ def sums_by_user(choices: Choices) -> Any:
 
 def margins(model: Model, states: States, choices: Choices) -> Doubles:
     """Return score(chosen) − score(rejected) of every choice (n), each under its user's state."""
-    found = np.empty(len(choices))
+    margins = np.empty(len(choices))
     for piece in pieces(len(choices), 2 * choices.width):
         chosen, rejected = choices.chosen[piece], choices.rejected[piece]
         pairs = np.stack([choices.features[chosen], choices.features[rejected]], axis=1)
         prompts = None if choices.prompts is None else choices.prompts[chosen]
         scores = model.score(take(states, choices.user[piece]), pairs, prompts)
-        found[piece] = scores[:, 0] - scores[:, 1]
-    return found
+        margins[piece] = scores[:, 0] - scores[:, 1]
+    return margins

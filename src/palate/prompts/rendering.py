@@ -121,11 +121,11 @@ def fitting_parts(
     if window is None or needs(shown) <= window:
         return shown
     ranked = sorted(shown, key=lambda part: part.rank)
-    kept, beyond = 0, len(ranked)
-    while beyond - kept > 1:  # the largest number of parts that fits, by bisection
-        middle = (kept + beyond) // 2
+    fitting, beyond = 0, len(ranked)
+    while beyond - fitting > 1:  # the largest number of parts that fits, by bisection
+        middle = (fitting + beyond) // 2
         if needs(tuple(ranked[:middle])) <= window:
-            kept = middle
+            fitting = middle
         else:
             beyond = middle
-    return tuple(ranked[:kept])
+    return tuple(ranked[:fitting])

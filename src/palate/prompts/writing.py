@@ -64,12 +64,12 @@ def parse_plan(reply: str, *, cut_off: bool = False) -> tuple[str, ...]:
     >>> parse_plan("Sure:\\n1. **Strong** tea\\n2) No milk\\n   at all\\n\\nThat is all.")
     ('Strong tea', 'No milk at all')
     """
-    said = without_thought(reply)
-    if NOTHING.fullmatch(said):
+    text = without_thought(reply)
+    if NOTHING.fullmatch(text):
         return ()
     items: list[str] = []
     open_item = False
-    for line in said.splitlines():
+    for line in text.splitlines():
         found = ITEM.fullmatch(line)
         if found:
             items.append(found["text"])
@@ -79,7 +79,7 @@ def parse_plan(reply: str, *, cut_off: bool = False) -> tuple[str, ...]:
         else:
             open_item = False
     if not items:
-        raise Unreadable("unreadable: no list" if said else "unreadable: empty reply")
+        raise Unreadable("unreadable: no list" if text else "unreadable: empty reply")
     if cut_off and open_item:
         items.pop()
     kept: dict[str, str] = {}
@@ -98,10 +98,10 @@ def parse_persona(reply: str, *, cut_off: bool = False) -> str:
     >>> parse_persona("Likes tea. Hates milk. And of", cut_off=True)
     'Likes tea. Hates milk.'
     """
-    said = without_thought(reply)
-    if not said:
+    text = without_thought(reply)
+    if not text:
         raise Unreadable("unreadable: empty reply")
     if cut_off:
-        ends = [match.end() for match in ENDS.finditer(said)]
-        said = said[: ends[-1]] if ends else said
-    return said
+        ends = [match.end() for match in ENDS.finditer(text)]
+        text = text[: ends[-1]] if ends else text
+    return text

@@ -21,15 +21,18 @@ class UserPool:
     """The users of one subset, as a context may know them, and among whom strangers are drawn.
 
     A user's posts are the union by post id over all their rows, oldest first; their choices are
-    what they preferred before, in file order. `partners` names, for each row of a mirrored couple,
-    the user of the other row. A context gets the pool `at` one row.
+    what they preferred before, in file order. `mirror_users` names, for each row of a mirrored
+    couple, the user of the other row. A context gets the pool `at` one row.
     """
 
     def __init__(
-        self, users: Mapping[str, User], partners: Mapping[str, str] | None = None, seed: int = 0
+        self,
+        users: Mapping[str, User],
+        mirror_users: Mapping[str, str] | None = None,
+        seed: int = 0,
     ) -> None:
         self.users = dict(users)
-        self.partners = dict(partners or {})
+        self.mirror_users = dict(mirror_users or {})
         self.seed = seed
         self.have_choices = any(user.choices for user in self.users.values())
         """True where any user's past choices are known."""
@@ -63,14 +66,14 @@ class UserPool:
             )
             for name in dict.fromkeys((*posts, *choices))
         }
-        return cls(users, partners_of(questions), seed)
+        return cls(users, mirror_users_of(questions), seed)
 
     def without(self, users: Collection[str]) -> UserPool:
         """Return the pool without these users."""
         if not users:
             return self
         left = {name: user for name, user in self.users.items() if name not in users}
-        return UserPool(left, self.partners, self.seed)
+        return UserPool(left, self.mirror_users, self.seed)
 
     def at(self, row: str, user: str, draw: int = 0) -> UserPool:
         """Return the same users, as this user's row of this id meets them.
@@ -85,7 +88,7 @@ class UserPool:
         """Return the row's stranger: a third user with posts (past choices), drawn for this row.
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
-        mirrored couple, its partner. None where there are not so many third users.
+        mirrored couple, its mirror user. None where there are not so many third users.
 
         Raises `UsageError` where no pool was given, as for a user given in a call.
 
@@ -106,12 +109,12 @@ class UserPool:
         if pool is None:
             pool = sorted(name for name, other in self.users.items() if getattr(other, having))
             self._pools[having] = pool
-        excluded = {user, self.partners.get(row, user)}
+        excluded = {user, self.mirror_users.get(row, user)}
         drawn = third_users(pool, excluded, draw + 1, having, self.seed, row)
         return self.users[drawn[draw]] if len(drawn) > draw else None
 
 
-def partners_of(questions: Iterable[Question]) -> dict[str, str]:
+def mirror_users_of(questions: Iterable[Question]) -> dict[str, str]:
     """Return, for each row of a mirrored couple (id), the user of the other row.
 
     Two rows are a couple where each names the other in `mirror_of` and their users differ.
@@ -123,10 +126,10 @@ def partners_of(questions: Iterable[Question]) -> dict[str, str]:
     }
     nobody = "", ""
     return {
-        row: partner
+        row: mirror_user
         for row, (other, user) in named.items()
-        for back, partner in [named.get(other, nobody)]
-        if back == row and partner != user
+        for back, mirror_user in [named.get(other, nobody)]
+        if back == row and mirror_user != user
     }
 
 

@@ -57,7 +57,7 @@ class Context(Protocol):
     spec: str
     """Canonical spec, as printed and hashed."""
     oracle: bool
-    """True where gold is shown: an upper bound, never ranked with contestants."""
+    """True where gold is shown: an upper bound, never ranked."""
     blind: bool
     """True where nothing is ever shown."""
 
@@ -68,7 +68,7 @@ class Context(Protocol):
 
 
 class Settings(Record):
-    """How contestants are run; part of a run's identity where not said otherwise."""
+    """How scorers are run; part of a run's identity where not said otherwise."""
 
     seed: int = Field(default=0, ge=0)
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
@@ -85,7 +85,7 @@ class Settings(Record):
     """USD that the endpoints of everything run with this object may cost; names no run."""
 
 
-class Traits(Record):
+class ScorerInfo(Record):
     """What evaluation must know of a scorer or judge before it runs."""
 
     fingerprint: str
@@ -141,21 +141,21 @@ def components_of(scorer: Scorer | Judge) -> tuple[Component, ...]:
     return getattr(scorer, "components", None) or (Component(scorer),)
 
 
-def traits_of(contestant: Scorer | Judge, spec: str) -> Traits:
-    """Return a contestant's traits; one that declares none is identified by its name and spec."""
-    declared = getattr(contestant, "traits", None)
-    if isinstance(declared, Traits):
+def info_of(scorer: Scorer | Judge, spec: str) -> ScorerInfo:
+    """Return a scorer's info; one that declares none is identified by its name and spec."""
+    declared = getattr(scorer, "info", None)
+    if isinstance(declared, ScorerInfo):
         return declared
-    kind = type(contestant)
-    return Traits(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
+    kind = type(scorer)
+    return ScorerInfo(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
 
 
-def read_by(contestant: Scorer | Judge, slate: Slate) -> Slate:
-    """Return the slate as this contestant reads it: what it ignores is gone, parts are cut to fit.
+def scorer_view(scorer: Scorer | Judge, slate: Slate) -> Slate:
+    """Return the slate as this scorer reads it: what it ignores is gone, parts are cut to fit.
 
     Equal readings are computed once.
     """
-    reads = getattr(contestant, "reads", None)
+    reads = getattr(scorer, "reads", None)
     read = reads(slate) if reads is not None else slate
     assert isinstance(read, Slate)
     return read

@@ -34,7 +34,7 @@ class Choice(Record):
 
 
 class RubricAspect(Record):
-    """One thing this user expects of a good answer; gold, never shown to a contestant."""
+    """One thing this user expects of a good answer; gold, never shown to a scorer."""
 
     aspect: str
     reason: str = ""

@@ -19,16 +19,16 @@ from palate.reports.table import Table
 ORACLE = "the best possible"
 NOTE = (
     "quality of the answer picked among k samples, over all k-subsets of the samples, ties split; "
-    "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the figure rests "
-    "on few of them."
+    "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the value is "
+    "less certain."
 )
 HEADROOM = "headroom: share of the best possible gain that the scorer's picks reach."
 BOUND = "KL bound: the most that picking the best of k moves the policy, in nats."
 
 
-def best_of_tables(found: BestOfResult) -> list[Table]:
+def best_of_tables(result: BestOfResult) -> list[Table]:
     """Return a table per measure of quality: a row per scorer and context, a column per k."""
-    summary = found.summary
+    summary = result.summary
     names = short_names([one.scorer for one in summary.selections])
     tables = []
     for quality in dict.fromkeys(one.quality for one in summary.selections):
@@ -36,7 +36,7 @@ def best_of_tables(found: BestOfResult) -> list[Table]:
         named = f"{quality} (a surrogate)" if picked[0].surrogate else quality
         title = (
             f"{summary.benchmark}: best of {summary.samples.n} by {summary.policy}, {named}, "
-            f"{picked[0].curve.n_questions:,} of {len(found.rows):,} questions"
+            f"{picked[0].curve.n_questions:,} of {len(result.rows):,} questions"
         )
         columns = ["scorer", "context", *(f"best of {k}" for k in summary.ks), "gain [95 %]",
                    "p (Holm)", "headroom [95 %]"]  # fmt: skip
@@ -53,16 +53,16 @@ def best_of_tables(found: BestOfResult) -> list[Table]:
         points, rest = picked[0].curve.points, [NONE] * 3
         rows.append([ORACLE, NONE, *(_level(p.oracle, reliable=p.reliable) for p in points), *rest])
         rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in points), *rest])
-        by = _clustering(found, picked[0])
+        by = _clustering(result, picked[0])
         notes = [NOTE.format(by), f"gain and headroom at k = {summary.ks[at]}. {HEADROOM} {BOUND}"]
         if by == "user":
-            notes += _least_p(found, picked, at)
+            notes += _least_p(result, picked, at)
         notes += without_interval(
             (f"{names[one.scorer]}, {context_name(one.context)}, {which}",
              getattr(one.curve.points[at], which).note)
             for one in picked for which in ("best", "gain", "headroom")
         )  # fmt: skip
-        notes += [*_peaks(picked, names), *_counts(found, picked, names), *legend(names, end="")]
+        notes += [*_peaks(picked, names), *_counts(result, picked, names), *legend(names, end="")]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))
     return tables
 
@@ -81,14 +81,14 @@ def scores_tables(found: SampleScores) -> list[Table]:
     return [Table(title, columns, [row], notes, 2)]
 
 
-def plot_best_of(found: BestOfResult, file: Path) -> None:
+def plot_best_of(result: BestOfResult, file: Path) -> None:
     """Draw quality against k, a panel per measure; beyond half the samples dashed.
 
     A triangle is where picking stops helping, as far as the fitted sizes show it.
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    selections, ks = found.summary.selections, found.summary.ks
+    selections, ks = result.summary.selections, result.summary.ks
     names = short_names([one.scorer for one in selections])
     qualities = list(dict.fromkeys(one.quality for one in selections))
     figure, (axes,) = panels(1, len(qualities), (5.4, 4.2))
@@ -145,15 +145,15 @@ def _told(ks: tuple[int, ...], picked: list[Selection]) -> int:
     return reliable[-1] if reliable else (above or [0])[0]
 
 
-def _clustering(found: BestOfResult, one: Selection) -> str:
+def _clustering(result: BestOfResult, one: Selection) -> str:
     """Say over what the intervals of a measure are."""
-    users, questions = found.users, found.questions
+    users, questions = result.users, result.questions
     if not one.contrast:
         shared = len(set(zip(users, questions, strict=True))) > len(set(questions))
         return "user and question, which users share" if shared else "user"
     couples = {
         (question, *sorted((user, users[mirror])))
-        for question, user, mirror in zip(questions, users, found.mirrors or (), strict=True)
+        for question, user, mirror in zip(questions, users, result.mirrors or (), strict=True)
     }
     shared = len(couples) > len(set(questions))
     return f"user over couples{' and by question, which couples share' if shared else ''}"
@@ -177,33 +177,33 @@ def _least_p(found: BestOfResult, picked: list[Selection], at: int) -> list[str]
     by = f"; Holm over {len(tested)} scorers makes it {p_value(among)}" if len(tested) > 1 else ""
     return [
         f"with {users} users no p by sign flips can be under {p_value(least)}{by}: read the "
-        "interval, and ask more users."
+        "interval, or add users."
     ]
 
 
 def _peaks(picked: list[Selection], names: Mapping[str, str]) -> list[str]:
     """Say where picking stops helping, of the scorers for which that is shown."""
-    said = []
+    notes = []
     for one in picked:
         fit = one.over_optimisation
         if fit is None or fit.peak == "none":
             continue
         who = f"{names[one.scorer]} · {one.context}"
         if fit.peak == "start":
-            where = "picking by it loses from the first step"
+            where = "picking by it lowers quality from the first step"
         else:
             k = "e^600" if fit.peak_k is None else f"{fit.peak_k:,.3g}"
-            far = "" if fit.peak == "within" else ", beyond the sizes fitted and so a guess"
+            far = "" if fit.peak == "within" else ", beyond the fitted sizes and so extrapolated"
             where = (
                 f"quality peaks near k = {k} at {plain(fit.peak_gain, signed=True)} over one "
                 f"sample{far}"
             )
-        said.append(f"over-optimisation: {who}: {where}.")
-    return said
+        notes.append(f"over-optimisation: {who}: {where}.")
+    return notes
 
 
-def _counts(found: BestOfResult, picked: list[Selection], names: dict[str, str]) -> list[str]:
-    counts, ks = found.summary.samples, found.summary.ks
+def _counts(result: BestOfResult, picked: list[Selection], names: dict[str, str]) -> list[str]:
+    counts, ks = result.summary.samples, result.summary.ks
     kinds = {"empty": counts.empty, "cut off": counts.cut_off, "repeated": counts.repeated}
     said = [f"{n:,} {what}" for what, n in kinds.items() if n]
     notes = [f"Of {counts.samples:,} samples {', '.join(said)}."] if said else []
@@ -213,7 +213,7 @@ def _counts(found: BestOfResult, picked: list[Selection], names: dict[str, str])
             f"{left_out:,} questions left out, with fewer than {max(ks)} samples that all of "
             "these scorers scored and the measure rated."
         )
-    unrated = found.summary.unrated[picked[0].quality]
+    unrated = result.summary.unrated[picked[0].quality]
     if unrated:
         notes.append(f"{sum(unrated.values()):,} samples have no quality ({_listed(unrated)}).")
     for one in picked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palate.comparison import Comparison
-from palate.comparison.compare import Group, Ranked
+from palate.comparison.compare import ComparisonGroup, RankedRun
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table
@@ -26,7 +26,7 @@ def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[T
     return tables
 
 
-def _ranking(group: Group, short: dict[str, str]) -> Table:
+def _ranking(group: ComparisonGroup, short: dict[str, str]) -> Table:
     rows = [
         [
             ", ".join(short[run.summary.scorer] for run in (ranked.run, *ranked.equal)),
@@ -46,14 +46,14 @@ def _ranking(group: Group, short: dict[str, str]) -> Table:
     return Table(title, columns, rows, [*notes, *legend(short)], 1)
 
 
-def ranks(ranked: Ranked) -> str:
+def ranks(ranked: RankedRun) -> str:
     """Return the ranks that are left to a scorer."""
     if ranked.best is None:
         return "baseline"
     return str(ranked.best) if ranked.best == ranked.worst else f"{ranked.best} to {ranked.worst}"
 
 
-def _tests(group: Group, short: dict[str, str], *, details: bool) -> Table:
+def _tests(group: ComparisonGroup, short: dict[str, str], *, details: bool) -> Table:
     tests = group.tests
     best = next(r.run.summary.scorer for r in group.ranking if r.best is not None)
     if not details:

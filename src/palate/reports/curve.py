@@ -122,7 +122,7 @@ def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Tab
 
 
 def _left_out(curve: LearningCurve) -> list[str]:
-    said = []
+    notes = []
     fewer = {
         one.shots: one.n_users
         for one in curve.points
@@ -131,14 +131,14 @@ def _left_out(curve: LearningCurve) -> list[str]:
     most = max(fewer.values(), default=0)
     for count, n in fewer.items():
         if n < most:
-            said.append(f"{n:,} users have {count} choices.")
+            notes.append(f"{n:,} users have {count} choices.")
     for n, what in (
         (curve.summary.pairs_left_out, "pairs"),
         (curve.summary.choices_left_out, "earlier choices"),
     ):
         if n:
-            said.append(f"{n:,} {what} left out: a response is too long for a model.")
-    return said
+            notes.append(f"{n:,} {what} left out: a response is too long for a model.")
+    return notes
 
 
 def _cell(point: Point, name: str) -> str:

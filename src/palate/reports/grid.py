@@ -69,16 +69,16 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
 
 
 def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
-    found: list[tuple[str, str, Run | None]] = [
+    scored: list[tuple[str, str, Run | None]] = [
         (run.summary.scorer, run.summary.context, run) for run in runs
     ]
     void: list[tuple[str, str, Run | None]] = [
         (scorer, context, None) for name, scorer, context in grid.missing if name == benchmark
     ]
-    order = list(dict.fromkeys(scorer for scorer, _, _ in found + void))
-    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in found]))
+    order = list(dict.fromkeys(scorer for scorer, _, _ in scored + void))
+    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in scored]))
     contexts.sort(key=lambda context: context != "none")
-    return sorted(found + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
+    return sorted(scored + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
 
 
 def _row(
@@ -137,7 +137,7 @@ def _notes(
     summaries: Sequence[Summary], gains: Sequence[Gain], names: Mapping[str, str]
 ) -> Iterator[str]:
     if not summaries:
-        yield "–: this scorer has no meaning where nothing is shown."
+        yield "–: not applicable, since this scorer needs shown text."
         return
     if any(s.mirrored_accuracy is not None for s in summaries):
         yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
@@ -150,22 +150,23 @@ def _notes(
         )
     if gains:
         yield (
-            "gain: over the same scorer shown nothing; identity gain: over the same scorer shown a "
-            "stranger's; p: Holm over all gains of the table, baselines and oracles apart."
+            "gain: over the same scorer shown nothing. identity gain: over the same scorer shown a "
+            "stranger's text. p is Holm-corrected over all gains here, baselines and oracles "
+            "excluded."
         )
     if any(gain.against.startswith("state=") for gain in gains):
         yield (
-            "Of a personal model: gain over the state of a user of whom nothing is known (prior), "
-            "identity gain over a stranger's state, under the same context."
+            "A personal model's gain is over the prior, the state of an unknown user; its identity "
+            "gain is over a stranger's state, under the same context."
         )
     if any(s.oracle for s in summaries):
-        yield "†oracle: shown the gold rubric; an upper bound, not a contestant."
+        yield "†oracle: shown the gold rubric; an upper bound, never ranked."
     effects = [
         s.minimum_detectable_effect for s in summaries if s.minimum_detectable_effect is not None
     ]
     if effects:
         yield (
-            f"Smallest difference from ½ found with 80 % power: {min(effects):.3f} to "
+            f"Minimum detectable difference from 0.5 (80 % power): {min(effects):.3f} to "
             f"{max(effects):.3f}, by scorer."
         )
     yield from without_interval(

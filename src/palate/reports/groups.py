@@ -1,4 +1,4 @@
-"""A grid by groups of users or rows, and who loses by what is shown."""
+"""A grid by subgroups of users or rows, and the share of users harmed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, figure, p_value, plain, with_interval, without_interval
 from palate.reports.table import Table
-from palate.runs import GroupView
+from palate.runs import SubgroupReport
 
 
-def group_tables(views: Sequence[GroupView]) -> list[Table]:
+def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
     """Return, per benchmark and grouping, accuracy by group, and gaps and losers by run."""
     tables = []
     for benchmark, by in dict.fromkeys((view.benchmark, view.by) for view in views):
@@ -23,7 +23,7 @@ def group_tables(views: Sequence[GroupView]) -> list[Table]:
     return tables
 
 
-def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
+def _by_group(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
     rows, breaks = [], set()
     for view in views:
@@ -42,15 +42,18 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
         breaks.add(len(rows) - 1)
     notes = [
         "Intervals: jackknife by user and, where users share questions, by question (by response "
-        "within one question). worst tenth: of the group's users, shrunken."
+        "within one question). worst tenth: mean over the lowest tenth of the subgroup's users, "
+        "shrunken."
     ]
     notes += without_interval(
         (group.name, group.accuracy.note) for view in views for group in view.groups
     )
     if any(group.under_10_users for view in views for group in view.groups):
-        notes.append("*: under 10 users; the interval is a guess, and the group stands in no gap.")
+        notes.append(
+            "*: under 10 users; the interval is unreliable, and no gap counts the subgroup."
+        )
     if views[0].n_unlabelled:
-        notes.append(f"{views[0].n_unlabelled:,} pairs name no {by} and stand in no group.")
+        notes.append(f"{views[0].n_unlabelled:,} pairs name no {by}; they are in no subgroup.")
     columns = [
         "scorer",
         "context",
@@ -70,22 +73,22 @@ def _by_group(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
     )
 
 
-def _by_run(benchmark: str, by: str, views: Sequence[GroupView]) -> Table:
+def _by_run(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
-    losing = any(view.users_harmed is not None for view in views)
+    harmed = any(view.users_harmed is not None for view in views)
     columns = ["scorer", "context", f"largest gap by {by}", "gap [95 %]", "p (Holm)", "worst tenth"]
-    columns += ["lose, raw", "lose, less luck [95 %]", "users"] if losing else []
+    columns += ["harmed, raw", "harmed, shrunken [95 %]", "users"] if harmed else []
     rows = []
     for view in views:
         worst = view.worst_decile or {}
         cells = [short[view.scorer], context_name(view.context, oracle=view.oracle), *_gap(view)]
         cells.append(f"{plain(worst.get('raw'))} / {plain(worst.get('shrunken'))}")
-        rows.append(cells + (_losing(view) if losing else []))
-    notes = [*_notes(views, losing), *legend(short)]
+        rows.append(cells + (_harmed(view) if harmed else []))
+    notes = [*_notes(views, harmed), *legend(short)]
     return Table(f"{benchmark}: gaps by {by}, and users", columns, rows, notes, 3)
 
 
-def _gap(view: GroupView) -> list[str]:
+def _gap(view: SubgroupReport) -> list[str]:
     gap = view.largest_gap
     if gap is None:
         return [NONE, NONE, NONE]
@@ -93,29 +96,30 @@ def _gap(view: GroupView) -> list[str]:
     return [f"{gap.a} − {gap.b}", figures, p_value(gap.p_holm)]
 
 
-def _losing(view: GroupView) -> list[str]:
+def _harmed(view: SubgroupReport) -> list[str]:
     found = view.users_harmed
     if found is None:
         return [NONE, NONE, NONE]
     return [plain(found.raw), figure(found.share), f"{found.n_users:,} / {found.share.n:,}"]
 
 
-def _notes(views: Sequence[GroupView], losing: bool) -> Iterator[str]:
+def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
     gaps = [view.largest_gap for view in views if view.largest_gap is not None]
     if gaps:
         yield (
-            "gap: the largest between groups of 10 users or more; p: Holm over all such gaps of a "
-            f"run ({max(gap.n_tested for gap in gaps)})."
+            "gap: the largest between subgroups of 10 users or more. p is Holm-corrected over all "
+            f"such gaps of a run ({max(gap.n_tested for gap in gaps)})."
         )
         yield from without_interval((f"{gap.a} − {gap.b}", gap.note) for gap in gaps)
     else:
-        yield "No gap: fewer than two groups of 10 users or more."
-    yield "worst tenth: of all users, raw / shrunken."
-    if losing:
+        yield "There is no gap: fewer than two subgroups have 10 users or more."
+    yield "worst tenth: mean over the lowest tenth of all users, raw / shrunken."
+    if harmed:
         yield (
-            "lose: users whose accuracy is lower than with nothing shown; raw, and P(true "
-            "difference < 0) of a normal model without the luck; users: of the raw share / with "
-            "two pairs or more (on different questions where users share some), of the model."
+            "harmed: share of users whose accuracy is lower than with nothing shown, raw, and "
+            "shrunken: P(true difference < 0) of a normal model. users: behind the raw share / "
+            "behind the model, with two pairs or more (on different questions where users share "
+            "some)."
         )
         shares = [view.users_harmed.share for view in views if view.users_harmed is not None]
-        yield from without_interval(("lose", share.note) for share in shares)
+        yield from without_interval(("harmed", share.note) for share in shares)

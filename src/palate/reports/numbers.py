@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palate.runs import Figure, Gain
+from palate.runs import Gain, ReportedEstimate
 
 
 class Number(str):
@@ -58,7 +58,7 @@ def with_interval(
     return Number(f"{plain(value, signed=signed)} [{ends}]", value, low, high)
 
 
-def figure(found: Figure | Gain | None, *, signed: bool = False) -> Number:
+def figure(found: ReportedEstimate | Gain | None, *, signed: bool = False) -> Number:
     """Return a figure of a summary."""
     if found is None:
         return with_interval(None, None, None)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table, breaks_between
-from palate.runs import RatingFigures
+from palate.runs import RatingReport
 
 
-def rating_tables(found: Sequence[RatingFigures]) -> list[Table]:
+def rating_tables(found: Sequence[RatingReport]) -> list[Table]:
     """Return one table per benchmark."""
     return [
         _table(benchmark, [one for one in found if one.benchmark == benchmark])
@@ -18,40 +18,42 @@ def rating_tables(found: Sequence[RatingFigures]) -> list[Table]:
     ]
 
 
-def _table(benchmark: str, found: Sequence[RatingFigures]) -> Table:
-    short = short_names(one.scorer for one in found)
-    baselines = [baseline.name for baseline in found[0].baselines]
+def _table(benchmark: str, reports: Sequence[RatingReport]) -> Table:
+    short = short_names(report.scorer for report in reports)
+    baselines = [baseline.name for baseline in reports[0].baselines]
     columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]"]
     columns += ["rating error [95 %]"]
     columns += [f"reduction over {name} [95 %]" for name in baselines] + ["p (Holm)"]
     rows = []
-    for one in found:
-        reductions = [b.error_reduction for b in one.baselines]
+    for report in reports:
+        reductions = [b.error_reduction for b in report.baselines]
         rows.append(
             [
-                short[one.scorer],
-                context_name(one.context, oracle=one.oracle),
-                *map(figure, (one.spearman, one.kendall, one.rating_error)),
+                short[report.scorer],
+                context_name(report.context, oracle=report.oracle),
+                *map(figure, (report.spearman, report.kendall, report.rating_error)),
                 *(with_interval(s.value, s.low, s.high, signed=True) for s in reductions),
-                " / ".join(p_value(b.p_holm) for b in one.baselines),
+                " / ".join(p_value(b.p_holm) for b in report.baselines),
             ]
         )
-    most = max(found, key=lambda one: one.n_ratings)
+    most = max(reports, key=lambda one: one.n_ratings)
     title = f"{benchmark}: {most.n_ratings:,} ratings of {most.n_users:,} users"
-    notes = [*_notes(most, short), *without_interval(_reasons(found, short))]
-    notes += _left_out(found, short)
-    return Table(title, columns, rows, notes, 2, breaks_between(one.scorer for one in found))
+    notes = [*_notes(most, short), *without_interval(_reasons(reports, short))]
+    notes += _left_out(reports, short)
+    return Table(
+        title, columns, rows, notes, 2, breaks_between(report.scorer for report in reports)
+    )
 
 
-def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
+def _notes(most: RatingReport, short: Mapping[str, str]) -> Iterator[str]:
     yield (
         "Means over users; intervals: jackknife by user, and by question where users share "
         "questions (by response within one question). Ratings are mapped to [0, 1]."
     )
     yield (
         "rating error: |predicted − given|, predicted from the user's other ratings by isotonic "
-        "regression on the scores; reduction: the baseline's error − the scorer's; p: Holm over "
-        "all of the table, oracles apart."
+        "regression on the scores. reduction: the baseline's error − the scorer's. p is "
+        "Holm-corrected over this table, oracles excluded."
     )
     errors = ", ".join(f"{b.name} {figure(b.rating_error)}" for b in most.baselines)
     yield f"Errors of the baselines: {errors}."
@@ -64,7 +66,7 @@ def _notes(most: RatingFigures, short: Mapping[str, str]) -> Iterator[str]:
 
 
 def _reasons(
-    found: Sequence[RatingFigures], short: Mapping[str, str]
+    found: Sequence[RatingReport], short: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None]]:
     for one in found:
         where = f"{short[one.scorer]}, {context_name(one.context)}"
@@ -74,19 +76,20 @@ def _reasons(
             yield f"{where}, reduction over {baseline.name}", baseline.error_reduction.note
 
 
-def _left_out(found: Sequence[RatingFigures], short: Mapping[str, str]) -> Iterator[str]:
-    for one in found:
-        where = f"{short[one.scorer]}, {context_name(one.context)}"
-        said = []
-        if one.note:
-            said.append(one.note)
-        if one.n_unscored:
-            said.append(f"{one.n_unscored:,} rated responses without a score")
-        if one.n_users_too_few:
-            said.append(
-                f"{one.n_users_too_few:,} users with under three distinct ratings: no correlation"
+def _left_out(found: Sequence[RatingReport], short: Mapping[str, str]) -> Iterator[str]:
+    for report in found:
+        where = f"{short[report.scorer]}, {context_name(report.context)}"
+        reasons = []
+        if report.note:
+            reasons.append(report.note)
+        if report.n_unscored:
+            reasons.append(f"{report.n_unscored:,} rated responses without a score")
+        if report.n_users_too_few:
+            reasons.append(
+                f"{report.n_users_too_few:,} users with under three distinct ratings: "
+                "no correlation"
             )
-        if one.n_users_single:
-            said.append(f"{one.n_users_single:,} users with a single rating: no error")
-        if said:
-            yield f"{where}: {'; '.join(said)}."
+        if report.n_users_single:
+            reasons.append(f"{report.n_users_single:,} users with a single rating: no error")
+        if reasons:
+            yield f"{where}: {'; '.join(reasons)}."

@@ -106,7 +106,7 @@ def _screen(
     *,
     last: bool,
 ) -> Screen:
-    runs = [f.own for f in findings] or list(oracles)
+    runs = [f.run for f in findings] or list(oracles)
     summary = runs[0].summary
     here = [run for run in grid.runs if run.summary.benchmark == summary.benchmark]
     names = fitting(short_names(run.summary.scorer for run in here), LONGEST_NAME)
@@ -138,16 +138,18 @@ def _screen(
 def _cells(
     finding: Finding, gain: Gain | None, names: Mapping[str, str], contexts: Mapping[str, str]
 ) -> dict[str, str]:
-    own = finding.own.summary
-    baseline_only = finding.nothing is finding.own
+    summary = finding.run.summary
+    baseline_only = finding.nothing is finding.run
     return {
         "scorer": names[finding.scorer],
         "context": "state" if finding.of_state else contexts[finding.context],
         "nothing": _accuracy(finding.nothing),
-        "own": NONE if baseline_only else _accuracy(finding.own),
+        "own": NONE if baseline_only else _accuracy(finding.run),
         "stranger's": _accuracy(finding.stranger),
-        "by user": plain(own.macro_accuracy.value if own.macro_accuracy else None),
-        "same length": plain(own.length_controlled.value if own.length_controlled else None),
+        "by user": plain(summary.macro_accuracy.value if summary.macro_accuracy else None),
+        "same length": plain(
+            summary.length_controlled.value if summary.length_controlled else None
+        ),
         "gain": plain(gain.value, signed=True) if gain else NONE,
         "p": p_value(gain.p_holm) if gain and gain.value else NONE,
         "finding": finding.word,
@@ -162,11 +164,11 @@ def _columns(
     findings: Sequence[Finding], gains: Sequence[Gain | None], kind: str, *, mirrored: bool
 ) -> list[Column]:
     columns = [Column("scorer", left=True)]
-    if any(f.nothing is not f.own for f in findings):
+    if any(f.nothing is not f.run for f in findings):
         columns.append(Column("context", left=True))
     held = {
         "nothing": any(f.nothing for f in findings),
-        "own": any(f.nothing is not f.own for f in findings),
+        "own": any(f.nothing is not f.run for f in findings),
         "stranger's": any(f.stranger for f in findings),
     }
     columns += [Column(name, ACCURACY) for name, there in held.items() if there]

@@ -14,20 +14,20 @@ from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
-from palate.validity.figures import Contestant
+from palate.validity.metric_values import ScorerInContext
 
 FEW = 10
 """Fewer scorers carry a warning."""
 NOTE = (
-    "τ: Kendall's τ-b [95 % for other scorers drawn like these]. p: against random rankings of "
-    "these scorers, all n! of them up to 8; after the stroke Holm, over the metrics of this table. "
-    "reliability: share of the variance between scorers that is no noise of users and questions, "
-    "of the benchmark's metric and of the picks [95 %]; noise ceiling: √ of their product, the "
-    "most that noise leaves to find."
+    "τ: Kendall's τ-b [95 % interval over new scorers drawn like these]. p is raw / Holm-corrected "
+    "over this table; it compares with random rankings of these scorers, all n! up to 8. "
+    "reliability: share of the variance between scorers that is no noise of users and questions "
+    "[95 %], for the metric and for the picks. noise ceiling: √ of their product, the largest τ "
+    "to expect."
 )
 COMPARED_NOTE = (
-    "p: ranks of a scorer exchanged between the two, all 2ⁿ ways up to 12 scorers whose ranks "
-    "differ; after the stroke Holm, over this table. These comparisons were named beforehand."
+    "p is raw / Holm-corrected over this table. The test exchanges a scorer's ranks between the "
+    "two metrics, all 2ⁿ ways up to 12 scorers. These comparisons were fixed beforehand."
 )
 
 
@@ -39,7 +39,7 @@ def validity_tables(found: Validity) -> list[Table]:
         notes = [
             NOTE,
             *_warnings(some),
-            *_held(some),
+            *_common_rows(some),
             *_constant(some),
             *(f"{few}: too few." for few in summary.too_few),
             *_left_out(summary),
@@ -54,44 +54,44 @@ def validity_tables(found: Validity) -> list[Table]:
     return tables
 
 
-def _held(some: Sequence[Coefficients]) -> list[str]:
-    said = []
+def _common_rows(some: Sequence[Coefficients]) -> list[str]:
+    notes = []
     for one in some:
         if one.n < one.n_largest:
             scorer, context = one.smallest
-            said.append(
-                f"{one.metric} on {one.benchmark}: over the {one.n:,} of {one.n_largest:,} that "
-                f"every contestant scored ({scorer} under {context} the fewest)."
+            notes.append(
+                f"{one.metric} on {one.benchmark} uses the {one.n:,} of {one.n_largest:,} that "
+                f"all scorers scored ({scorer} under {context} has the fewest)."
             )
-    return said
+    return notes
 
 
 def _constant(some: Sequence[Coefficients]) -> list[str]:
-    by: dict[tuple[Contestant, ...], list[str]] = {}
+    by: dict[tuple[ScorerInContext, ...], list[str]] = {}
     for one in some:
         if one.constant:
             by.setdefault(one.constant, []).append(f"{one.metric} of {one.benchmark}")
     return [
-        f"{', '.join(figures)}: {len(blind)} contestants that are blind to the user are left out: "
-        "over couples they are at ½ in both, whatever they pick."
+        f"{', '.join(figures)}: {len(blind)} blind scorers are excluded; "
+        "on couples both values are ½ by construction."
         for blind, figures in by.items()
     ]
 
 
-def _left_out(found: ValiditySummary) -> list[str]:
+def _left_out(summary: ValiditySummary) -> list[str]:
     lacking = [
-        (found.benchmark_only, "a downstream result"),
-        (found.downstream_only, "a benchmark run"),
+        (summary.benchmark_only, "no downstream result"),
+        (summary.downstream_only, "no benchmark run"),
     ]
-    said = [
-        f"Left out for want of {lack}: {', '.join(f'{a} under {b}' for a, b in some)}."
+    notes = [
+        f"Excluded ({lack}): {', '.join(f'{a} under {b}' for a, b in some)}."
         for some, lack in lacking
         if some
     ]
-    if found.context_independent:
-        alike = ", ".join(found.context_independent)
-        said.append(f"One contestant each, being alike under every context: {alike}.")
-    return said
+    if summary.context_independent:
+        alike = ", ".join(summary.context_independent)
+        notes.append(f"Counted once, since the context does not change their scores: {alike}.")
+    return notes
 
 
 def _what(one: Coefficients) -> str:
@@ -114,13 +114,13 @@ def plot_validity(found: Validity, file: Path) -> None:
     save(figure, file)
 
 
-def _scatter(ax: Any, one: Coefficients, *, several: bool) -> None:
-    tau, of = one.agreements[0], one.downstream
-    x, y = _values(one)
+def _scatter(ax: Any, shown: Coefficients, *, several: bool) -> None:
+    tau, of = shown.agreements[0], shown.downstream
+    x, y = _values(shown)
     ax.scatter(x, y, s=22, color="C0", zorder=3)
-    for name, *place in zip(_labels(one), x, y, strict=True):
+    for name, *place in zip(_labels(shown), x, y, strict=True):
         ax.annotate(name, place, fontsize=6, xytext=(3, 3), textcoords="offset points")
-    ax.set_xlabel(f"{one.metric} on {one.benchmark}", fontsize=8)
+    ax.set_xlabel(f"{shown.metric} on {shown.benchmark}", fontsize=8)
     whose = f"\nby {of.policy} on {of.benchmark}" if several else ""
     ax.set_ylabel(f"best of {of.k}, {of.quality}{whose}", fontsize=8)
     interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
@@ -128,14 +128,14 @@ def _scatter(ax: Any, one: Coefficients, *, several: bool) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _slopes(ax: Any, one: Coefficients) -> None:
-    left, right = map(ranks_of, map(np.asarray, _values(one)))
-    for name, a, b in zip(_labels(one), left, right, strict=True):
+def _slopes(ax: Any, shown: Coefficients) -> None:
+    left, right = map(ranks_of, map(np.asarray, _values(shown)))
+    for name, a, b in zip(_labels(shown), left, right, strict=True):
         ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
         ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),
                     textcoords="offset points")  # fmt: skip
     ax.set_xlim(-0.9, 1.15)
-    ax.set_xticks([0, 1], [one.metric, f"best of {one.downstream.k}"], fontsize=8)
+    ax.set_xticks([0, 1], [shown.metric, f"best of {shown.downstream.k}"], fontsize=8)
     ax.set_yticks([])
     ax.spines[["top", "right", "left"]].set_visible(False)
 
@@ -153,14 +153,14 @@ def _labels(one: Coefficients) -> list[str]:
     ]
 
 
-def _row(one: Coefficients) -> list[str]:
-    tau = one.agreements[0]
+def _row(row: Coefficients) -> list[str]:
+    tau = row.agreements[0]
     return [
-        one.benchmark, one.metric, str(tau.n),
+        row.benchmark, row.metric, str(tau.n),
         with_interval(tau.value, tau.interval.low, tau.interval.high),
-        f"{p_value(tau.chance.p)} / {p_value(one.p_holm[0])}",
-        _reliability(one.reliability), _reliability(one.downstream_reliability),
-        plain(one.noise_ceiling),
+        f"{p_value(tau.chance.p)} / {p_value(row.p_holm[0])}",
+        _reliability(row.reliability), _reliability(row.downstream_reliability),
+        plain(row.noise_ceiling),
     ]  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _reliability(of: Reliability | None) -> str:
 
 
 def _warnings(some: Sequence[Coefficients]) -> list[str]:
-    said = []
+    notes = []
     for shown in {one.power.n: one.power for one in some if one.power.n < FEW}.values():
         critical = (
             "no ranking reaches p = 0.05"
@@ -178,10 +178,10 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
         )
         least = shown.minimum_detectable_tau
         detectable = (
-            "" if least is None else f", and only a true τ of {plain(least)} is found 8 times of 10"
+            "" if least is None else f"; the minimum detectable τ is {plain(least)} (80 % power)"
         )
-        said.append(f"WARNING: {shown.n} scorers show little: {critical}{detectable}.")
-    return said
+        notes.append(f"WARNING: {shown.n} scorers show little: {critical}{detectable}.")
+    return notes
 
 
 def _differences(what: str, differences: Sequence[Difference]) -> Table:

@@ -17,19 +17,19 @@ SMALL = 0.05
 
 def verdict(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
     """Return which scorers know the user; empty where no identity gain was asked for."""
-    contestants = [f for f in findings if f.identity is not None and not f.baseline]
-    if not contestants:
+    tested = [f for f in findings if f.identity is not None and not f.baseline]
+    if not tested:
         return ""
     sentences = []
     for of_state, what in ((False, "the right posts add"), (True, "the right user's state adds")):
-        knowing = [f for f in contestants if f.word == "yes" and f.of_state == of_state]
+        knowing = [f for f in tested if f.word == "yes" and f.of_state == of_state]
         if knowing:
             listed = _and(_gain(f, names, alone=len(knowing) == 1) for f in knowing)
             who = _and(names[f.scorer] for f in knowing)
             alone = len({f.scorer for f in knowing}) == 1
             knows = "knows whom it is" if alone else "know whom they are"
             sentences.append(f"{who} {knows} judging for: {what} {listed}.")
-    misled = [f for f in contestants if f.word == "stranger's"]
+    misled = [f for f in tested if f.word == "stranger's"]
     if misled:
         listed = _and(_gain(f, names, alone=False) for f in misled)
         sentences.append(f"A stranger's posts help more than the user's own: {listed}.")
@@ -52,7 +52,7 @@ def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
         if gain.minimum_detectable_effect:
             units = math.ceil(gain.n * (gain.minimum_detectable_effect / SMALL) ** 2)
             needed[names[finding.scorer]] = max(units, needed.get(names[finding.scorer], 0))
-            mirrored = finding.own.summary.mirrored_accuracy is not None
+            mirrored = finding.run.summary.mirrored_accuracy is not None
     if not needed:
         return ""
     unit = "couples" if mirrored else "pairs"

@@ -1,6 +1,5 @@
 """Results on disk: manifest, append-only journal, rows, summary."""
 
-from palate.runs.groups import Gap, GroupFigure, GroupView, Losing
 from palate.runs.journal import Journal, Line, line_at, located_lines
 from palate.runs.manifest import (
     JOURNAL,
@@ -16,8 +15,8 @@ from palate.runs.manifest import (
     slug,
     versions,
 )
-from palate.runs.rated import Rated
-from palate.runs.ratings import RatingBaseline, RatingFigures
+from palate.runs.rated import RatedPair
+from palate.runs.ratings import RatingBaseline, RatingReport
 from palate.runs.result import (
     RecordResult,
     Result,
@@ -29,7 +28,8 @@ from palate.runs.result import (
 )
 from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
-from palate.runs.summary import Figure, Gain, Side, Summary, Test, holm_within
+from palate.runs.subgroups import SubgroupEstimate, SubgroupGap, SubgroupReport, UsersHarmed
+from palate.runs.summary import Gain, ReportedEstimate, RunLabel, Summary, Test, holm_within
 from palate.runs.verdicts import Verdicts
 
 __all__ = [
@@ -38,27 +38,27 @@ __all__ = [
     "ROWS",
     "SCHEMA",
     "SUMMARY",
-    "Figure",
     "Gain",
-    "Gap",
-    "GroupFigure",
-    "GroupView",
     "Identity",
     "Journal",
     "Line",
-    "Losing",
     "Manifest",
-    "Rated",
+    "RatedPair",
     "RatingBaseline",
-    "RatingFigures",
+    "RatingReport",
     "RecordResult",
+    "ReportedEstimate",
     "Result",
     "Run",
-    "Side",
+    "RunLabel",
+    "SubgroupEstimate",
+    "SubgroupGap",
+    "SubgroupReport",
     "Summary",
     "Tabular",
     "Test",
     "TextHash",
+    "UsersHarmed",
     "VerdictRow",
     "Verdicts",
     "as_document",

@@ -12,7 +12,7 @@ T = TypeVar("T")
 CHUNK = 8192
 
 
-class Column(Generic[T]):
+class ColumnBuilder(Generic[T]):
     """Values on their way into one array; what waits for it is never more than a chunk."""
 
     def __init__(self, dtype: str) -> None:
@@ -51,7 +51,7 @@ def by_row(numbers: NDArray[np.float64], counts: NDArray[np.int8]) -> NDArray[np
     return made
 
 
-class Names:
+class NameCodes:
     """Few different texts, numbered in order of appearance."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:

@@ -13,7 +13,7 @@ from palate.records import Record
 Pair = tuple[float | None, float | None]
 
 
-class Rated(Record):
+class RatedPair(Record):
     """Ratings and scores of one row's two responses, the chosen one first."""
 
     ratings: Pair
@@ -35,11 +35,11 @@ class RatedColumns(NamedTuple):
     scores: NDArray[np.float64]
     responses: NDArray[np.bytes_]
 
-    def row(self, place: int) -> Rated:
+    def row(self, place: int) -> RatedPair:
         """Return one row's."""
         low, high = self.scales[place].tolist()
         first, second = self.responses[place].tolist()
-        return Rated(
+        return RatedPair(
             ratings=_pair(self.ratings[place]),
             scale=None if math.isnan(low) else (low, high),
             scores=_pair(self.scores[place]),

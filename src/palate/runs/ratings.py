@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palate.records import Record
-from palate.runs.summary import Figure
+from palate.runs.summary import ReportedEstimate
 
 
 class RatingBaseline(Record):
@@ -11,14 +11,14 @@ class RatingBaseline(Record):
 
     name: str
     """`user mean` or `global mean`."""
-    rating_error: Figure
-    error_reduction: Figure
+    rating_error: ReportedEstimate
+    error_reduction: ReportedEstimate
     """error of the baseline − error of the scorer; positive where the scorer is better."""
     p: float | None
     p_holm: float | None = None
 
 
-class RatingFigures(Record):
+class RatingReport(Record):
     """One run against the ratings of its users; figures are means over users."""
 
     benchmark: str
@@ -38,11 +38,11 @@ class RatingFigures(Record):
     """Users left out of the errors: a single rating, so nothing to predict it from."""
     scale: tuple[float, float] | None = None
     """Lowest and highest rating given, taken for the scale where rows name none; else null."""
-    spearman: Figure
+    spearman: ReportedEstimate
     """n counts users."""
-    kendall: Figure
+    kendall: ReportedEstimate
     """τ-b."""
-    rating_error: Figure
+    rating_error: ReportedEstimate
     """Mean |predicted − given| on [0, 1] after each user's cross-fitted isotonic calibration."""
     baselines: tuple[RatingBaseline, ...] = ()
     note: str | None = None

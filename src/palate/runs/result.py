@@ -29,7 +29,7 @@ R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)
 
 
-class Table(Protocol):
+class ResultTable(Protocol):
     """What a result is printed as."""
 
     def text(self) -> str:
@@ -61,9 +61,9 @@ class Tabular:
         """Return the JSON document that `--format json` prints."""
         return as_document(self.kind, self.content().model_dump(mode="json"))
 
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[ResultTable]:
         """Return it as tables."""
-        tables: Sequence[Table] = load_registered(TABLES, self.kind)(self)
+        tables: Sequence[ResultTable] = load_registered(TABLES, self.kind)(self)
         return tables
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from palate.records import Outcome, Record
-from palate.runs.rated import Rated
+from palate.runs.rated import RatedPair
 from palate.seeding import digest
 
 WHERE_GIVEN = ("share", "category", "traits", "ratings")
@@ -47,7 +47,7 @@ class VerdictRow(Record):
     category: str = ""
     traits: Mapping[str, str] = {}
     """What the user said of themselves."""
-    ratings: Rated | None = None
+    ratings: RatedPair | None = None
     """Where the user rated a response: the ratings and the scores."""
 
     @staticmethod

@@ -9,7 +9,7 @@ from palate.metrics import Estimate, holm
 from palate.records import Record
 
 
-class Figure(Record):
+class ReportedEstimate(Record):
     """A figure with its 95 % interval and the number of units behind it."""
 
     value: float | None
@@ -20,7 +20,7 @@ class Figure(Record):
     """Why a value has no interval."""
 
     @classmethod
-    def of(cls, estimate: Estimate) -> Figure:
+    def of(cls, estimate: Estimate) -> ReportedEstimate:
         """Take over what tables and JSON need of an estimate."""
         return cls(
             value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n,
@@ -35,13 +35,13 @@ class Summary(Record):
     scorer: str
     context: str
     oracle: bool = False
-    """True under a context that shows gold: an upper bound, not a contestant."""
+    """True under a context that shows gold: an upper bound, never ranked."""
     protocol: str = "palate"
     models: tuple[str, ...] = ()
     """What the numbers come from: content hashes of model folders, names of served models."""
     n_pairs: int
     n_users: int
-    accuracy: Figure
+    accuracy: ReportedEstimate
     """(chosen + ½ ties) / scored; on mirrors over couples, the unit there."""
     strict_accuracy: float | None
     bounds: tuple[float, float] | None
@@ -49,14 +49,14 @@ class Summary(Record):
     ties: int
     unscored: int
     unscored_reasons: dict[str, int] = {}
-    mirrored_accuracy: Figure | None = None
-    concordance: Figure | None = None
-    subsets: dict[str, Figure] = {}
-    macro_accuracy: Figure | None = None
+    mirrored_accuracy: ReportedEstimate | None = None
+    concordance: ReportedEstimate | None = None
+    subsets: dict[str, ReportedEstimate] = {}
+    macro_accuracy: ReportedEstimate | None = None
     """Mean of users' accuracies; not on mirrors."""
     worst_decile: dict[str, float | None] | None = None
     """Mean of the lowest tenth of users, raw and shrunk; not on mirrors."""
-    length_controlled: Figure | None = None
+    length_controlled: ReportedEstimate | None = None
     """Mean of the accuracies where chosen is longer and where it is shorter."""
     calibration: dict[str, Any] | None = None
     """Brier score, log loss and ECE of scorers whose margins are log-odds."""
@@ -65,7 +65,7 @@ class Summary(Record):
     clustered_by: str = "user"
     """What intervals are clustered by: `user`, `user and question`, `user and text`."""
     minimum_detectable_effect: float | None = None
-    """Smallest difference from ½ found with 80 % power at the 5 % level."""
+    """Minimum detectable difference from 0.5: 80 % power at the 5 % level."""
     undecided_rows: int = 0
     """Rows the user called a tie, left out."""
     bad_rows: int = 0
@@ -97,12 +97,12 @@ class Gain(Record):
     p_holm: float | None = None
     """Corrected over the gains of a benchmark; None for oracles and baselines."""
     minimum_detectable_effect: float | None = None
-    """Smallest gain found with 80 % power at the 5 % level, uncorrected."""
+    """Minimum detectable gain: 80 % power at the 5 % level, uncorrected."""
     note: str | None = None
     """Why a value has no interval."""
 
 
-class Side(Record):
+class RunLabel(Record):
     """One run of a test."""
 
     scorer: str
@@ -115,8 +115,8 @@ class Test(Record):
     __test__ = False  # no test class of pytest's
 
     benchmark: str
-    a: Side
-    b: Side
+    a: RunLabel
+    b: RunLabel
     metric: str
     value: float | None
     low: float | None

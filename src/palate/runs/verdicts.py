@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Lazy, Outcome
-from palate.runs.columns import Column, Names, by_row
+from palate.runs.columns import ColumnBuilder, NameCodes, by_row
 from palate.runs.rated import RatedColumns
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
@@ -56,8 +56,8 @@ class Verdicts:
     """Where the ratings of each row stand; empty where no row is rated."""
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
-        self._users, self._subsets, self._reasons = Names(), Names(), Names()
-        self._labels = Names()
+        self._users, self._subsets, self._reasons = NameCodes(), NameCodes(), NameCodes()
+        self._labels = NameCodes()
         columns, self._rated = self._gather(rows)
         self._columns = tuple(columns)
         self.__dict__.update(columns)
@@ -231,31 +231,31 @@ class Verdicts:
 
     def _gather(self, rows: Iterable[VerdictRow]) -> tuple[dict[str, NDArray[Any]], RatedColumns]:
         number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
-        made: dict[str, tuple[Column[Any], Callable[[VerdictRow], Any]]] = {
-            "ids": (Column("O"), lambda row: row.id),
-            "contents": (Column("S"), lambda row: row.content_hash.encode()),
-            "_questions": (Column("u8"), lambda row: int(row.question_hash, 16)),
-            "_chosen": (Column("u8"), lambda row: int(row.response_hashes[0], 16)),
-            "_rejected": (Column("u8"), lambda row: int(row.response_hashes[1], 16)),
-            "user_codes": (Column("i4"), lambda row: self._users.code(row.user)),
-            "_subset": (Column("i4"), lambda row: self._subsets.code(row.subset)),
-            "_mirror_of": (Column("O"), lambda row: row.mirror_of),
-            "_outcomes": (Column("i1"), lambda row: number[row.outcome]),
-            "margins": (Column("f8"), lambda row: row.margin),
-            "_shares": (Column("f8"), lambda row: row.share),
-            "_n_orders": (Column("i1"), lambda row: len(row.orders)),
-            "_chosen_first": (Column("?"), lambda row: row.chosen_first),
+        made: dict[str, tuple[ColumnBuilder[Any], Callable[[VerdictRow], Any]]] = {
+            "ids": (ColumnBuilder("O"), lambda row: row.id),
+            "contents": (ColumnBuilder("S"), lambda row: row.content_hash.encode()),
+            "_questions": (ColumnBuilder("u8"), lambda row: int(row.question_hash, 16)),
+            "_chosen": (ColumnBuilder("u8"), lambda row: int(row.response_hashes[0], 16)),
+            "_rejected": (ColumnBuilder("u8"), lambda row: int(row.response_hashes[1], 16)),
+            "user_codes": (ColumnBuilder("i4"), lambda row: self._users.code(row.user)),
+            "_subset": (ColumnBuilder("i4"), lambda row: self._subsets.code(row.subset)),
+            "_mirror_of": (ColumnBuilder("O"), lambda row: row.mirror_of),
+            "_outcomes": (ColumnBuilder("i1"), lambda row: number[row.outcome]),
+            "margins": (ColumnBuilder("f8"), lambda row: row.margin),
+            "_shares": (ColumnBuilder("f8"), lambda row: row.share),
+            "_n_orders": (ColumnBuilder("i1"), lambda row: len(row.orders)),
+            "_chosen_first": (ColumnBuilder("?"), lambda row: row.chosen_first),
             "_reason": (
-                Column("i4"),
+                ColumnBuilder("i4"),
                 lambda row: -1 if row.reason is None else self._reasons.code(row.reason),
             ),
-            "own_words": (Column("i4"), lambda row: row.own_words),
-            "_label": (Column("i4"), lambda row: self._labels.code(_label(row))),
-            "_places": (Column("?"), lambda row: row.ratings is not None),
+            "own_words": (ColumnBuilder("i4"), lambda row: row.own_words),
+            "_label": (ColumnBuilder("i4"), lambda row: self._labels.code(_label(row))),
+            "_places": (ColumnBuilder("?"), lambda row: row.ratings is not None),
         }
-        orders, lengths = Column[float]("f8"), Column[int]("i4")
-        ratings, scales, scores = (Column[float]("f8") for _ in range(3))
-        responses = Column[bytes]("S")
+        orders, lengths = ColumnBuilder[float]("f8"), ColumnBuilder[int]("i4")
+        ratings, scales, scores = (ColumnBuilder[float]("f8") for _ in range(3))
+        responses = ColumnBuilder[bytes]("S")
         for row in rows:
             for column, value in made.values():
                 column.add(value(row))

@@ -1,4 +1,4 @@
-"""Contestants, one file each."""
+"""Scorers, one file each."""
 
 from palate.scorers.baselines import is_baseline
 from palate.scorers.build import GROUP, build_scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.records import Scores, Settings, Slate, Traits
+from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest, unit
 from palate.specs import Spec
 
@@ -19,7 +19,7 @@ class Random:
         spec.refuse_reference()
         spec.only(())
         self.seed = settings.seed
-        self.traits = Traits(fingerprint=digest("random", self.seed), exact=True)
+        self.info = ScorerInfo(fingerprint=digest("random", self.seed), exact=True)
 
     def reads(self, slate: Slate) -> Slate:
         """Read the question and the responses only."""
@@ -45,7 +45,7 @@ class Longest:
         del settings
         spec.refuse_reference()
         spec.only(())
-        self.traits = Traits(fingerprint=digest("length", self.sign), exact=True)
+        self.info = ScorerInfo(fingerprint=digest("length", self.sign), exact=True)
 
     def reads(self, slate: Slate) -> Slate:
         """Read the responses only."""
@@ -67,7 +67,7 @@ class Shortest(Longest):
 
 
 BASELINES = frozenset({"random", "longest", "shortest"})
-"""Kinds of scorers that are no contestants: they are outside of corrections and ranks."""
+"""Kinds of scorers that only scale the others: they are outside of corrections and ranks."""
 
 
 def is_baseline(spec: str) -> bool:

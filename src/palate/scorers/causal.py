@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from palate.engines import ChatTemplate, LocalModel, Reader, load_local, route_of
+from palate.engines import ChatTemplate, LocalModel, Reader, load_local, read_mode_of
 from palate.prompts import cut_to_fit
-from palate.records import Scores, Settings, Slate, Traits
+from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest
 from palate.specs import Reference
 
@@ -42,13 +42,13 @@ class LocalText:
 
     def notes(self) -> tuple[str, ...]:
         """Say so where the model is read in padded batches, which costs time and no accuracy."""
-        route = route_of(self.reference, self.head, self.settings)
-        if route is None or route.startswith("shared"):
+        read_mode = read_mode_of(self.reference, self.head, self.settings)
+        if read_mode is None or read_mode.startswith("shared"):
             return ()
-        return (f"{self.reference}: read in {route}",)
+        return (f"{self.reference}: read in {read_mode}",)
 
-    def traits(self, what: str, prompt: str, **more: object) -> Traits:
-        """Return traits whose fingerprint holds weights, precision, prompt and what is computed."""
+    def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
+        """Return info whose fingerprint holds weights, precision, prompt and what is computed."""
         content, dtype, device = self.reader.weights
         dtype = dtype.removeprefix("torch.")
         tokens, attention = self.settings.batch_tokens, self.settings.attention or "tree"
@@ -62,7 +62,7 @@ class LocalText:
             "prompt": prompt,
         }
         made = digest(what, content, dtype, device, tokens, attention, prompt)
-        return Traits.model_validate(
+        return ScorerInfo.model_validate(
             {"fingerprint": made, "details": details, "cuts": True, **more}
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from palate.engines import Wanted
+from palate.engines import TokenSpan
 from palate.errors import ModelError
 from palate.prompts import prompt_hash, render
 from palate.records import Scores, Settings, Slate
@@ -32,7 +32,7 @@ class Classifier:
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         self.local = LocalText(reference, "classifier", settings)
         self.output = spec.number("head", 0) if "head" in spec.options else None
-        self.traits = self.local.traits(
+        self.info = self.local.info(
             f"classifier head {self.output}",
             prompt_hash("about.jinja"),
             log_odds=True,
@@ -77,9 +77,9 @@ class Classifier:
         for k, found in self.local.model.read(wanted, lambda hidden, _: hidden.float() @ weight):
             yield k, [float(value[0]) + bias for value in found]
 
-    def _wanted(self, ids: Ids) -> Wanted:
+    def _wanted(self, ids: Ids) -> TokenSpan:
         read = self.read_position(ids)
-        return Wanted(ids, read, read + 1)
+        return TokenSpan(ids, read, read + 1)
 
     @cached_property
     def _reads_one_token(self) -> bool:

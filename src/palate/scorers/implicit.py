@@ -33,12 +33,12 @@ class Implicit(ScaledDifference):
         self.compose([
             Autoregressive(Spec(kind="autoregressive", reference=name), settings) for name in names
         ])  # fmt: skip
-        first = self.models[0].traits
-        prints = [model.traits.fingerprint for model in self.models]
-        self.traits = first.model_copy(
+        first = self.models[0].info
+        prints = [model.info.fingerprint for model in self.models]
+        self.info = first.model_copy(
             update={
                 "fingerprint": digest("implicit", self.beta, *prints),
                 "log_odds": "beta" in spec.options and len(names) > 1,
-                "details": {"policy": first.details, "reference": self.models[-1].traits.details},
+                "details": {"policy": first.details, "reference": self.models[-1].info.details},
             }
         )

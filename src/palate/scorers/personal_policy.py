@@ -26,7 +26,7 @@ from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import ScaledDifference
-from palate.scorers.states_wanted import OPTIONS, KeepsUsers, State
+from palate.scorers.state_options import OPTIONS, State, StatefulScorer
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
@@ -50,7 +50,7 @@ class UserLikelihood(Autoregressive):
         identity = self.users.identity if self.users is not None else None
         what = f"{METHOD} {policy.fingerprint} {state} {identity}"
         self.local = LocalText(policy.policy, "causal", settings)
-        self.traits = self.local.traits(what, prompt_hash("about.jinja"), needs_user=True)
+        self.info = self.local.info(what, prompt_hash("about.jinja"), needs_user=True)
 
     @cached_property
     def opening(self) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ class UserLikelihood(Autoregressive):
         return {**self.__dict__, "local": _unloaded(self.local)}
 
 
-class Everybodys(Autoregressive):
+class ReferencePolicy(Autoregressive):
     """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers."""
 
     def __init__(self, reference: Reference, settings: Settings) -> None:
@@ -155,7 +155,7 @@ def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
     return next(found for _, found in model.local.model.log_probabilities([encoded]))
 
 
-class PersonalPolicyScorer(KeepsUsers[Users], ScaledDifference):
+class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
     """r_u(x, y) = β [log π(y | e_u, x) − log π_ref(y | x)] (P-DPO; Li et al. 2024).
 
     Options as of every personal reward model: `?state=own|stranger|prior`, `?users=FILE`,
@@ -164,7 +164,7 @@ class PersonalPolicyScorer(KeepsUsers[Users], ScaledDifference):
     `?reference=` says where the model lies that the policy was trained from, if it was moved.
     """
 
-    models: tuple[UserLikelihood, UserLikelihood | Everybodys]
+    models: tuple[UserLikelihood, UserLikelihood | ReferencePolicy]
     scale_pairs = 20
     """Pairs that a user's confidence is measured on: each costs two readings for each user."""
 
@@ -220,13 +220,13 @@ class PersonalPolicyScorer(KeepsUsers[Users], ScaledDifference):
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and where a model is read in padded batches."""
-        said = super().notes()
+        notes = super().notes()
         if self.users is not None and self.state != "prior":
             lost = self.users.n_too_long
             too_long = f"; {lost:,} choices were too long for the model" if lost else ""
             each = self.policy.generic.nbytes
-            said = (*said, f"{METHOD}: {each:,} bytes of state per user{too_long}")
-        return said
+            notes = (*notes, f"{METHOD}: {each:,} bytes of state per user{too_long}")
+        return notes
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> FromChoices:
         return FromChoices(self.policy, self.reference, self.shots(choices), self.settings)
@@ -238,22 +238,22 @@ class PersonalPolicyScorer(KeepsUsers[Users], ScaledDifference):
         return copy
 
     def _compose(self) -> None:
-        own = UserLikelihood(self.policy, self.settings, self.state, self.users)
-        other: UserLikelihood | Everybodys = (
+        policy = UserLikelihood(self.policy, self.settings, self.state, self.users)
+        other: UserLikelihood | ReferencePolicy = (
             UserLikelihood(self.policy, self.settings, "prior", None)
             if self.minus
-            else Everybodys(self.reference, self.settings)
+            else ReferencePolicy(self.reference, self.settings)
         )
-        self.compose((own, other))
-        prints = [model.traits.fingerprint for model in self.models]
+        self.compose((policy, other))
+        prints = [model.info.fingerprint for model in self.models]
         details = {
             "method": METHOD,
             "model": self.policy.fingerprint,
             "tokens": self.policy.tokens,
-            "policy": own.traits.details,
-            "taken off": other.traits.details,
+            "policy": policy.info.details,
+            "taken off": other.info.details,
         }
-        self.traits = own.traits.model_copy(
+        self.info = policy.info.model_copy(
             update={
                 "fingerprint": digest(METHOD, self.policy.beta, *prints),
                 "log_odds": not self.minus,

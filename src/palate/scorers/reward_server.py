@@ -11,12 +11,12 @@ from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.rewards import FORMATS, Outputs, Text, check_count
+from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput, check_count
 from palate.engines.http import (
     SHARED,
     HttpClient,
+    HttpRequest,
     HttpSettings,
-    Post,
     body_of,
     canonical,
     http_options,
@@ -25,7 +25,7 @@ from palate.engines.http import (
 from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
-from palate.records import Message, Scores, Settings, Slate, Traits
+from palate.records import Message, ScorerInfo, Scores, Settings, Slate
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -39,7 +39,7 @@ PROBABILITIES = "probabilities came back where raw scores were asked"
 log = logging.getLogger(__name__)
 
 
-class Place(NamedTuple):
+class ResponseRange(NamedTuple):
     """The responses that one request asks for."""
 
     slate: int
@@ -76,7 +76,7 @@ class RewardServer:
         self.local = self._local(spec, server, settings)
         self.client = HttpClient(http, noun="reward", ledger=ledger_of(settings))
         self._bounded = 0
-        self.traits = self._traits(spec, server, http)
+        self.info = self._info(spec, server, http)
 
     def _local(self, spec: Spec, server: str, settings: Settings) -> RemoteText | None:
         if "tokenizer" in spec.options:
@@ -88,7 +88,7 @@ class RewardServer:
             "&tokenizer=ORG/MODEL or &tokenizer=./folder"
         )
 
-    def _traits(self, spec: Spec, server: str, http: HttpSettings) -> Traits:
+    def _info(self, spec: Spec, server: str, http: HttpSettings) -> ScorerInfo:
         details = {
             "server": server,
             "model": http.model,
@@ -96,7 +96,7 @@ class RewardServer:
             "tokenizer": self.local.reader.content if self.local is not None else None,
             "prompt": prompt_hash("about.jinja"),
         }
-        return Traits(
+        return ScorerInfo(
             fingerprint=digest("reward server", sorted(details.items()), self.head),
             details=details,
             exact=True,
@@ -121,18 +121,18 @@ class RewardServer:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield a slate's scores when its last response is scored."""
-        under_way: dict[int, Place] = {}
+        under_way: dict[int, ResponseRange] = {}
         sent = count()
-        parts: dict[int, dict[int, tuple[Place, Any]]] = defaultdict(dict)
+        parts: dict[int, dict[int, tuple[ResponseRange, Any]]] = defaultdict(dict)
         missing = {k: len(slate.candidates) for k, slate in enumerate(slates)}
 
-        def posts() -> Iterator[Post[list[Outputs]]]:
+        def posts() -> Iterator[HttpRequest[list[Outputs]]]:
             for k, slate in enumerate(slates):
                 texts = self._texts(self.reads(slate))
                 step = self.batch if self.local is not None else 1
                 for first in range(0, len(texts), step):
                     some = texts[first : first + step]
-                    under_way[next(sent)] = Place(k, first, len(some))
+                    under_way[next(sent)] = ResponseRange(k, first, len(some))
                     yield self._post(some)
 
         with closing(self.client.ask(posts())) as outcomes:
@@ -144,16 +144,16 @@ class RewardServer:
                     del missing[place.slate]
                     yield place.slate, self._scores(parts.pop(place.slate))
 
-    def _post(self, texts: Sequence[Text]) -> Post[list[Outputs]]:
+    def _post(self, texts: Sequence[RewardInput]) -> HttpRequest[list[Outputs]]:
         def read(said: Any) -> list[Outputs]:
             outputs = self.format.outputs(said)
             check_count(outputs, len(texts))
             return outputs
 
         body = body_of(self.format.body(self.client.settings.model, texts))
-        return Post(self.format.path, body, read, used=self.format.used)
+        return HttpRequest(self.format.path, body, read, used=self.format.used)
 
-    def _scores(self, parts: dict[int, tuple[Place, Any]]) -> Scores:
+    def _scores(self, parts: dict[int, tuple[ResponseRange, Any]]) -> Scores:
         values: list[float | None] = []
         reasons: list[str | None] = []
         outage = False
@@ -205,15 +205,15 @@ class RewardServer:
                     self.canonical, SUSPECT,
                 )  # fmt: skip
 
-    def _texts(self, slate: Slate) -> list[Text]:
+    def _texts(self, slate: Slate) -> list[RewardInput]:
         messages = render(slate.question, slate.shown)
         closed = [(*messages, Message(role="assistant", content=text)) for text in slate.candidates]
         if self.local is None:
-            return [Text(each) for each in closed]
+            return [RewardInput(each) for each in closed]
         template = self.local.template
         prompt = template.text(messages, generation=True)
         return [
-            Text(
+            RewardInput(
                 each,
                 self.local.unframed(template.text(each, generation=False)),
                 self.local.unframed(prompt),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from palate.engines import Embedding, load_embedder, unit_length
-from palate.records import Scores, Settings, Slate, Traits
+from palate.records import ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -28,7 +28,7 @@ class Similarity:
         spec.only(())
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         self.embedder = load_embedder(reference, settings)
-        self.traits = Traits(
+        self.info = ScorerInfo(
             fingerprint=digest("similarity", self.embedder.fingerprint),
             exact=True,
             needs_shown=True,

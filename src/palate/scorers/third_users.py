@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.personal import take
-from palate.records import MOST_STRANGERS, NO_STRANGER, Choice, Judgement, Settings, Slate, Traits
+from palate.records import (
+    MOST_STRANGERS,
+    NO_STRANGER,
+    Choice,
+    Judgement,
+    ScorerInfo,
+    Settings,
+    Slate,
+)
 from palate.scorers.personal import Personal
 from palate.seeding import digest, shuffled
 from palate.specs import Spec
@@ -16,7 +24,7 @@ from palate.specs import Spec
 VOTERS = MOST_STRANGERS
 """Third users who vote on a row, at most."""
 EXCLUDED = 2
-"""Users who may be no third users of a row: its own and, in a couple, its partner."""
+"""Users who may be no third users of a row: its own and, in a couple, its mirror user."""
 AT_ONCE = 2048
 """Slates that are voted on together; READ_AT_ONCE where a language model embeds them."""
 READ_AT_ONCE = 64
@@ -26,7 +34,7 @@ class ThirdUsers:
     """Judges a pair by the votes of all third users: `personal:DIR?state=stranger`.
 
     A third user is any user with a state except those whose keys the slate excludes: the row's own
-    and, in a mirrored couple, its partner. With v third users and votes 1, ½, 0 for the first
+    and, in a mirrored couple, its mirror user. With v third users and votes 1, ½, 0 for the first
     response, as a user's score of it is higher, equal or lower in float32,
 
         margin = share of votes for the first − share for the second.
@@ -61,16 +69,16 @@ class ThirdUsers:
         return self._with(self.personal.join(choices))
 
     @property
-    def traits(self) -> Traits:
+    def info(self) -> ScorerInfo:
         """What the numbers depend on: the model, the states, and whose are drawn."""
-        own = self.personal.traits
+        info = self.personal.info
         changed = {
-            "fingerprint": digest("third users", own.fingerprint, self.seed),
+            "fingerprint": digest("third users", info.fingerprint, self.seed),
             "log_odds": False,
             "pairs_only": True,
             "votes": True,
         }
-        return own.model_copy(update=changed)
+        return info.model_copy(update=changed)
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and how many vote."""
@@ -100,7 +108,7 @@ class ThirdUsers:
         if voters:
             states = take(users.states, np.array([users.place[key] for key in voters]))
             scores = self.personal.trained.score_each(
-                states, read.table, read.asked, minus_prior=self.personal.minus
+                states, read.table, read.questions, minus_prior=self.personal.minus
             )
             allowed &= np.isfinite(scores).all(axis=2)
             margins = vote(scores, allowed)

@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 
 from palate.records import Record
-from palate.runs import Figure, Gain
-from palate.selfcheck.contestants import truth
+from palate.runs import Gain, ReportedEstimate
+from palate.selfcheck.planted_scorers import truth
 from palate.selfcheck.trials import GAINS, Trial
 from palate.selfcheck.worlds import Rows
 
 Kind = Literal["point interval", "mean error", "coverage", "false alarms", "route"]
-Found = Figure | Gain
+Found = ReportedEstimate | Gain
 COVERAGE = (0.92, 0.98)
 LEVEL = (0.02, 0.08)
 ERRORS = 3.0
@@ -29,7 +29,7 @@ NEVER = 1.0
 KNOWING = ("knows", "hazy")
 
 
-class Check(Record):
+class WorldCheck(Record):
     """One thing that was checked: what came out, and between which bounds it had to lie."""
 
     kind: Kind
@@ -44,13 +44,14 @@ class Check(Record):
     def ok(self) -> bool:
         """True where the value lies within the bar.
 
-        >>> Check(kind="coverage", what="", rows="all", worlds=9, value=0.7, low=0.9, high=1).ok
+        >>> shown = {"kind": "coverage", "what": "", "rows": "all", "worlds": 9, "value": 0.7}
+        >>> WorldCheck(**shown, low=0.9, high=1).ok
         False
         """
         return self.low <= self.value <= self.high
 
 
-def world_checks(trials: Sequence[Trial], rows: Rows) -> list[Check]:
+def world_checks(trials: Sequence[Trial], rows: Rows) -> list[WorldCheck]:
     """Check what was found in worlds of one kind: every scorer is on target and covered.
 
     On couples the blind ones are exactly at ½, and know no target beside.
@@ -89,33 +90,33 @@ def world_checks(trials: Sequence[Trial], rows: Rows) -> list[Check]:
     return [*checks, false_alarms(f"{idle}: p of no gain", of_nothing, rows)]
 
 
-def point(what: str, found: Sequence[Found], rows: Rows = "mirrored") -> Check:
+def point(what: str, estimates: Sequence[Found], rows: Rows = "mirrored") -> WorldCheck:
     """Largest distance of a value or an end of its interval from 1/2; the bar is 0.
 
-    >>> point("", [Figure(value=0.5, low=0.5, high=0.5, n=9)]).ok
+    >>> point("", [ReportedEstimate(value=0.5, low=0.5, high=0.5, n=9)]).ok
     True
-    >>> point("", [Figure(value=0.5, low=0.4, high=0.6, n=9)]).ok
+    >>> point("", [ReportedEstimate(value=0.5, low=0.4, high=0.6, n=9)]).ok
     False
     """
-    ends = [end for one in found for end in (one.value, one.low, one.high)]
+    ends = [end for one in estimates for end in (one.value, one.low, one.high)]
     off = max((NEVER if end is None else abs(end - 0.5) for end in ends), default=NEVER)
-    return Check(
-        kind="point interval", what=what, rows=rows, worlds=len(found), value=off, low=0, high=0
+    return WorldCheck(
+        kind="point interval", what=what, rows=rows, worlds=len(estimates), value=off, low=0, high=0
     )
 
 
-def mean_error(what: str, found: Sequence[Found], planted: float, rows: Rows) -> Check:
+def mean_error(what: str, found: Sequence[Found], planted: float, rows: Rows) -> WorldCheck:
     """Mean over worlds of value − truth; the bar is three of its Monte-Carlo standard errors."""
     errors = np.array([np.nan if one.value is None else one.value - planted for one in found])
     there = errors[~np.isnan(errors)]
     bar = ERRORS * float(there.std(ddof=1)) / math.sqrt(there.size) if there.size > 1 else 0.0
     value = float(there.mean()) if there.size else NEVER
-    return Check(
+    return WorldCheck(
         kind="mean error", what=what, rows=rows, worlds=there.size, value=value, low=-bar, high=bar
     )
 
 
-def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> Check:
+def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> WorldCheck:
     """Share of worlds whose 95 % interval holds the truth; no interval holds nothing."""
     held = [
         one.low is not None and one.high is not None and one.low <= planted <= one.high
@@ -123,17 +124,17 @@ def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> C
     ]
     low, high = _bar(0.95, COVERAGE, len(held))
     share = float(np.mean(held)) if held else 0.0
-    return Check(
+    return WorldCheck(
         kind="coverage", what=what, rows=rows, worlds=len(held), value=share, low=low, high=high
     )
 
 
-def false_alarms(what: str, gains: Sequence[Gain], rows: Rows) -> Check:
+def false_alarms(what: str, gains: Sequence[Gain], rows: Rows) -> WorldCheck:
     """Share of worlds in which a gain of nothing has p < 0.05."""
     alarms = [one.p is not None and one.p < 0.05 for one in gains]
     low, high = _bar(0.05, LEVEL, len(alarms))
     share = float(np.mean(alarms)) if alarms else 1.0
-    return Check(
+    return WorldCheck(
         kind="false alarms", what=what, rows=rows, worlds=len(alarms), value=share,
         low=low, high=high,
     )  # fmt: skip

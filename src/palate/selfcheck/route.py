@@ -9,10 +9,10 @@ import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.evaluation import evaluate
-from palate.records import PreferencePair, Scores, Slate, Traits, user_key
+from palate.records import PreferencePair, ScorerInfo, Scores, Slate, user_key
 from palate.seeding import digest
-from palate.selfcheck.checks import Check, point
-from palate.selfcheck.contestants import confidence, margins
+from palate.selfcheck.checks import WorldCheck, point
+from palate.selfcheck.planted_scorers import confidence, margins
 from palate.selfcheck.trials import planted_rows, planted_texts, planted_verdicts
 from palate.selfcheck.worlds import FEATURES, Floats, World, mirrored_world, unmirrored_world
 
@@ -28,7 +28,7 @@ class Planted:
     ) -> None:
         self._features, self._weights = features, weights
         listed = [(key, weights[key].tolist()) for key in sorted(weights, key=str)]
-        self.traits = Traits(
+        self.info = ScorerInfo(
             fingerprint=digest("planted", listed), exact=True, needs_user=None not in weights
         )
 
@@ -60,14 +60,14 @@ def planted_pairs(world: World) -> tuple[Dataset, dict[str, Floats]]:
                 text=question,
                 chosen=chosen,
                 rejected=rejected,
-                mirror_of=None if world.partners is None else f"row {world.partners[k]}",
+                mirror_of=None if world.mirror_rows is None else f"row {world.mirror_rows[k]}",
             )
         )
     return Dataset("planted", tuple(pairs), mirrored=world.mirrored), features
 
 
 def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, Planted]:
-    """Return the contestants as scorer objects that read texts and user keys."""
+    """Return the scorers as scorer objects that read texts and user keys."""
     first = np.eye(FEATURES)[0]
     keys = [user_key(str(name)) for name in world.names]
     weights: dict[str, dict[str | None, Floats]] = {
@@ -78,14 +78,14 @@ def planted_scorers(world: World, features: Mapping[str, Floats]) -> dict[str, P
     return {name: Planted(features, of_name) for name, of_name in weights.items()}
 
 
-def route_checks(seed: int) -> list[Check]:
+def route_checks(seed: int) -> list[WorldCheck]:
     """Run one world of each kind through `evaluate`.
 
     Its verdicts must be those that the other checks start from, row by row; the confident blind
     scorer's shift must be 1/2 by the scales that `evaluate` itself asks for.
     """
     differing = 0
-    points: list[Check] = []
+    points: list[WorldCheck] = []
     worlds = [
         *(mirrored_world(seed, 0, couples=COUPLES, shared=shared) for shared in (False, True)),
         *(unmirrored_world(seed, 0, rows=ROWS, shared=shared) for shared in (False, True)),
@@ -105,7 +105,7 @@ def route_checks(seed: int) -> list[Check]:
                     for what, figure in found.items()
                     if figure is not None
                 ]
-    route = Check(
+    route = WorldCheck(
         kind="route", what="evaluate: verdicts unlike the planted", rows="all", worlds=len(worlds),
         value=differing, low=0, high=0,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from palate.errors import UsageError
-from palate.selfcheck.checks import Check, world_checks
+from palate.selfcheck.checks import WorldCheck, world_checks
 from palate.selfcheck.route import route_checks
 from palate.selfcheck.trials import Tools, Trial, run_trial
 from palate.selfcheck.worlds import Rows, mirrored_world, unmirrored_world
@@ -23,7 +23,7 @@ def selfcheck(
     *,
     tools: Tools | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Check]:
+) -> list[WorldCheck]:
     """Check palate's figures against planted truth; deterministic for a seed.
 
     Each world is measured four times: with users in mirrored couples and in unmirrored rows, each

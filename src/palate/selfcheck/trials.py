@@ -10,7 +10,7 @@ from palate.comparison.gains import gain
 from palate.evaluation import summarise
 from palate.records import Judgement, Outcome
 from palate.runs import Gain, Run, Summary, VerdictRow, Verdicts
-from palate.selfcheck.contestants import margins, scales
+from palate.selfcheck.planted_scorers import margins, scales
 from palate.selfcheck.worlds import Floats, World
 
 GAINS = (("knows", "hazy"), ("hazy", "vague"))
@@ -102,7 +102,7 @@ def _row(world: World, k: int) -> VerdictRow:
         response_hashes=(hash_of(responses[0]), hash_of(responses[1])),
         user=str(world.names[world.who[k]]),
         subset="all",
-        mirror_of=None if world.partners is None else f"row {world.partners[k]}",
+        mirror_of=None if world.mirror_rows is None else f"row {world.mirror_rows[k]}",
         outcome=Outcome.UNSCORED,
         margin=None,
         own_words=1,

@@ -84,13 +84,13 @@ class World:
     """Features of the first response minus those of the second, shape (rows, features)."""
     sides: Floats
     """1 where the first response was chosen, −1 where the second."""
-    partners: Ints | None
+    mirror_rows: Ints | None
     """The row that mirrors each row; None where nothing is mirrored."""
 
     @property
     def mirrored(self) -> bool:
         """True where every row stands in a couple."""
-        return self.partners is not None
+        return self.mirror_rows is not None
 
 
 def unmirrored_world(seed: int, number: int, *, rows: int = 300, shared: bool = False) -> World:
@@ -131,7 +131,7 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     their own rate, and the truth needs no correction for selection.
 
     >>> world = mirrored_world(0, 0)
-    >>> bool((world.sides[world.partners] == -world.sides).all())
+    >>> bool((world.sides[world.mirror_rows] == -world.sides).all())
     True
     """
     kind: Rows = "mirrored shared" if shared else "mirrored"
@@ -150,10 +150,10 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     asked = _questions(stream, tastes[first], tastes[second], agree=ours != theirs)
     side = np.sign(_liking(tastes[first], asked)) * ours
     sides = np.stack([side, -side], axis=1).ravel()
-    partners = np.arange(who.size) ^ 1
+    mirror_rows = np.arange(who.size) ^ 1
     questions, pairs = np.repeat(questions, 2), np.repeat(pairs, 2)
     differences = np.repeat(asked, 2, axis=0)
-    return World(kind, names, tastes, leans, who, questions, pairs, differences, sides, partners)
+    return World(kind, names, tastes, leans, who, questions, pairs, differences, sides, mirror_rows)
 
 
 def _people(
@@ -207,17 +207,17 @@ def _couples(stream: np.random.Generator, users: int, couples: int) -> Ints:
 
 
 def _questions(
-    stream: np.random.Generator, ours: Floats, theirs: Floats, agree: NDArray[np.bool_]
+    stream: np.random.Generator, tastes: Floats, mirror_tastes: Floats, agree: NDArray[np.bool_]
 ) -> Floats:
-    asked = np.empty_like(ours)
-    open_ = np.arange(len(ours))
+    questions = np.empty_like(tastes)
+    open_ = np.arange(len(tastes))
     while open_.size:
         drawn = stream.normal(size=(open_.size, FEATURES))
-        alike = _liking(ours[open_], drawn) * _liking(theirs[open_], drawn) > 0
+        alike = _liking(tastes[open_], drawn) * _liking(mirror_tastes[open_], drawn) > 0
         fits = alike == agree[open_]
-        asked[open_[fits]] = drawn[fits]
+        questions[open_[fits]] = drawn[fits]
         open_ = open_[~fits]
-    return asked
+    return questions
 
 
 def _follows(stream: np.random.Generator, rates: Floats) -> Floats:

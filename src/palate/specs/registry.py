@@ -14,15 +14,15 @@ def registered(group: str) -> dict[str, EntryPoint]:
 
     Two packages that claim one name are an error, not a race.
     """
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
-        other = found.get(point.name)
+        other = points.get(point.name)
         if other is not None and other.value != point.value:
             raise SpecError(
                 f"{group}: {point.name!r} is claimed by {other.value} and {point.value}"
             )
-        found[point.name] = point
-    return dict(sorted(found.items()))
+        points[point.name] = point
+    return dict(sorted(points.items()))
 
 
 def load(group: str, kind: str) -> Any:

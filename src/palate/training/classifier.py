@@ -75,20 +75,20 @@ def train_classifier(
     where = choose_device(device)
     precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
     recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
-    kept = keep_users(pairs, leave_out)
+    usable = keep_users(pairs, leave_out)
     with new_folder(output) as folder:
         source = resolve(base)
         start = load_base(source, str(base), seed)
         limit = min(max_length, getattr(start.model.config, "max_position_embeddings", max_length))
-        encoded = [(pair, encode(pair, start.template)) for pair in kept]
+        encoded = [(pair, encode(pair, start.template)) for pair in usable]
         fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
         if not fitting:
-            raise DataError(f"no pair to train on: each of {len(kept)} is over {limit} tokens")
+            raise DataError(f"no pair to train on: each of {len(usable)} is over {limit} tokens")
         rows, scratch = [row for _, row in fitting], folder.parent / "trainer"
         model, losses, seconds = fit(
             "Reward", start, rows, recipe, device=where, scratch=scratch, progress=progress
         )
-        too_long = len(kept) - len(fitting)
+        too_long = len(usable) - len(fitting)
         facts = {
             "base": {"reference": named(base), "content": source.content},
             "data": content_hash(pair for pair, _ in fitting),

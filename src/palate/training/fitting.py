@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palate.training.base import Base
-    from palate.training.rows import Row
-    from palate.training.tuning import Lora, Written
+    from palate.training.rows import TokenPair
+    from palate.training.tuning import Lora, TrainingExample
 
 Progress = Callable[[int, int, float], None]
 MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
@@ -53,7 +53,7 @@ class Recipe:
 def fit(
     kind: Literal["Reward", "SFT"],
     base: Base,
-    rows: Sequence[Row | Written],
+    rows: Sequence[TokenPair | TrainingExample],
     recipe: Recipe,
     *,
     device: str,

@@ -19,17 +19,17 @@ def refuse_overlap(
     """
     users: dict[str, str] = {}
     profiles: dict[frozenset[str], str] = {}
-    asked: dict[str, list[tuple[frozenset[str], str]]] = {}
+    by_question: dict[str, list[tuple[frozenset[str], str]]] = {}
     for pair in benchmark:
         posts = _posts(pair)
         users.setdefault(pair.user_id, pair.id)
         profiles.setdefault(posts, pair.id)
-        asked.setdefault(_plain(pair.text), []).append((posts, pair.id))
+        by_question.setdefault(_plain(pair.text), []).append((posts, pair.id))
     for pair in pairs:
         posts = _posts(pair)
         if pair.user_id in users:
             _refuse(pair, name, users[pair.user_id], f"user {pair.user_id!r}")
-        for theirs, other in asked.get(_plain(pair.text), ()):
+        for theirs, other in by_question.get(_plain(pair.text), ()):
             if posts & theirs or not (posts or theirs):
                 _refuse(pair, name, other, "its question, asked by somebody of the same profile,")
         if posts and posts in profiles:

@@ -18,7 +18,7 @@ from palate.training.output import TrainedModel, new_folder
 from palate.training.overlap import refuse_overlap
 from palate.training.rows import keep_users
 from palate.training.saving import named, save
-from palate.training.tuning import Lora, Written
+from palate.training.tuning import Lora, TrainingExample
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ def train_planner(
     dtype: str | None = None,
     device: str | None = None,
     leave_out: Collection[str] = (),
-    not_in: Mapping[str, Sequence[PreferencePair]] | None = None,
+    disjoint_from: Mapping[str, Sequence[PreferencePair]] | None = None,
     progress: Progress | None = None,
 ) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
@@ -52,7 +52,7 @@ def train_planner(
     `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning rate
     and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of 64
     rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it in
-    `not_in`. With `steps=0` the untrained start is saved.
+    `disjoint_from`. With `steps=0` the untrained start is saved.
 
     Args:
         pairs: decided rows with rubric aspects and a profile; responses are not read.
@@ -70,13 +70,13 @@ def train_planner(
         dtype: bfloat16 (the default) or float32.
         device: by default the accelerator if there is one, else the CPU.
         leave_out: user ids whose rows must not be trained on.
-        not_in: benchmarks by name, none of whose people may be trained on.
+        disjoint_from: benchmarks by name, none of whose people may be trained on.
         progress: called with (step, steps, loss).
 
     Raises:
         UsageError: for an output that is not empty or not writable, or an impossible setting.
-        DataError: for an undecided row, where people of `not_in` are trained on, or where no row is
-            left.
+        DataError: for an undecided row, where people of `disjoint_from` are trained on, or where
+            no row is left.
         ModelError: for a base that cannot be loaded or has no chat template.
         ResourceError: where disk or memory runs out.
 
@@ -86,17 +86,19 @@ def train_planner(
         Traceback (most recent call last):
         palate.errors.DataError: no pair to train on
     """
-    kept, not_in = keep_users(pairs, leave_out), not_in or {}
-    for name, evaluated in not_in.items():
-        refuse_overlap(kept, evaluated, name)
+    allowed, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
+    for name, evaluated in disjoint_from.items():
+        refuse_overlap(allowed, evaluated, name)
     where = choose_device(device)
     precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
     recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
     lora = lora or Lora()
     profile = build_context(f"profile:{posts}")
-    usable = [pair for pair in kept if pair.gold.aspects and pair.profile]
+    usable = [pair for pair in allowed if pair.gold.aspects and pair.profile]
     if not usable:
-        raise DataError(f"no row to train on: none of {len(kept)} has rubric aspects and a profile")
+        raise DataError(
+            f"no row to train on: none of {len(allowed)} has rubric aspects and a profile"
+        )
     with new_folder(output) as folder:
         source = resolve(base)
         start = load_base(source, str(base), seed, "causal")
@@ -120,7 +122,7 @@ def train_planner(
             "data": content_hash(pair for pair, _ in fitting),
             "n_pairs": len(fitting),
             "n_users_left_out": len(set(leave_out)),
-            "not_in": {name: content_hash(evaluated) for name, evaluated in not_in.items()},
+            "not_in": {name: content_hash(evaluated) for name, evaluated in disjoint_from.items()},
             "reads": profile.spec,
             "prompt": prompt_hash("plan.jinja", "about.jinja"),
             "lora": asdict(lora),
@@ -134,7 +136,7 @@ def train_planner(
         n_seen=min(len(fitting), steps * batch_pairs),
         n_users=len({pair.user_id for pair, _ in fitting}),
         n_users_left_out=len(set(leave_out)),
-        n_without=len(kept) - len(usable),
+        n_without=len(allowed) - len(usable),
         n_too_long=len(usable) - len(fitting),
         losses=losses,
     )
@@ -144,12 +146,12 @@ class Lesson(NamedTuple):
     """A row and what is learned of it; None where it is too long."""
 
     pair: PreferencePair
-    row: Written | None
+    row: TrainingExample | None
 
 
 def encode(
     pair: PreferencePair, profile: Context, template: ChatTemplate, limit: int
-) -> Written | None:
+) -> TrainingExample | None:
     """Return the prompt of the context `plan` and the row's aspects; None where they do not fit."""
     aspects = plan_text(aspect.aspect for aspect in pair.gold.aspects)
     user = User(id=pair.user_id, posts=pair.profile)
@@ -162,4 +164,4 @@ def encode(
     if not parts:
         return None
     encoded = template.closed(plan_prompt(pair.text, parts), aspects)
-    return Written(encoded.ids, encoded.start)
+    return TrainingExample(encoded.ids, encoded.start)

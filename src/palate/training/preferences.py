@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from palate.training.tuning import Lora
 
 
-class Pair(NamedTuple):
+class EncodedPair(NamedTuple):
     """A user's choice, encoded without any soft token; `user` counts from 1."""
 
     user: int
@@ -43,7 +43,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Options:
+class PreferenceOptions:
     """What P-DPO is trained with, beside the optimiser's recipe."""
 
     tokens: int = 10
@@ -70,7 +70,7 @@ class Options:
                 raise UsageError(f"p-dpo: {name}={getattr(self, name)}: expected {expected}")
 
 
-class Tokens(NamedTuple):
+class SoftTokens(NamedTuple):
     """The soft tokens before training."""
 
     generic: Any
@@ -81,10 +81,10 @@ class Tokens(NamedTuple):
     """What the template writes before the place of the tokens."""
     unit: float
     """Root mean square number of a word's vector."""
-    options: Options
+    options: PreferenceOptions
 
 
-class Tuned(NamedTuple):
+class TunedPolicy(NamedTuple):
     """What training gives."""
 
     model: Any
@@ -98,15 +98,15 @@ class Tuned(NamedTuple):
 
 def tune_preferences(
     base: Base,
-    batches: Sequence[Sequence[Pair]],
+    batches: Sequence[Sequence[EncodedPair]],
     recipe: Recipe,
     lora: Lora,
-    tokens: Tokens,
+    tokens: SoftTokens,
     *,
     device: str,
     scratch: Path,
     progress: Progress | None = None,
-) -> Tuned:
+) -> TunedPolicy:
     """Train adapters and soft tokens, one step a batch.
 
     The loss of a step is the mean over its pairs of α·DPO(e_u) + (1 − α)·DPO(e_0) plus α times the
@@ -153,14 +153,14 @@ def tune_preferences(
     merged = trainer.model.merge_and_unload().to("cpu")
     uninstall(merged)
     offsets = module.offsets.detach().cpu() * tokens.unit
-    return Tuned(merged, module.generic.detach().cpu(), offsets, tuple(losses))
+    return TunedPolicy(merged, module.generic.detach().cpu(), offsets, tuple(losses))
 
 
 COLUMNS = ("prompt_ids", "chosen_ids", "rejected_ids", "ref_chosen_logps", "ref_rejected_logps")
 
 
 def _columns(
-    pair: Pair, opening: tuple[int, ...], ids: range, reference: tuple[float, float]
+    pair: EncodedPair, opening: tuple[int, ...], ids: range, reference: tuple[float, float]
 ) -> Iterator[Any]:
     chosen, rejected = (with_tokens(it, opening, ids) for it in (pair.chosen, pair.rejected))
     start = min(chosen.start, rejected.start)
@@ -171,7 +171,7 @@ def _columns(
 
 
 def reference_log_probs(
-    model: Any, batches: Sequence[Sequence[Pair]], dtype: str
+    model: Any, batches: Sequence[Sequence[EncodedPair]], dtype: str
 ) -> list[tuple[float, float]]:
     """Return log p of each pair's chosen and rejected response under the untrained model.
 
@@ -200,7 +200,7 @@ def _trainer() -> Any:
     class TwoTerms(trl.DPOTrainer):  # type: ignore[misc]
         """DPO of the known and of the generic user; rows come as ids, with the reference's sums."""
 
-        tokens: Tokens
+        tokens: SoftTokens
         module: Any
         shares: Any
 

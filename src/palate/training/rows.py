@@ -17,7 +17,7 @@ GROUP = 16
 """Batches that are sorted by length together."""
 
 
-class Row(NamedTuple):
+class TokenPair(NamedTuple):
     """A pair as the model reads it."""
 
     chosen: tuple[int, ...]
@@ -34,7 +34,7 @@ class Row(NamedTuple):
         return {"chosen_ids": self.chosen, "rejected_ids": self.rejected}
 
 
-class Wide(Protocol):
+class HasWidth(Protocol):
     """What has a length in tokens."""
 
     @property
@@ -42,7 +42,7 @@ class Wide(Protocol):
         """Tokens that a batch must hold of it."""
 
 
-R = TypeVar("R", bound=Wide)
+R = TypeVar("R", bound=HasWidth)
 
 
 def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> list[PreferencePair]:
@@ -52,22 +52,22 @@ def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> l
         DataError: for an undecided pair, or if nothing is left.
     """
     left_out = frozenset(leave_out)
-    kept = [pair for pair in pairs if pair.user_id not in left_out]
-    undecided = next((pair for pair in kept if pair.tie), None)
+    allowed = [pair for pair in pairs if pair.user_id not in left_out]
+    undecided = next((pair for pair in allowed if pair.tie), None)
     if undecided is not None:
         raise DataError(
             f"pair {undecided.id!r} is undecided; leave such pairs out of training", field="tie"
         )
-    if not kept:
+    if not allowed:
         users = f" ({len(left_out)} users are left out)" if pairs else ""
         raise DataError(f"no pair to train on{users}")
-    return kept
+    return allowed
 
 
-def encode(pair: PreferencePair, template: ChatTemplate) -> Row:
+def encode(pair: PreferencePair, template: ChatTemplate) -> TokenPair:
     """Return both conversations exactly as palate's scorers encode them, with nothing shown."""
     question = (Message(role="user", content=pair.text),)
-    return Row(
+    return TokenPair(
         template.conversation(question, pair.chosen), template.conversation(question, pair.rejected)
     )
 
@@ -79,7 +79,7 @@ def in_batches(rows: Sequence[R], batch_pairs: int, steps: int, seed: int) -> It
     arguments is padded to 134 tokens instead of 182 and early steps see all lengths.
 
     Example:
-        >>> rows = [Row((0,) * n, (0,)) for n in (5, 1, 4, 2)]
+        >>> rows = [TokenPair((0,) * n, (0,)) for n in (5, 1, 4, 2)]
         >>> sorted([row.width for row in batch] for batch in in_batches(rows, 2, 2, seed=0))
         [[1, 2], [4, 5]]
     """

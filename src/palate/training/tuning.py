@@ -41,7 +41,7 @@ class Lora:
         )
 
 
-class Written(NamedTuple):
+class TrainingExample(NamedTuple):
     """A prompt and the reply that is to be learned, which starts at `start`."""
 
     ids: tuple[int, ...]

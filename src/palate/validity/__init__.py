@@ -3,7 +3,7 @@
 from palate.validity.coefficients import validity
 from palate.validity.differences import COMPARED, Statistics
 from palate.validity.downstream import Downstream, downstream_of
-from palate.validity.figures import METRICS
+from palate.validity.metric_values import METRICS
 from palate.validity.result import (
     Coefficients,
     Difference,

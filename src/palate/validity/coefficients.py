@@ -13,15 +13,15 @@ from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.runs import Manifest, Result, Run, load_all, versions
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import Downstream, downstream_of, joined
-from palate.validity.figures import METRICS, benchmark_units, same_as_none
 from palate.validity.matching import (
     LEAST,
-    Match,
-    Side,
-    by_the_models_that_picked,
+    MatchedMetric,
+    MetricColumn,
     match,
     refuse_other_questions,
+    same_model_runs,
 )
+from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
 
 Progress = Callable[[int, int], None]
@@ -41,8 +41,8 @@ def validity(
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
     `results` are runs and best-of-n results, or folders that hold them; other kinds are passed
-    over. A contestant is a scorer under a context; both sides are matched by both specs. A scorer
-    whose margins are the same under a context as under `none` is one contestant, with the gains of
+    over. A scorer here is a scorer under one context; both sides are matched by both specs. One
+    whose margins are the same under a context as under `none` counts once, with the gains of
     0 that it has there. Best-of-n results on the same answers are joined. With a `root` the result
     is kept beside the best-of-n, as `<benchmark of the answers>/validity/<policy>-<8 hex>`; under
     `root` where that is in memory.
@@ -50,8 +50,8 @@ def validity(
     Raises:
         RunError: for a folder that is missing, holds neither, or is of another format.
         UsageError: for a metric that is not known, a k that is not there, without a run or a
-            best-of-n, or where no figure has three contestants.
-        ComparisonError: for runs of other rows, one contestant twice, downstream results that bear
+            best-of-n, or where no metric has three scorers.
+        ComparisonError: for runs of other rows, one scorer twice, downstream results that bear
             a benchmark's name and are of other questions, or that another model's picks gave.
     """
     unknown = [one for one in metrics if one not in METRICS]
@@ -113,14 +113,14 @@ def _compare(
     how: Statistics,
     progress: Progress,
 ) -> ValiditySummary:
-    runs = by_the_models_that_picked(runs, downstream)
+    runs = same_model_runs(runs, downstream)
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:
         by_benchmark.setdefault(run.summary.benchmark, []).append(run)
     for quality in downstream:
         refuse_other_questions(by_benchmark.get(quality.of.benchmark, ()), quality)
     sides = [
-        Side(name, metric, benchmark_units(own, metric), same_as_none(own))
+        MetricColumn(name, metric, benchmark_units(own, metric), same_as_none(own))
         for name, own in by_benchmark.items()
         for metric in metrics
     ]
@@ -129,39 +129,39 @@ def _compare(
         for quality in downstream
     ]
     few = [
-        f"{one.metric} on {one.benchmark}: {len(one.contestants)} contestants"
+        f"{one.metric} on {one.benchmark}: {len(one.scorers)} scorers"
         for matches in by_measure
         for one in matches
-        if len(one.contestants) < LEAST
+        if len(one.scorers) < LEAST
     ]
-    able = [[one for one in some if len(one.contestants) >= LEAST] for some in by_measure]
+    able = [[one for one in some if len(one.scorers) >= LEAST] for some in by_measure]
     pairs = compared(able[0]) if able else []
     total = sum(map(len, able)) + bool(pairs)
-    found: list[Coefficients] = []
+    coefficients: list[Coefficients] = []
     for matches in able:
         of_measure = []
         for one in matches:
             of_measure.append(_coefficients(one, how))
-            progress(len(found) + len(of_measure), total)
-        found += _corrected(of_measure)
+            progress(len(coefficients) + len(of_measure), total)
+        coefficients += _corrected(of_measure)
     differences = differences_of(pairs, how.seed)
     if pairs:
         progress(total, total)
-    if not found:
+    if not coefficients:
         raise UsageError(
-            f"validity: no figure has {LEAST} contestants with downstream results"
+            f"validity: no metric has {LEAST} scorers with downstream results"
             + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
-            + "; are scorers and contexts spelt alike?"
+            + "; check that both sides spell scorers and contexts the same way"
         )
     ran = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
     picked = {one for quality in downstream for one in quality.values}
-    twins = {twin for side in sides for twin in side.same}
+    repeated = {name for side in sides for name in side.same}
     return ValiditySummary(
-        coefficients=tuple(found), differences=differences,
+        coefficients=tuple(coefficients), differences=differences,
         too_few=tuple(dict.fromkeys(few)),
-        benchmark_only=tuple(sorted(ran - picked - twins)),
+        benchmark_only=tuple(sorted(ran - picked - repeated)),
         downstream_only=tuple(sorted(picked - ran)),
-        context_independent=tuple(sorted({scorer for scorer, _ in twins & picked})),
+        context_independent=tuple(sorted({scorer for scorer, _ in repeated & picked})),
     )  # fmt: skip
 
 
@@ -172,9 +172,9 @@ def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:
     return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
 
 
-def _coefficients(matched: Match, how: Statistics) -> Coefficients:
+def _coefficients(matched: MatchedMetric, how: Statistics) -> Coefficients:
     downstream, table = matched.downstream, matched.table
-    quality = downstream.table(matched.contestants)
+    quality = downstream.table(matched.scorers)
     x, y = list(table.figures.values()), list(quality.figures.values())
     known = reliability(table.values, table.clusters)
     picked = reliability(quality.values, quality.clusters)
@@ -182,7 +182,7 @@ def _coefficients(matched: Match, how: Statistics) -> Coefficients:
         benchmark=matched.benchmark, metric=matched.metric, downstream=downstream.of,
         scorers=tuple(
             ScorerValues(scorer=scorer, context=context, metric_value=a, downstream_value=b)
-            for (scorer, context), a, b in zip(matched.contestants, x, y, strict=True)
+            for (scorer, context), a, b in zip(matched.scorers, x, y, strict=True)
         ),
         constant=matched.constant, n=len(table.clusters), n_largest=matched.n_largest,
         smallest=matched.smallest,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from palate.metrics import holm
 from palate.metrics.ranks import agreement_difference
 from palate.metrics.ranks.statistics import RBO_P, Gain
-from palate.validity.matching import LEAST, Match
+from palate.validity.matching import LEAST, MatchedMetric
 from palate.validity.result import Difference
 
 COMPARED = (
@@ -36,11 +36,11 @@ class Statistics(NamedTuple):
     seed: int = 0
 
 
-def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
+def compared(matches: Sequence[MatchedMetric]) -> list[tuple[MatchedMetric, MatchedMetric]]:
     """Return the two sides of each comparison of `COMPARED` that these matches allow.
 
     The first benchmark that has both metrics; where none has, the first that has each. Two sides
-    with fewer than three common contestants are not compared.
+    with fewer than three common scorers are not compared.
     """
     pairs = []
     for first, second in COMPARED:
@@ -56,7 +56,9 @@ def compared(matches: Sequence[Match]) -> list[tuple[Match, Match]]:
     return pairs
 
 
-def differences_of(pairs: Sequence[tuple[Match, Match]], seed: int = 0) -> tuple[Difference, ...]:
+def differences_of(
+    pairs: Sequence[tuple[MatchedMetric, MatchedMetric]], seed: int = 0
+) -> tuple[Difference, ...]:
     """Compare both sides of each pair, Holm-corrected over all of them."""
     differences = [_difference(first, second, seed) for first, second in pairs]
     corrected = holm([each.tau.p for each in differences])
@@ -66,7 +68,7 @@ def differences_of(pairs: Sequence[tuple[Match, Match]], seed: int = 0) -> tuple
     )
 
 
-def _difference(first: Match, second: Match, seed: int) -> Difference:
+def _difference(first: MatchedMetric, second: MatchedMetric, seed: int) -> Difference:
     common, downstream = _common(first, second), first.downstream
     quality = downstream.table(common).figures
     x1, x2 = (side.table.figures for side in (first, second))
@@ -82,5 +84,5 @@ def _difference(first: Match, second: Match, seed: int) -> Difference:
     )  # fmt: skip
 
 
-def _common(first: Match, second: Match) -> list[tuple[str, str]]:
-    return [name for name in first.contestants if name in second.contestants]
+def _common(first: MatchedMetric, second: MatchedMetric) -> list[tuple[str, str]]:
+    return [name for name in first.scorers if name in second.scorers]

@@ -1,4 +1,4 @@
-"""What a benchmark should predict: each contestant's quality at one k, row by row."""
+"""What a benchmark should predict: each scorer's quality at one k, row by row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from palate.downstream import BestOfResult
 from palate.errors import ComparisonError, UsageError
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.selection.units import Units
-from palate.validity.figures import Contestant, Doubles, ScorerTable
+from palate.validity.metric_values import Doubles, ScorerInContext, ScorerTable
 from palate.validity.result import DownstreamQuality
 
 
 class Origin(NamedTuple):
-    """What made a contestant's scores."""
+    """What made a scorer's scores."""
 
     models: tuple[str, ...]
     fingerprints: tuple[str, ...]
@@ -28,12 +28,12 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Downstream:
-    """Best-of-k quality by contestant, for one measure on one set of samples."""
+    """Best-of-k quality by scorer, for one measure on one set of samples."""
 
     of: DownstreamQuality
     samples: str
     """Content hash of the answers that were picked from."""
-    values: Mapping[Contestant, Doubles]
+    values: Mapping[ScorerInContext, Doubles]
     """Quality of each row's pick; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
     """Id of each row, in order, and the hash of what it asks and between what."""
@@ -43,24 +43,24 @@ class Downstream:
     """Hash of each row's question: rows of one question share answers."""
     mirrors: NDArray[np.int64] | None = None
     """Of a contrast, the number of each row's mirrored row: its units are couples."""
-    origins: Mapping[Contestant, Origin] = field(default_factory=dict)
-    """What made each contestant's scores, where it is known."""
+    origins: Mapping[ScorerInContext, Origin] = field(default_factory=dict)
+    """What made each scorer's scores, where it is known."""
     complete: bool = True
     """No answer was left without score or quality."""
 
     @cached_property
-    def still(self) -> frozenset[Contestant]:
+    def constant(self) -> frozenset[ScorerInContext]:
         """Who has the same value in every row, or couple, as the blind have in a contrast."""
         units = self._units()
         return frozenset(
             name for name, own in self.values.items() if np.ptp(units.values(own)) <= ROUNDING
         )
 
-    def table(self, contestants: Sequence[Contestant]) -> ScorerTable:
-        """Return the values of some contestants over rows, or couples, with their clusters."""
+    def table(self, scorers: Sequence[ScorerInContext]) -> ScorerTable:
+        """Return the values of some scorers over rows, or couples, with their clusters."""
         units = self._units()
-        values = np.stack([self.values[name] for name in contestants], axis=1)
-        return ScorerTable(tuple(contestants), units.values(values), units.clusters)
+        values = np.stack([self.values[name] for name in scorers], axis=1)
+        return ScorerTable(tuple(scorers), units.values(values), units.clusters)
 
     def _units(self) -> Units:
         rated = ~np.isnan(next(iter(self.values.values())))
@@ -95,7 +95,7 @@ def downstream_of(result: BestOfResult, k: int | None = None) -> list[Downstream
 def joined(results: Sequence[Downstream]) -> list[Downstream]:
     """Return what several results say of the same answers and measure as one.
 
-    A contestant that is there twice with the same picks counts once. Raises `ComparisonError` where
+    A scorer that is there twice with the same picks counts once. Raises `ComparisonError` where
     its picks differ, and where answers were left without score or quality: each result then rests
     on other answers.
     """
@@ -104,18 +104,19 @@ def joined(results: Sequence[Downstream]) -> list[Downstream]:
         first = by.setdefault((result.of, result.samples), result)
         if first is result:
             continue
-        one, other = (next(iter(side.origins.values())).where for side in (first, result))
+        first_folder, other = (next(iter(side.origins.values())).where for side in (first, result))
         if not (first.complete and result.complete) or first.rows != result.rows:
             raise ComparisonError(
-                f"validity: {one} and {other} rest on different answers of {result.of.policy}, "
-                "since some have no score; name one of them, or run best-of-n with all scorers"
+                f"validity: {first_folder} and {other} rest on different answers of "
+                f"{result.of.policy}, since some have no score; name one of them, or run "
+                "best-of-n with all scorers"
             )
         for scorer, context in first.values.keys() & result.values.keys():
             apart = first.values[scorer, context] - result.values[scorer, context]
             if bool(np.any(np.abs(apart) > ROUNDING)):
                 raise ComparisonError(
-                    f"validity: {scorer} under {context} picks otherwise in {one} than in {other}; "
-                    "name one of them"
+                    f"validity: {scorer} under {context} picks otherwise in {first_folder} than "
+                    f"in {other}; name one of them"
                 )
         by[result.of, result.samples] = replace(
             first,

@@ -1,4 +1,4 @@
-"""Contestants that a benchmark and a measure of quality both know."""
+"""Scorers that a benchmark and a measure of quality both know."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from palate.errors import ComparisonError
 from palate.metrics.estimates import ROUNDING
 from palate.runs import SUMMARY, Run, read_manifest
 from palate.validity.downstream import Downstream, Origin
-from palate.validity.figures import (
-    Contestant,
+from palate.validity.metric_values import (
+    ScorerInContext,
     ScorerTable,
     UnitValues,
-    held_together,
+    common_units,
     run_name,
 )
 
@@ -25,18 +25,18 @@ LEAST = 3
 LEAST_SHARED = 0.5
 
 
-class Side(NamedTuple):
+class MetricColumn(NamedTuple):
     """One figure of one benchmark, before it is known who has downstream results."""
 
     benchmark: str
     metric: str
-    units: Mapping[Contestant, UnitValues]
-    same: Mapping[Contestant, Contestant]
-    """Contestants that are another one of these again."""
+    units: Mapping[ScorerInContext, UnitValues]
+    same: Mapping[ScorerInContext, ScorerInContext]
+    """Scorers that are another one of these again."""
 
 
-class Match(NamedTuple):
-    """One figure of a benchmark beside one measure of quality, for contestants that have both."""
+class MatchedMetric(NamedTuple):
+    """One figure of a benchmark beside one measure of quality, for scorers that have both."""
 
     benchmark: str
     metric: str
@@ -44,44 +44,44 @@ class Match(NamedTuple):
     table: ScorerTable
     """Over the units that count for all of them."""
     n_largest: int
-    """Units of the contestant with the most."""
-    smallest: Contestant
+    """Units of the scorer with the most."""
+    smallest: ScorerInContext
     """Who has the fewest."""
-    constant: tuple[Contestant, ...] = ()
+    constant: tuple[ScorerInContext, ...] = ()
     """Left out: both of their figures are the same in every unit."""
 
     @property
-    def contestants(self) -> tuple[Contestant, ...]:
+    def scorers(self) -> tuple[ScorerInContext, ...]:
         """Those with both, in the order of the runs."""
-        return self.table.contestants
+        return self.table.scorers
 
 
-def match(side: Side, downstream: Downstream) -> Match | None:
-    """Hold the contestants with downstream results to common rows; None where there are none.
+def match(side: MetricColumn, downstream: Downstream) -> MatchedMetric | None:
+    """Hold the scorers with downstream results to common rows; None where there are none.
 
-    Every contestant counts once, under a name that both sides know. Whom no user moves in either
+    Every scorer counts once, under a name that both sides know. Whom no user moves in either
     figure is left out: who is blind to the user is at ½ on mirrored couples and at ½ in a contrast
-    by their law, which is no agreement of two measurements. Raises as `held_together`.
+    by their law, which is no agreement of two measurements. Raises as `common_units`.
     """
     known = dict(side.units)
-    for twin, first in side.same.items():
-        if first in downstream.values and twin in known:
-            known.setdefault(first, known[twin])
-            del known[twin]
+    for again, first in side.same.items():
+        if first in downstream.values and again in known:
+            known.setdefault(first, known[again])
+            del known[again]
     both = {one: own for one, own in known.items() if one in downstream.values}
     if not both:
         return None
     constant = tuple(
         one
         for one, own in both.items()
-        if one in downstream.still and np.nanmax(own.values) - np.nanmin(own.values) <= ROUNDING
+        if one in downstream.constant and np.nanmax(own.values) - np.nanmin(own.values) <= ROUNDING
     )
     if len(constant) == len(both):
         constant = ()
     moved = {one: own for one, own in both.items() if one not in constant}
     counts = {one: own.n for one, own in moved.items()}
-    return Match(
-        side.benchmark, side.metric, downstream, held_together(moved, side.metric),
+    return MatchedMetric(
+        side.benchmark, side.metric, downstream, common_units(moved, side.metric),
         max(counts.values()), min(counts, key=counts.__getitem__), constant,
     )  # fmt: skip
 
@@ -98,10 +98,10 @@ def refuse_other_questions(runs: Sequence[Run], downstream: Downstream) -> None:
             )
 
 
-def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstream]) -> list[Run]:
-    """Return the runs without those that another model made under a contestant's name.
+def same_model_runs(runs: Sequence[Run], downstream: Sequence[Downstream]) -> list[Run]:
+    """Return the runs without those that another model made under a scorer's name.
 
-    Raises `ComparisonError` where a contestant has no other run, naming both folders. Who does not
+    Raises `ComparisonError` where a scorer has no other run, naming both folders. Who does not
     say what the model was passes.
     """
     others = {k: origin for k, run in enumerate(runs) if (origin := _another(run, downstream))}
@@ -113,8 +113,8 @@ def by_the_models_that_picked(runs: Sequence[Run], downstream: Sequence[Downstre
             older = min(made, origin.where, key=_written)
             raise ComparisonError(
                 f"validity: {told.scorer} under {told.context} is one model (or setting) in "
-                f"{made} and another in {origin.where}; make again the one of the model that you "
-                f"do not mean (the older is {older})"
+                f"{made} and another in {origin.where}; the model "
+                f"changed; rerun one of them (the older is {older})"
             )
     return same
 

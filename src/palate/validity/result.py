@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, Reliability
 from palate.records import Record
 from palate.runs import Result, read_content
-from palate.validity.figures import Contestant
+from palate.validity.metric_values import ScorerInContext
 
 
 class DownstreamQuality(Record):
@@ -42,13 +42,13 @@ class Coefficients(Record):
     metric: str
     downstream: DownstreamQuality
     scorers: tuple[ScorerValues, ...]
-    constant: tuple[Contestant, ...]
+    constant: tuple[ScorerInContext, ...]
     """Left out: blind to the user, they are at ½ in both values by the law of couples."""
     n: int
     """Rows (or couples) that the metric rests on: those that count for every scorer."""
     n_largest: int
     """That count for the scorer with the most."""
-    smallest: Contestant
+    smallest: ScorerInContext
     """Who has the fewest."""
     agreements: tuple[RankAgreement, ...]
     p_holm: tuple[float | None, ...] = ()
@@ -83,9 +83,9 @@ class ValiditySummary(Record):
     differences: tuple[Difference, ...]
     too_few: tuple[str, ...]
     """Metrics that fewer than three scorers have, and how many do."""
-    benchmark_only: tuple[Contestant, ...]
+    benchmark_only: tuple[ScorerInContext, ...]
     """Scorers and contexts with a run and no downstream result."""
-    downstream_only: tuple[Contestant, ...]
+    downstream_only: tuple[ScorerInContext, ...]
     """Scorers and contexts with a downstream result and no run."""
     context_independent: tuple[str, ...]
     """Scorers that ran under several contexts and did not heed them: each counts once."""

@@ -9,7 +9,7 @@ from scipy import stats
 
 from palate.errors import UsageError
 from palate.metrics.ranks import rank_agreement, statistics
-from palate.metrics.ranks.chance import chance
+from palate.metrics.ranks.null_distribution import null_distribution
 
 ALL = {s.name: s for s in statistics()}
 UNTIED = st.integers(3, 7).flatmap(lambda n: st.permutations(list(range(n))))
@@ -30,7 +30,7 @@ def by_enumeration(name: str, x: list[float], y: list[float]) -> float:
 def test_exact_p_is_that_of_all_orders_with_ties(rows) -> None:
     x, y = [float(a) for a, _ in rows], [float(b) for _, b in rows]
     for name, statistic in ALL.items():
-        found = chance(statistic, np.array(x), np.array(y))
+        found = null_distribution(statistic, np.array(x), np.array(y))
         if math.isnan(float(statistic(np.array(x), np.array(y))[0])):
             assert (found.p, found.mean, found.low) == (None, None, None)
         else:
@@ -42,7 +42,7 @@ def test_exact_p_is_that_of_all_orders_with_ties(rows) -> None:
 def test_exact_p_of_kendall_is_scipys(order) -> None:
     x, y = np.arange(float(len(order))), np.array(order, dtype=float)
     oracle = stats.kendalltau(x, y, method="exact").pvalue
-    assert chance(ALL["kendall"], x, y).p == pytest.approx(oracle)
+    assert null_distribution(ALL["kendall"], x, y).p == pytest.approx(oracle)
 
 
 def test_six_models_published() -> None:
@@ -52,7 +52,7 @@ def test_six_models_published() -> None:
     rho = ALL["spearman"](orders, y)
     for target, p in ((9 / 35, 0.66), (13 / 35, 0.50)):
         x = orders[int(np.argmin(np.abs(rho - target)))]
-        assert chance(ALL["spearman"], x, y).p == pytest.approx(p, abs=0.005)
+        assert null_distribution(ALL["spearman"], x, y).p == pytest.approx(p, abs=0.005)
 
 
 def test_what_chance_gets() -> None:
@@ -73,12 +73,12 @@ def test_drawn_orders_come_close_to_the_exact_p() -> None:
     x = np.arange(12.0)
     y = x + rng.normal(0, 6, 12)
     exact = stats.kendalltau(x, y, method="exact").pvalue
-    found = chance(ALL["kendall"], x, y, draws=20_000)
+    found = null_distribution(ALL["kendall"], x, y, draws=20_000)
     assert not found.exact
     assert found.p == pytest.approx(exact, abs=0.01)
-    assert found.p == chance(ALL["kendall"], x, y, draws=20_000).p
-    assert found.p != chance(ALL["kendall"], x, y, draws=20_000, seed=1).p
-    assert chance(ALL["kendall"], x, x, draws=99).p == 1 / 100
+    assert found.p == null_distribution(ALL["kendall"], x, y, draws=20_000).p
+    assert found.p != null_distribution(ALL["kendall"], x, y, draws=20_000, seed=1).p
+    assert null_distribution(ALL["kendall"], x, x, draws=99).p == 1 / 100
 
 
 @settings(max_examples=10)
@@ -87,8 +87,8 @@ def test_the_listing_of_scorers_cannot_change_a_drawn_p(figures, random) -> None
     x, y = np.array(figures, dtype=float), np.arange(float(len(figures)))
     order = random.sample(range(len(figures)), len(figures))
     for statistic in ALL.values():
-        a = chance(statistic, x, y, draws=200)
-        b = chance(statistic, x[order], y[order], draws=200)
+        a = null_distribution(statistic, x, y, draws=200)
+        b = null_distribution(statistic, x[order], y[order], draws=200)
         assert a == b
 
 
@@ -99,7 +99,7 @@ def test_level_of_the_test_under_chance() -> None:
     for _ in range(worlds):
         x, y = rng.normal(size=(2, 6))
         for name, statistic in ALL.items():
-            hits[name] += (chance(statistic, x, y).p or 1) <= 0.05
+            hits[name] += (null_distribution(statistic, x, y).p or 1) <= 0.05
     assert all(0.01 <= h / worlds <= 0.08 for h in hits.values()), hits
 
 

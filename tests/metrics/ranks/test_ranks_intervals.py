@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from palate.metrics.ranks import statistics
-from palate.metrics.ranks.over_scorers import Population, Range, range_over_scorers
+from palate.metrics.ranks.over_scorers import Interval, ScorerPopulation, range_over_scorers
 
 ALL = {s.name: s for s in statistics()}
 KENDALL = ALL["kendall"]
 
 
-def covers(found: Range, truth: float) -> bool:
+def covers(found: Interval, truth: float) -> bool:
     assert found.low is not None
     assert found.high is not None
     return found.low - 1e-9 <= truth <= found.high + 1e-9
@@ -19,7 +19,7 @@ def covers(found: Range, truth: float) -> bool:
 
 def test_simulated_scorers_have_the_tau_of_their_population() -> None:
     figures = np.arange(12.0)
-    population = Population(figures, figures, seed=0, draws=4_000)
+    population = ScorerPopulation(figures, figures, seed=0, draws=4_000)
     for r in (-0.5, 0.0, 0.8):
         mean = KENDALL(*population.draws(r)).mean()
         assert mean == pytest.approx(2 / math.pi * math.asin(r), abs=0.01)
@@ -28,7 +28,9 @@ def test_simulated_scorers_have_the_tau_of_their_population() -> None:
 
 
 def test_simulated_scorers_keep_ties_and_figures() -> None:
-    x, y = Population(np.array([2.0, 1, 1, 5]), np.array([0.1, 0.1, 0.3, 0.2]), seed=0).draws(0.3)
+    x, y = ScorerPopulation(np.array([2.0, 1, 1, 5]), np.array([0.1, 0.1, 0.3, 0.2]), seed=0).draws(
+        0.3
+    )
     assert np.sort(x, axis=1).tolist() == [[1, 1, 2, 5]] * len(x)
     assert y.tolist() == [0.1, 0.1, 0.2, 0.3]
 
@@ -61,10 +63,10 @@ def test_over_scorers_covers_the_population(n: int, r: float) -> None:
     rng = np.random.default_rng(2)
 
     @cache
-    def interval(order: tuple[int, ...]) -> Range:
+    def interval(order: tuple[int, ...]) -> Interval:
         return range_over_scorers(KENDALL, np.arange(float(n)), np.array(order, dtype=float))
 
-    by_value: dict[float, Range] = {}
+    by_value: dict[float, Interval] = {}
     hits, worlds = 0, 400
     for _ in range(worlds):
         z = rng.normal(size=n)

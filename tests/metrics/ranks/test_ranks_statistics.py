@@ -11,7 +11,7 @@ from sklearn.metrics import ndcg_score
 
 from palate.errors import UsageError
 from palate.metrics.ranks import statistics
-from palate.metrics.ranks.statistics import Statistic
+from palate.metrics.ranks.statistics import RankStatistic
 
 ALL = {s.name: s for s in statistics()}
 CORRELATIONS = ["kendall", "spearman", "weighted"]
@@ -164,7 +164,7 @@ def test_only_the_order_counts_and_not_the_listing(rows, random) -> None:
 
 @pytest.mark.parametrize("statistic", statistics(), ids=lambda s: s.name)
 def test_many_rows_in_blocks_equal_one_by_one(
-    statistic: Statistic, monkeypatch: pytest.MonkeyPatch
+    statistic: RankStatistic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 6, (50, 7)).astype(float), rng.integers(0, 6, (50, 7)).astype(float)

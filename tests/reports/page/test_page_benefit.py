@@ -9,7 +9,7 @@ import pytest
 
 from palate import adapt, best_of_n, learning_curve, train, validity
 from palate.benchmarks import load_benchmark
-from palate.downstream.quality import Rated
+from palate.downstream.quality import QualityScore
 from palate.evaluation import evaluate
 from palate.reports.page import report
 
@@ -28,7 +28,7 @@ class Words:
 
     def rate(self, items):
         for k, item in enumerate(items):
-            yield k, Rated(value=min(len(item.response.split()) / 10, 1.0))
+            yield k, QualityScore(value=min(len(item.response.split()) / 10, 1.0))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from palate.reports.page.sections.disagreement import Disagreements, PairView
 from palate.reports.page.sections.example import Example, UserSide
 from palate.reports.page.writing import render_page
 from palate.reports.printable import UNSAFE, printable
-from palate.runs import Figure
+from palate.runs import ReportedEstimate
 
 pytest.importorskip("matplotlib")
 
@@ -100,7 +100,7 @@ def test_no_text_adds_an_element_or_an_attribute(text):
 @example("$\\frac{1}$", "</text></svg><script>pwned=1</script>")
 @example("\x00\ud800", "\u202e")
 def test_a_drawing_is_well_formed_and_brings_no_style(name, title):
-    one = Figure(value=0.6, low=0.5, high=0.7, n=9)
+    one = ReportedEstimate(value=0.6, low=0.5, high=0.7, n=9)
     rows = [(name, {NOTHING: one, OWN_MARK: one}), (title, {OWN_MARK: one})]
     drawing = dumbbells(rows, ignores_the_user=0.5)
     svg = inline(Picture("p", title, name, table("x"), drawing))

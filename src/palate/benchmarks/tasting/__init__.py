@@ -24,19 +24,19 @@ def rows(subset: str) -> Iterator[dict[str, Any]]:
     written = json.loads(text)
     profile = {user["user_id"]: user["posts"] for user in written["users"]}
     for couple in written["couples"]:
-        for ours, theirs in (couple["sides"], couple["sides"][::-1]):
+        for side, mirror in (couple["sides"], couple["sides"][::-1]):
             yield {
-                "id": f"{couple['id']}-{ours['user_id']}",
-                "mirror_of": f"{couple['id']}-{theirs['user_id']}",
-                "user_id": ours["user_id"],
+                "id": f"{couple['id']}-{side['user_id']}",
+                "mirror_of": f"{couple['id']}-{mirror['user_id']}",
+                "user_id": side["user_id"],
                 "subset": subset,
                 "category": couple["category"],
                 "question": couple["question"],
-                "profile": profile[ours["user_id"]],
-                "narrative": ours["narrative"],
-                "rubric_aspects": ours["rubric_aspects"],
-                "chosen": ours["response"],
-                "rejected": theirs["response"],
+                "profile": profile[side["user_id"]],
+                "narrative": side["narrative"],
+                "rubric_aspects": side["rubric_aspects"],
+                "chosen": side["response"],
+                "rejected": mirror["response"],
             }
 
 

@@ -2,14 +2,14 @@
 
 from palate.downstream.quality.build import build_quality
 from palate.downstream.quality.contrast import check_mirrored, contrast_samples
-from palate.downstream.quality.protocol import Answered, Need, Quality, Rated
+from palate.downstream.quality.protocol import Need, QualityMetric, QualityScore, QuestionResponse
 from palate.downstream.quality.rating import SampleQuality, rate_samples
 
 __all__ = [
-    "Answered",
     "Need",
-    "Quality",
-    "Rated",
+    "QualityMetric",
+    "QualityScore",
+    "QuestionResponse",
     "SampleQuality",
     "build_quality",
     "check_mirrored",

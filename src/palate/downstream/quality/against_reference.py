@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from palate.downstream.quality.protocol import Answered, Rated
-from palate.downstream.quality.rows import Measure, require
+from palate.downstream.quality.protocol import QualityScore, QuestionResponse
+from palate.downstream.quality.rows import QualityMetricBase, require
 from palate.records import Question
 from palate.seeding import digest
 from palate.specs import Spec
@@ -16,7 +16,7 @@ FORMAT = 1
 """Raised when a measure's values change: ratings that were kept are then asked for again."""
 
 
-class AgainstReference(Measure):
+class AgainstReference(QualityMetricBase):
     """A number in [0, 1] for a response beside the row's `reference`.
 
     Subclasses give `value`, and `unusable` where some references cannot be read.
@@ -50,11 +50,11 @@ class AgainstReference(Measure):
             advice = "take another measure, or leave these rows out"
             require(rows, lambda row: not self.reads(row.gold.reference or ""), refused, advice)
 
-    def _read(self, item: Answered) -> tuple[object, ...]:
+    def _read(self, item: QuestionResponse) -> tuple[object, ...]:
         return (item.question.gold.reference, item.response)
 
-    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+    def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         # By reference, so that what is computed of one is kept only while it is read.
         for k in sorted(range(len(items)), key=lambda k: items[k].question.gold.reference or ""):
             overlap = self.value(items[k].response, items[k].question.gold.reference or "")
-            yield k, Rated(value=min(1.0, max(0.0, overlap)))
+            yield k, QualityScore(value=min(1.0, max(0.0, overlap)))

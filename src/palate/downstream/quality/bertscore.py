@@ -7,7 +7,7 @@ from typing import Any
 
 from palate.downstream.quality.against_reference import AgainstReference
 from palate.engines import Reader
-from palate.engines.local.loading import Loaded
+from palate.engines.local.loading import LoadedModel
 from palate.engines.text.reader import even_parts
 from palate.errors import ModelError, SpecError
 from palate.models import import_torch
@@ -69,8 +69,8 @@ class BertScore(AgainstReference):
         return 2 * precision * recall / (precision + recall)
 
     @cached_property
-    def _encoder(self) -> Loaded:
-        return Loaded(self.reference, "encoder", self._reader.settings)
+    def _encoder(self) -> LoadedModel:
+        return LoadedModel(self.reference, "encoder", self._reader.settings)
 
     @cached_property
     def _frame(self) -> tuple[int, int]:

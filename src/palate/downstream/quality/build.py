@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palate.downstream.quality.protocol import Quality
+from palate.downstream.quality.protocol import QualityMetric
 from palate.errors import SpecError
 from palate.records import Settings
 from palate.specs import Spec, load
@@ -10,7 +10,7 @@ from palate.specs import Spec, load
 GROUP = "palate.qualities"
 
 
-def build_quality(spec: str, settings: Settings | None = None) -> Quality:
+def build_quality(spec: str, settings: Settings | None = None) -> QualityMetric:
     """Build what a spec names: palate's own or an installed package's.
 
     What is registered under `palate.qualities` is called with (spec, settings). Raises `SpecError`
@@ -18,7 +18,7 @@ def build_quality(spec: str, settings: Settings | None = None) -> Quality:
     """
     parsed = Spec.parse(spec)
     made = load(GROUP, parsed.kind)(parsed, settings or Settings())
-    if not isinstance(made, Quality):
+    if not isinstance(made, QualityMetric):
         wanted = "spec, fingerprint, needs, surrogate, details, check() and rate()"
         raise SpecError(
             f"{spec}: {type(made).__name__} is no measure of quality; it needs {wanted}"

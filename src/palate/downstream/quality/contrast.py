@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from palate.benchmarks import Dataset
-from palate.downstream.quality.protocol import Quality
+from palate.downstream.quality.protocol import QualityMetric
 from palate.downstream.quality.rating import SampleQuality, rate_samples
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
@@ -33,8 +33,8 @@ def check_mirrored(pairs: Dataset) -> None:
 
 
 def contrast_samples(
-    quality: Quality,
-    own: SampleQuality,
+    quality: QualityMetric,
+    rated: SampleQuality,
     samples: Samples,
     pairs: Dataset,
     progress: Progress | None = None,
@@ -55,9 +55,9 @@ def contrast_samples(
     theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
     mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in theirs.reasons.items()}
     return SampleQuality(
-        quality=f"contrast of {own.quality}",
-        surrogate=own.surrogate,
-        values=(1 + own.values - theirs.values) / 2,
-        reasons=own.reasons | mirrored_reasons,
+        quality=f"contrast of {rated.quality}",
+        surrogate=rated.surrogate,
+        values=(1 + rated.values - theirs.values) / 2,
+        reasons=rated.reasons | mirrored_reasons,
         mirrors=mirrors,
     )

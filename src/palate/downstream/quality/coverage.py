@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream.quality.protocol import Answered, Rated
-from palate.downstream.quality.rows import Measure
+from palate.downstream.quality.protocol import QualityScore, QuestionResponse
+from palate.downstream.quality.rows import QualityMetricBase
 from palate.downstream.quality.sentences import sentences
 from palate.engines import load_embedder
 from palate.records import RubricAspect, Settings
@@ -30,7 +30,7 @@ def aspect_text(aspect: RubricAspect) -> str:
     return "\n".join(piece for piece in pieces if piece)
 
 
-class Coverage(Measure):
+class Coverage(QualityMetricBase):
     """How many of the expected aspects an answer mentions, by embeddings.
 
     Of how many rubric aspects a response speaks, by sentence embeddings; a surrogate.
@@ -55,10 +55,10 @@ class Coverage(Measure):
             "format": FORMAT,
         }
 
-    def _read(self, item: Answered) -> tuple[object, ...]:
+    def _read(self, item: QuestionResponse) -> tuple[object, ...]:
         return (_aspects(item), item.response)
 
-    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+    def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         texts = [(_aspects(item), sentences(item.response)) for item in items]
         # Each text is embedded once, in the order of first use; a vector is kept until its last.
         last = {text: k for k, own in enumerate(texts) for some in own for text in some}
@@ -74,17 +74,17 @@ class Coverage(Measure):
                     del known[text]
 
 
-def _aspects(item: Answered) -> tuple[str, ...]:
+def _aspects(item: QuestionResponse) -> tuple[str, ...]:
     return tuple(aspect_text(aspect) for aspect in item.question.gold.aspects)
 
 
 def _covered(
     aspects: Sequence[str], said: Sequence[str], known: Mapping[str, NDArray[np.float64]]
-) -> Rated:
+) -> QualityScore:
     cosines = (
         np.stack([known[text] for text in aspects]) @ np.stack([known[text] for text in said]).T
     )
     # Rounding can take the cosine of equal texts just above 1.
     best = np.clip(cosines.max(axis=1), -1.0, 1.0)
     values = tuple(float(value) for value in (1 + best) / 2)
-    return Rated(value=sum(values) / len(values), aspects=values)
+    return QualityScore(value=sum(values) / len(values), aspects=values)

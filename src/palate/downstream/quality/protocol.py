@@ -13,8 +13,8 @@ Need = Literal["aspects", "reference"]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
-class Answered(NamedTuple):
-    """A response to the question of a row; the row's gold may be read, for this is no contestant.
+class QuestionResponse(NamedTuple):
+    """A response to the question of a row; the row's gold may be read, for this is no scorer.
 
     A pair's `chosen` and `rejected` play no part.
     """
@@ -23,10 +23,10 @@ class Answered(NamedTuple):
     response: str
 
 
-class Rated(Record):
+class QualityScore(Record):
     """The quality of one response; or None, which is unscored, and why.
 
-    >>> Rated(value=0.75, aspects=(1.0, 0.5)).value
+    >>> QualityScore(value=0.75, aspects=(1.0, 0.5)).value
     0.75
     """
 
@@ -49,7 +49,7 @@ class Rated(Record):
 
 
 @runtime_checkable
-class Quality(Protocol):
+class QualityMetric(Protocol):
     """Rates responses. No base class is needed; register yours under `palate.qualities`."""
 
     spec: str
@@ -66,7 +66,7 @@ class Quality(Protocol):
     def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` where rows lack what is needed, saying which and how many."""
 
-    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+    def rate(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         """Yield (position in the call, rating) as they come, each position once.
 
         Rows are checked first, as by `check`.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
-from palate.downstream.quality.protocol import Answered, Quality, Rated
+from palate.downstream.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.downstream.sampling.samples import Samples
 from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError
@@ -36,7 +36,7 @@ class SampleQuality:
 
 
 def rate_samples(
-    quality: Quality,
+    quality: QualityMetric,
     samples: Samples,
     pairs: Dataset,
     progress: Progress | None = None,
@@ -54,48 +54,48 @@ def rate_samples(
     """
     quality.check(pairs.rows)
     store = ReplyCache(cache_folder() / "quality", "$PALATE_CACHE")
-    keys, answered = _asked(quality, samples, pairs)
-    found: dict[str, Rated] = {}
+    keys, answered = _unique_responses(quality, samples, pairs)
+    scores: dict[str, QualityScore] = {}
     for key in answered:
         kept = store.get(key)
         if kept is not None:
-            rated = Rated.model_validate(json.loads(kept))
+            rated = QualityScore.model_validate(json.loads(kept))
             if rated.value is not None or not retry_unscored:
-                found[key] = rated
-    waiting = [key for key in answered if key not in found]
+                scores[key] = rated
+    waiting = [key for key in answered if key not in scores]
     outages: set[str] = set()
     for k, rated in quality.rate([answered[key] for key in waiting]) if waiting else ():
-        found[waiting[k]] = rated
+        scores[waiting[k]] = rated
         if rated.outage:
             outages.add(rated.reason or "no answer")
         else:
             text = canonical_json(rated.model_dump(mode="json"))
             store.put(waiting[k], text.encode("utf-8", "surrogatepass"))
         if progress is not None:
-            progress(len(found), len(answered))
+            progress(len(scores), len(answered))
     if outages:
-        lost = sum(one.outage for one in found.values())
+        lost = sum(one.outage for one in scores.values())
         raise EndpointError(
             f"{quality.spec}: {lost} of {len(answered)} answers were not rated "
             f"({'; '.join(sorted(outages))}); what came is kept, run the same command again"
         )
-    ratings = [[found[key] for key in own] for own in keys]
+    ratings = [[scores[key] for key in own] for own in keys]
     values = np.array([[one.value for one in own] for own in ratings], dtype=np.float64)
     reasons = Counter(str(one.reason) for own in ratings for one in own if one.value is None)
     return SampleQuality(quality.spec, quality.surrogate, values, dict(reasons))
 
 
-def _asked(
-    quality: Quality, samples: Samples, pairs: Dataset
-) -> tuple[list[list[str]], dict[str, Answered]]:
+def _unique_responses(
+    quality: QualityMetric, samples: Samples, pairs: Dataset
+) -> tuple[list[list[str]], dict[str, QuestionResponse]]:
     """Return the key of every sample, and each different (row, text) once."""
-    answered: dict[str, Answered] = {}
+    answered: dict[str, QuestionResponse] = {}
     keys = []
     for question, own in zip(pairs.rows, samples.of_row, strict=True):
         row = digest(quality.fingerprint, _content(question))
         keys.append([digest(row, one.text) for one in own])
         for key, one in zip(keys[-1], own, strict=True):
-            answered.setdefault(key, Answered(question, one.text))
+            answered.setdefault(key, QuestionResponse(question, one.text))
     return keys, answered
 
 

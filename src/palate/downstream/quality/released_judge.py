@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.contexts.options import one_spelling
-from palate.contexts.writing import Writer, build_writer
-from palate.downstream.quality.protocol import Answered, Rated
-from palate.downstream.quality.rows import Measure, rows_of
+from palate.contexts.writers import Writer, build_writer
+from palate.downstream.quality.protocol import QualityScore, QuestionResponse
+from palate.downstream.quality.rows import QualityMetricBase, rows_of
 from palate.engines import Reply
 from palate.prompts import Unreadable, parse_numbers, prompt_hash, titles_prompt
 from palate.records import Settings
@@ -20,7 +20,7 @@ MAX_TOKENS = 32
 BY_RULE = "0 by the paper's rule"
 
 
-class ReleasedJudge(Measure):
+class ReleasedJudge(QualityMetricBase):
     """`rubric-judge:LM?protocol=paper`: one call per response, on the titles of all its aspects.
 
     The value is half the mean of every number in the reply, at most 1, and 0 where there is none:
@@ -47,15 +47,15 @@ class ReleasedJudge(Measure):
             **read,
         }
 
-    def rate(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+    def rate(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         """Yield ratings as they come, empty responses no exception."""
         self.check(rows_of(items))
         return self._once(items)
 
-    def _read(self, item: Answered) -> tuple[object, ...]:
+    def _read(self, item: QuestionResponse) -> tuple[object, ...]:
         return (item.question.text, _titles(item), item.response)
 
-    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
+    def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         prompts = [
             titles_prompt(item.question.text, item.response, _titles(item)) for item in items
         ]
@@ -63,22 +63,22 @@ class ReleasedJudge(Measure):
             yield k, _by_rule(reply)
 
 
-def _titles(item: Answered) -> tuple[str, ...]:
+def _titles(item: QuestionResponse) -> tuple[str, ...]:
     return tuple(aspect.aspect for aspect in item.question.gold.aspects)
 
 
-def _by_rule(reply: Reply) -> Rated:
+def _by_rule(reply: Reply) -> QualityScore:
     if reply.outage:
-        return Rated(value=None, reason=reply.failure or "no answer", outage=True)
+        return QualityScore(value=None, reason=reply.failure or "no answer", outage=True)
     raw = (reply.text,) if reply.text else ()
     try:
         if reply.failure is not None:
             raise Unreadable(reply.failure)
         numbers = parse_numbers(reply.text)
     except Unreadable as error:
-        return Rated(value=0.0, reason=f"{BY_RULE}: {error}", raw=raw)
+        return QualityScore(value=0.0, reason=f"{BY_RULE}: {error}", raw=raw)
     mean = sum(numbers) / len(numbers)
     reason = None
     if mean > HIGH:
         reason = f"the numbers' mean, {mean:g}, is above {HIGH} and counts as {HIGH}"
-    return Rated(value=min(mean, HIGH) / HIGH, reason=reason, raw=raw)
+    return QualityScore(value=min(mean, HIGH) / HIGH, reason=reason, raw=raw)

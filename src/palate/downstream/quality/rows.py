@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from palate.downstream.quality.protocol import Answered, Need, Rated
+from palate.downstream.quality.protocol import Need, QualityScore, QuestionResponse
 from palate.errors import BenchmarkError
 from palate.records import Question
 
-Ratings = Iterator[tuple[int, Rated]]
+Ratings = Iterator[tuple[int, QualityScore]]
 EMPTY = "empty response"
 NAMED = 3
 """Rows that an error names."""
@@ -49,12 +49,12 @@ def require_aspects(rows: Sequence[Question]) -> None:
     require(rows, lambda row: not all(titles(row)), untitled, "name every `aspect`")
 
 
-def rows_of(items: Sequence[Answered]) -> list[Question]:
+def rows_of(items: Sequence[QuestionResponse]) -> list[Question]:
     """Return the rows behind the items, each once where many responses share it."""
     return list({id(item.question): item.question for item in items}.values())
 
 
-class Measure(ABC):
+class QualityMetricBase(ABC):
     """What palate's own measures share; most read a rubric.
 
     Subclasses give `_read`, what of an item a rating depends on, and `_rated`, the ratings of items
@@ -68,23 +68,23 @@ class Measure(ABC):
         """Raise `BenchmarkError` where rows have no rubric."""
         require_aspects(rows)
 
-    def rate(self, items: Sequence[Answered]) -> Ratings:
+    def rate(self, items: Sequence[QuestionResponse]) -> Ratings:
         """Yield ratings as they come, empty responses first; what reads alike is rated once."""
         self.check(rows_of(items))
         return self._spared(items)
 
-    def _spared(self, items: Sequence[Answered]) -> Ratings:
+    def _spared(self, items: Sequence[QuestionResponse]) -> Ratings:
         full = []
         for k, item in enumerate(items):
             if item.response.strip():
                 full.append(k)
                 continue
             n = len(item.question.gold.aspects) if "aspects" in self.needs else 0
-            yield k, Rated(value=0.0, aspects=(0.0,) * n, reason=EMPTY)
+            yield k, QualityScore(value=0.0, aspects=(0.0,) * n, reason=EMPTY)
         for n, rated in self._once([items[k] for k in full]):
             yield full[n], rated
 
-    def _once(self, items: Sequence[Answered]) -> Ratings:
+    def _once(self, items: Sequence[QuestionResponse]) -> Ratings:
         places: dict[Hashable, list[int]] = defaultdict(list)
         for k, item in enumerate(items):
             places[self._read(item)].append(k)
@@ -94,7 +94,7 @@ class Measure(ABC):
             yield from ((k, rated) for k in alike[n])
 
     @abstractmethod
-    def _read(self, item: Answered) -> tuple[object, ...]: ...
+    def _read(self, item: QuestionResponse) -> tuple[object, ...]: ...
 
     @abstractmethod
-    def _rated(self, items: Sequence[Answered]) -> Ratings: ...
+    def _rated(self, items: Sequence[QuestionResponse]) -> Ratings: ...

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.contexts.options import one_spelling
-from palate.downstream.quality.protocol import Answered, Rated
+from palate.downstream.quality.protocol import QualityScore, QuestionResponse
 from palate.downstream.quality.released_judge import ReleasedJudge
-from palate.downstream.quality.rows import Measure
+from palate.downstream.quality.rows import QualityMetricBase
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, aspect_prompt, prompt_hash
 from palate.records import Settings
-from palate.scorers.asking import MAX_TOKENS, Answer, Answerer, Prompt, answerer, rendered
+from palate.scorers.language_model import (
+    MAX_TOKENS,
+    LanguageModel,
+    ModelAnswer,
+    Prompt,
+    build_language_model,
+    prompt_groups,
+)
 from palate.scorers.rating import read_rating
 from palate.specs import Spec
 
@@ -40,7 +47,7 @@ def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
     return ReleasedJudge(spec, settings)
 
 
-class RubricJudge(Measure):
+class RubricJudge(QualityMetricBase):
     """`rubric-judge:LM`: mean over the aspects of rating / 2, each aspect rated 0, 1 or 2.
 
     An aspect is a question of its own (LaMP-QA, arXiv 2506.00137). `?verdict=text` (the default)
@@ -51,13 +58,13 @@ class RubricJudge(Measure):
     def __init__(self, spec: Spec, settings: Settings) -> None:
         verdict = spec.choice("verdict", ("text", "logits"), "text")
         self.form: Form = "letter" if verdict == "logits" else "text"
-        self.answers: Answerer = answerer(spec, settings, EXAMPLE, OPTIONS)
-        traits = self.answers.traits(
+        self.answers: LanguageModel = build_language_model(spec, settings, EXAMPLE, OPTIONS)
+        info = self.answers.info(
             f"rubric judge {verdict} {LOW}-{HIGH}", prompt_hash("aspect.jinja")
         )
-        self.fingerprint = traits.fingerprint
+        self.fingerprint = info.fingerprint
         self.details = {
-            **traits.details, "protocol": "palate", "verdict": verdict, "scale": f"{LOW}-{HIGH}",
+            **info.details, "protocol": "palate", "verdict": verdict, "scale": f"{LOW}-{HIGH}",
         }  # fmt: skip
         read: dict[str, str | int] = {"verdict": verdict, "protocol": "palate"}
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
@@ -67,11 +74,11 @@ class RubricJudge(Measure):
             self.details["max_tokens"] = max_tokens
         self.spec = one_spelling(spec, {**read, "max_tokens": max_tokens}, DEFAULT)
 
-    def prompts(self, item: Answered) -> list[str]:
+    def prompts(self, item: QuestionResponse) -> list[str]:
         """Return what the model reads, one text per aspect."""
         return [self.answers.text(prompt.messages) for prompt in self._prompts(item)]
 
-    def _prompts(self, item: Answered) -> list[Prompt]:
+    def _prompts(self, item: QuestionResponse) -> list[Prompt]:
         text, gold = item.question.text, item.question.gold
         labels = DIGITS if self.form == "letter" else ()
         return [
@@ -79,16 +86,16 @@ class RubricJudge(Measure):
             for aspect in gold.aspects
         ]
 
-    def _read(self, item: Answered) -> tuple[object, ...]:
+    def _read(self, item: QuestionResponse) -> tuple[object, ...]:
         gold = item.question.gold
         return (item.question.text, gold.narrative, gold.aspects, item.response)
 
-    def _rated(self, items: Sequence[Answered]) -> Iterator[tuple[int, Rated]]:
-        for k, answers in self.answers.answer(rendered(self.answers, items, self._prompts)):
+    def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
+        for k, answers in self.answers.answer(prompt_groups(self.answers, items, self._prompts)):
             yield k, _mean(answers)
 
 
-def _mean(answers: Sequence[Answer]) -> Rated:
+def _mean(answers: Sequence[ModelAnswer]) -> QualityScore:
     values: list[float] = []
     aspects: list[float | None] = []
     unread: list[str] = []
@@ -104,7 +111,7 @@ def _mean(answers: Sequence[Answer]) -> Rated:
     if unread:
         why = "; ".join(dict.fromkeys(unread))
         reason = f"{len(unread)} of {len(answers)} aspects unread: {why}"
-    return Rated(
+    return QualityScore(
         value=None if unread else sum(values) / len(values),
         aspects=tuple(aspects),
         reason=reason,

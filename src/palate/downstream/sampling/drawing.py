@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from palate.benchmarks import Dataset
-from palate.downstream.sampling.policies import Policy, Sample, Wanted
+from palate.downstream.sampling.policies import MissingSamples, Policy, Sample
 from palate.downstream.sampling.samples import Samples, check_number
 from palate.engines import Reply
 from palate.engines.http.cache import ReplyCache
@@ -69,15 +69,15 @@ def draw_samples(
     """
     check_number(n)
     store = ReplyCache(cache_folder() / "samples", "$PALATE_CACHE")
-    asked = [
+    prompts_by_row = [
         render((Message(role="user", content=row.text),), shown(row) if shown else ())
         for row in pairs.rows
     ]
-    plain = [[(message.role, message.content) for message in prompt] for prompt in asked]
+    plain = [[(message.role, message.content) for message in prompt] for prompt in prompts_by_row]
     keys = [digest("sampled", policy.fingerprint, prompt) for prompt in plain]
-    prompts = dict(zip(keys, asked, strict=True))
+    prompts = dict(zip(keys, prompts_by_row, strict=True))
     known: dict[tuple[str, int], Sample] = {}
-    wanted: list[Wanted] = []
+    wanted: list[MissingSamples] = []
     owners: list[str] = []
     for key, prompt in prompts.items():
         missing = []
@@ -88,7 +88,7 @@ def draw_samples(
             else:
                 known[key, number] = Sample(**json.loads(kept))
         if missing:
-            wanted.append(Wanted(prompt, tuple(missing)))
+            wanted.append(MissingSamples(prompt, tuple(missing)))
             owners.append(key)
     failed: list[Reply] = []
     total = len(prompts) * n
@@ -104,13 +104,13 @@ def draw_samples(
     _refuse(policy, failed, total)
     ids = tuple(row.id for row in pairs.rows)
     of_row = tuple(tuple(known[key, number] for number in range(n)) for key in keys)
-    found = Samples(named or policy.spec, ids, of_row)
-    if found.nothing_to_rank:
+    samples = Samples(named or policy.spec, ids, of_row)
+    if samples.nothing_to_rank:
         raise ModelError(
-            f"{policy.spec}: {found.nothing_to_rank}; does the policy sample (is its temperature "
+            f"{policy.spec}: {samples.nothing_to_rank}; does the policy sample (is its temperature "
             "ignored?), and does it write?"
         )
-    return found
+    return samples
 
 
 def _refuse(policy: Policy, failed: Sequence[Reply], total: int) -> None:

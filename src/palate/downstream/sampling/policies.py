@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from palate.engines import Reader, Reply, load_local, sample
-from palate.engines.endpoints.sampling import Draw, SamplingEndpoint
+from palate.engines.endpoints.sampling import SamplingEndpoint, SamplingRequest
 from palate.engines.local.threads import spread
 from palate.errors import UsageError
 from palate.records import Message, Settings
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     """It ended at `max_tokens`."""
 
 
-class Wanted(NamedTuple):
+class MissingSamples(NamedTuple):
     """A prompt, and the numbers of the samples of it that are not there yet."""
 
     prompt: Messages
@@ -48,7 +48,7 @@ class Policy(Protocol):
     fingerprint: str
     """Hash of all that the distribution of samples depends on beside their prompt."""
 
-    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
+    def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
         """Yield (position, number, answer or why there is none) as they come, each once."""
 
 
@@ -61,7 +61,7 @@ def build_policy(text: str, settings: Settings) -> Policy:
     """
     spec = Spec.parse(f"policy:{text}")
     reference = Reference.parse(spec.need_reference(EXAMPLE))
-    how = How(
+    how = SamplingOptions(
         max_tokens=spec.number("max_tokens", MAX_TOKENS, least=1),
         temperature=spec.positive("temperature", TEMPERATURE),
         top_p=spec.positive("top_p", TOP_P),
@@ -75,7 +75,7 @@ def build_policy(text: str, settings: Settings) -> Policy:
     return EndpointPolicy(text, endpoint, settings, how)
 
 
-class How(NamedTuple):
+class SamplingOptions(NamedTuple):
     """How a token is drawn, and how many at most."""
 
     max_tokens: int
@@ -89,13 +89,15 @@ class LocalPolicy:
     A sample depends on model, prompt, seed and its number alone.
     """
 
-    def __init__(self, spec: str, reference: Reference, settings: Settings, how: How) -> None:
+    def __init__(
+        self, spec: str, reference: Reference, settings: Settings, how: SamplingOptions
+    ) -> None:
         self.spec, self.reference, self.settings, self.how = spec, reference, settings, how
         self._reader = Reader(reference, settings)
         weights = self._reader.weights
         self.fingerprint = digest("policy", *weights, tuple(how), settings.seed)
 
-    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
+    def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
         """Yield samples prompt by prompt; none is drawn where a prompt leaves no room for one."""
         model = load_local(self.reference, "causal", self.settings)
         _ = model.head  # made by one thread
@@ -119,12 +121,14 @@ class LocalPolicy:
 class EndpointPolicy:
     """A chat endpoint, asked for many answers at once, which share the request's seed."""
 
-    def __init__(self, spec: str, endpoint: SamplingEndpoint, settings: Settings, how: How) -> None:
+    def __init__(
+        self, spec: str, endpoint: SamplingEndpoint, settings: Settings, how: SamplingOptions
+    ) -> None:
         self.spec, self.endpoint, self.seed, self.how = spec, endpoint, settings.seed, how
         at = endpoint.settings
         self.fingerprint = digest("policy", at.model, at.base_url, tuple(how), settings.seed)
 
-    def draw(self, wanted: Sequence[Wanted]) -> Iterator[tuple[int, int, Reply]]:
+    def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
         """Yield samples as they come."""
-        draws = [Draw(one.prompt, one.numbers, *self.how, self.seed) for one in wanted]
+        draws = [SamplingRequest(one.prompt, one.numbers, *self.how, self.seed) for one in wanted]
         yield from self.endpoint.draw(draws)

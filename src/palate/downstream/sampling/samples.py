@@ -97,7 +97,7 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
     rows = [row.id for row in pairs.rows]
     expected, others = set(rows), {row.id for row in pairs.everyone}
     for where, said in _lines(path):
-        name, own = _row(said, where)
+        name, samples = _row(said, where)
         if name not in expected and name in others:
             continue  # a row that a limit leaves out
         if name not in expected:
@@ -107,7 +107,7 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
             )
         if name in there:
             raise DataError(f"{where}: id {name!r} is there twice")
-        there[name] = own
+        there[name] = samples
     missing = [name for name in rows if name not in there]
     if missing:
         raise DataError(
@@ -115,7 +115,7 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
             f"{missing[0]!r} for one"
         )
     fewest = min(rows, key=lambda name: len(there[name]))
-    needed = n or max(len(own) for own in there.values())
+    needed = n or max(len(samples) for samples in there.values())
     if len(there[fewest]) < needed:
         raise DataError(
             f"{path}: row {fewest!r} has {len(there[fewest])} samples; {needed} are needed (-n "
@@ -142,13 +142,13 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
         raise DataError(f"{path}: cannot be read ({error})") from error
 
 
-def _row(said: Any, where: str) -> tuple[str, tuple[Sample, ...]]:
-    if not isinstance(said, dict) or not isinstance(said.get("id"), str):
+def _row(row: Any, where: str) -> tuple[str, tuple[Sample, ...]]:
+    if not isinstance(row, dict) or not isinstance(row.get("id"), str):
         raise DataError(f'{where}: expected {{"id": …, "samples": [text, …]}}')
-    listed = said.get("samples")
+    listed = row.get("samples")
     if not isinstance(listed, list) or not listed:
         raise DataError(f"{where}: samples: expected a list of one text or more")
-    return said["id"], tuple(_sample(one, where) for one in listed)
+    return row["id"], tuple(_sample(one, where) for one in listed)
 
 
 def _sample(said: Any, where: str) -> Sample:

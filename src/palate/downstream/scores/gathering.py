@@ -31,31 +31,31 @@ def gather(
     An empty answer is below all others of its row that have a score; where a row has empty answers
     only, they tie.
     """
-    judged = isinstance(work.contestant, Judge)
-    needs_shown = work.traits[0].needs_shown
-    found = []
-    for row, own in enumerate(samples.of_row):
+    judged = isinstance(work.scorer, Judge)
+    needs_shown = work.info[0].needs_shown
+    rows = []
+    for row, listed in enumerate(samples.of_row):
         texts = sampled.texts[row]
         if sampled.rows.no_stranger[row]:
-            said: Said = dict.fromkeys(texts, NO_STRANGER)
+            by_text: Said = dict.fromkeys(texts, NO_STRANGER)
         elif needs_shown and not (sampled.rows.parts[row] and passes[0].parts_of(row)):
-            said = dict.fromkeys(texts, NOTHING_SHOWN)
+            by_text = dict.fromkeys(texts, NOTHING_SHOWN)
         elif judged:
-            said = _compared(texts, passes[0].judgements(row))
+            by_text = _compared(texts, passes[0].judgements(row))
         else:
-            said = _scored(work, texts, row, passes)
-        known = [value for value in said.values() if not isinstance(value, str)]
+            by_text = _scored(work, texts, row, passes)
+        known = [value for value in by_text.values() if not isinstance(value, str)]
         lowest: float | str = 0.0 if not texts else EMPTY
         if known:
             lowest = min(known) - max(1.0, abs(min(known)))
-        found.append(
-            [said.get(one.text, "no score") if one.text.strip() else lowest for one in own]
+        rows.append(
+            [by_text.get(one.text, "no score") if one.text.strip() else lowest for one in listed]
         )
-    return found
+    return rows
 
 
 def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
-    combine = getattr(work.contestant, "combine", itemgetter(0))
+    combine = getattr(work.scorer, "combine", itemgetter(0))
     scores = combine([results.scores(row) for results in passes])
     return {
         text: (scores.reason(k) or "no score") if value is None else float(np.float32(value))
@@ -90,12 +90,12 @@ def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int],
     left = np.ones(len(texts), dtype=bool)
     while (counts := (unread & left).sum(axis=1) * left).any():
         left &= counts < counts.max()
-    found: Said = {}
+    shares: Said = {}
     for k, text in enumerate(texts):
         if left[k] and left.sum() > 1:
             others = margins[k, left & (np.arange(len(texts)) != k)]
-            found[text] = float(np.float32(np.mean(others)))
+            shares[text] = float(np.float32(np.mean(others)))
         else:
             own = (reason for couple, reason in why.items() if k in couple)
-            found[text] = next(own, NO_OPPONENT)
-    return found
+            shares[text] = next(own, NO_OPPONENT)
+    return shares

@@ -17,15 +17,15 @@ from palate.downstream.scores.result import SampleScores, ScoreRow, ScoresSummar
 from palate.downstream.scores.slates import SampleRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
-    Job,
     Options,
+    PlannedRun,
     Progress,
     meaningless,
     need_choices,
     refuse,
     spec_of,
 )
-from palate.records import traits_of
+from palate.records import info_of
 from palate.runs import VerdictRow
 from palate.scorers import build_scorer
 
@@ -41,22 +41,22 @@ def plan_cells(
         UsageError: where no cell is left, or one is asked for that makes no sense.
     """
     shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
-    found = []
+    cells = []
     for context in shown:
         refuse_draws(context, context.spec)
     for text in dict.fromkeys(scorers):
-        contestant = build_scorer(text, options.settings)
-        refuse_draws(contestant, text)
-        spec = spec_of(contestant, text)
-        need_choices(contestant, pairs, spec)
-        traits = traits_of(contestant, spec)
+        scorer = build_scorer(text, options.settings)
+        refuse_draws(scorer, text)
+        spec = spec_of(scorer, text)
+        need_choices(scorer, pairs, spec)
+        info = info_of(scorer, spec)
         for context in shown:
-            if not meaningless(traits, context):
-                refuse(traits, context, spec)
-                found.append((text, context.spec))
-    if not found:
+            if not meaningless(info, context):
+                refuse(info, context, spec)
+                cells.append((text, context.spec))
+    if not cells:
         raise UsageError("best-of-n: no scorer has a meaning under these contexts (add -c profile)")
-    return found
+    return cells
 
 
 def score_samples(
@@ -77,9 +77,9 @@ def score_samples(
     Raises `UsageError` for a scorer that makes no sense under this context, `EndpointError` where
     an endpoint did not answer, and what building and running a scorer raises.
     """
-    job = Job.of(scorer, pairs, context, options or Options())
+    job = PlannedRun.of(scorer, pairs, context, options or Options())
     spec = job.spec
-    if job.traits.pairs_only and samples.n == 1:
+    if job.info.pairs_only and samples.n == 1:
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")
     if samples.rows != tuple(row.id for row in pairs.rows):
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")

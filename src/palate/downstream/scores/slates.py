@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from palate.downstream.sampling.samples import Samples
-from palate.evaluation.rows import Rows
+from palate.evaluation.rows import ContextRows
 from palate.records import Slate
 
 
 class SampleRows:
     """Each row with its different answers as candidates, in the order they were drawn."""
 
-    def __init__(self, rows: Rows, samples: Samples) -> None:
+    def __init__(self, rows: ContextRows, samples: Samples) -> None:
         self.rows = rows
         self.texts: list[tuple[str, ...]] = [
             tuple(dict.fromkeys(one.text for one in own if one.text.strip()))

@@ -10,11 +10,11 @@ from palate.engines.http import (
     SHARED,
     Clock,
     HttpClient,
+    HttpRequest,
     HttpSettings,
     Ledger,
-    Post,
-    Unusable,
-    Wire,
+    Transport,
+    UnusableReply,
     body_of,
     http_options,
     ledger_of,
@@ -61,12 +61,12 @@ class ChatEndpoint:
         settings: ChatSettings,
         *,
         ledger: Ledger | None = None,
-        wire: Wire | None = None,
+        transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings
         self.client = HttpClient(
-            settings, noun="chat completion", ledger=ledger, wire=wire, clock=clock
+            settings, noun="chat completion", ledger=ledger, transport=transport, clock=clock
         )
 
     @classmethod
@@ -93,11 +93,11 @@ class ChatEndpoint:
                 else:
                     yield position, Reply(failure=outcome.failure, outage=outcome.outage)
 
-    def _post(self, ask: Ask) -> Post[Reply]:
+    def _post(self, ask: Ask) -> HttpRequest[Reply]:
         body = self._body(ask.messages, ask.max_tokens) | {"temperature": 0}
         if ask.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
-        return Post("chat/completions", body_of(body), read_reply, ask.max_tokens)
+        return HttpRequest("chat/completions", body_of(body), read_reply, ask.max_tokens)
 
     def _body(self, messages: Iterable[Message], max_tokens: int) -> dict[str, Any]:
         return {
@@ -112,7 +112,7 @@ def read_reply(completion: Any) -> Reply:
     choice = completion["choices"][0]
     reply = read_choice(choice)
     if reply.failure is not None:
-        raise Unusable(reply.failure)
+        raise UnusableReply(reply.failure)
     content = (choice.get("logprobs") or {}).get("content") or []
     listed = (content[0].get("top_logprobs") or [content[0]]) if content else []
     pairs = [(str(a["token"]), float(a["logprob"])) for a in listed]

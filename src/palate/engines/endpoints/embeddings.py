@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.http import HttpClient, HttpSettings, Ledger, Post, Wire, body_of
+from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, Transport, body_of
 from palate.errors import EngineError
 
 BATCH = 32
@@ -20,10 +20,16 @@ class EmbeddingEndpoint:
     """Sends texts and gives their vectors; a text without one ends the work."""
 
     def __init__(
-        self, settings: HttpSettings, *, ledger: Ledger | None = None, wire: Wire | None = None
+        self,
+        settings: HttpSettings,
+        *,
+        ledger: Ledger | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self.settings = settings
-        self.client = HttpClient(settings, noun="list of embeddings", ledger=ledger, wire=wire)
+        self.client = HttpClient(
+            settings, noun="list of embeddings", ledger=ledger, transport=transport
+        )
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield (position, vector) as they come; raises `EngineError` where one does not."""
@@ -39,7 +45,7 @@ class EmbeddingEndpoint:
                 for k, vector in enumerate(outcome.value):
                     yield starts[position] + k, vector
 
-    def _post(self, texts: Sequence[str]) -> Post[list[NDArray[np.float32]]]:
+    def _post(self, texts: Sequence[str]) -> HttpRequest[list[NDArray[np.float32]]]:
         body = {"model": self.settings.model, "input": list(texts), "encoding_format": "float"}
 
         def read(said: Any) -> list[NDArray[np.float32]] | None:
@@ -48,4 +54,4 @@ class EmbeddingEndpoint:
                 return None
             return [np.array(row["embedding"], np.float32) for row in rows]
 
-        return Post("embeddings", body_of(body), read)
+        return HttpRequest("embeddings", body_of(body), read)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.http import Unusable, usage
+from palate.engines.http import UnusableReply, usage
 from palate.records import Message
 
 Outputs = Mapping[str, float]
 """A head's numbers for one text, by name; a server that names none gives "0", "1", …"""
 
 
-class Text(NamedTuple):
+class RewardInput(NamedTuple):
     """One conversation closed by a response, in each form that a server may want."""
 
     messages: tuple[Message, ...]
@@ -31,7 +31,7 @@ class Format(NamedTuple):
     """One server's request and reply."""
 
     path: str
-    body: Callable[[str, Sequence[Text]], dict[str, Any]]
+    body: Callable[[str, Sequence[RewardInput]], dict[str, Any]]
     """From the model's name and the texts, the request's JSON."""
     outputs: Callable[[Any], list[Outputs]]
     """From the reply's JSON, each text's numbers in the order asked; raises where it is none."""
@@ -43,15 +43,15 @@ class Format(NamedTuple):
     """Whether the request asks for the head's numbers without a sigmoid or softmax over them."""
 
 
-def _vllm_body(model: str, texts: Sequence[Text], **more: object) -> dict[str, Any]:
+def _vllm_body(model: str, texts: Sequence[RewardInput], **more: object) -> dict[str, Any]:
     # Token ids in batches, or one conversation as messages.
-    asked: dict[str, Any] = {"model": model}
+    body: dict[str, Any] = {"model": model}
     if texts[0].ids:
-        asked["input"] = [list(text.ids) for text in texts]
+        body["input"] = [list(text.ids) for text in texts]
     else:
         (text,) = texts
-        asked["messages"] = [{"role": m.role, "content": m.content} for m in text.messages]
-    return {**asked, **more, "use_activation": False}
+        body["messages"] = [{"role": m.role, "content": m.content} for m in text.messages]
+    return {**body, **more, "use_activation": False}
 
 
 def _vllm_outputs(field: str, reply: Any) -> list[Outputs]:
@@ -59,7 +59,7 @@ def _vllm_outputs(field: str, reply: Any) -> list[Outputs]:
     return [_numbered(row[field]) for row in rows]
 
 
-def _sglang_body(_: str, texts: Sequence[Text]) -> dict[str, Any]:
+def _sglang_body(_: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
     return {"input_ids": [list(text.ids) for text in texts]}
 
 
@@ -74,7 +74,7 @@ def _sglang_used(reply: Any) -> tuple[int, int] | None:
         return None
 
 
-def _tei_body(_: str, texts: Sequence[Text]) -> dict[str, Any]:
+def _tei_body(_: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
     # A list of lists is a batch; a flat pair would be one text.
     return {"inputs": [[text.closed] for text in texts], "raw_scores": True, "truncate": False}
 
@@ -84,7 +84,7 @@ def _tei_outputs(reply: Any) -> list[Outputs]:
     return [{str(pair["label"]): float(pair["score"]) for pair in row} for row in _list(reply)]
 
 
-def _openrlhf_body(_: str, texts: Sequence[Text]) -> dict[str, Any]:
+def _openrlhf_body(_: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
     return {
         "query": [text.closed for text in texts],
         "prompts": [text.prompt for text in texts],
@@ -126,6 +126,6 @@ def _list(value: Any) -> list[Any]:
 
 
 def check_count(outputs: Sequence[Outputs], asked: int) -> None:
-    """Raise `Unusable` where the reply does not hold one result per text."""
+    """Raise `UnusableReply` where the reply does not hold one result per text."""
     if len(outputs) != asked:
-        raise Unusable(f"the reply holds {len(outputs)} results for {asked} responses")
+        raise UnusableReply(f"the reply holds {len(outputs)} results for {asked} responses")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from palate.engines.endpoints.chat import ChatEndpoint, Reply, read_choice
-from palate.engines.http import Post, body_of
+from palate.engines.http import HttpRequest, body_of
 from palate.records import Message
 from palate.seeding import digest
 
@@ -16,7 +16,7 @@ MOST_AT_ONCE = 128
 """Replies asked for in one request."""
 
 
-class Draw(NamedTuple):
+class SamplingRequest(NamedTuple):
     """One prompt, and which of its replies are wanted."""
 
     messages: tuple[Message, ...]
@@ -35,7 +35,7 @@ class SamplingEndpoint(ChatEndpoint):
     neither a server nor a cache gives the same reply again because it was asked the same.
     """
 
-    def draw(self, draws: Sequence[Draw]) -> Iterator[tuple[int, int, Reply]]:
+    def draw(self, draws: Sequence[SamplingRequest]) -> Iterator[tuple[int, int, Reply]]:
         """Yield (position, number of the reply, reply) as they come, each once.
 
         Raises `EndpointError` where going on is pointless: the key or the model is refused.
@@ -43,15 +43,15 @@ class SamplingEndpoint(ChatEndpoint):
         missing: dict[int, list[int]] = {k: list(one.numbers) for k, one in enumerate(draws)}
         alone = False
         while missing:
-            asked = [
+            requests = [
                 (k, some)
                 for k, numbers in missing.items()
                 for some in ([[one] for one in numbers] if alone else _cut(numbers))
             ]
-            posts = (self._sampling_post(draws[k], some) for k, some in asked)
+            posts = (self._sampling_post(draws[k], some) for k, some in requests)
             with closing(self.client.ask(posts)) as outcomes:
                 for at, outcome in outcomes:
-                    k, wanted = asked[at]
+                    k, wanted = requests[at]
                     replies = outcome.value
                     if replies is None:
                         if len(wanted) > 1 and not outcome.outage:
@@ -64,14 +64,16 @@ class SamplingEndpoint(ChatEndpoint):
             missing = {k: numbers for k, numbers in missing.items() if numbers}
             alone = True
 
-    def _sampling_post(self, draw: Draw, numbers: list[int]) -> Post[tuple[Reply, ...]]:
+    def _sampling_post(
+        self, draw: SamplingRequest, numbers: list[int]
+    ) -> HttpRequest[tuple[Reply, ...]]:
         body = self._body(draw.messages, draw.max_tokens)
         seed = digest("sample", draw.seed, body["messages"], numbers[0])
         body |= {"temperature": draw.temperature, "top_p": draw.top_p, "seed": int(seed[:7], 16)}
         if len(numbers) > 1:
             body["n"] = len(numbers)
         read = partial(read_choices, most=len(numbers))
-        return Post("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
+        return HttpRequest("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
 
 
 def read_choices(completion: Any, most: int) -> tuple[Reply, ...] | None:

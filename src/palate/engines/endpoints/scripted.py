@@ -18,10 +18,10 @@ class ScriptedChat:
 
     def __init__(self, answer: Callable[[Ask], Reply]) -> None:
         self.answer = answer
-        self.asked: list[Ask] = []
+        self.asks: list[Ask] = []
 
     def ask(self, asks: Sequence[Ask]) -> Iterator[tuple[int, Reply]]:
         """Yield the scripted replies in order."""
         for k, ask in enumerate(asks):
-            self.asked.append(ask)
+            self.asks.append(ask)
             yield k, self.answer(ask)

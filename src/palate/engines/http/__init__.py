@@ -1,23 +1,23 @@
 """One HTTP client for chat and for reward servers."""
 
-from palate.engines.http.client import HttpClient, Outcome, Post, Unusable
+from palate.engines.http.client import HttpClient, HttpOutcome, HttpRequest, UnusableReply
 from palate.engines.http.ledger import Ledger, ledger_of
-from palate.engines.http.pace import Clock
+from palate.engines.http.rate_limit import Clock
 from palate.engines.http.settings import SHARED, HttpSettings, canonical, http_options
-from palate.engines.http.wire import Answer, Wire, WireFailure, body_of, usage
+from palate.engines.http.transport import HttpResponse, Transport, TransportFailure, body_of, usage
 
 __all__ = [
     "SHARED",
-    "Answer",
     "Clock",
     "HttpClient",
+    "HttpOutcome",
+    "HttpRequest",
+    "HttpResponse",
     "HttpSettings",
     "Ledger",
-    "Outcome",
-    "Post",
-    "Unusable",
-    "Wire",
-    "WireFailure",
+    "Transport",
+    "TransportFailure",
+    "UnusableReply",
     "body_of",
     "canonical",
     "http_options",

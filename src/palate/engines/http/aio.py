@@ -1,4 +1,4 @@
-"""The wire by aiohttp: a quarter of the time per request that httpx2 takes (docs/engines.md)."""
+"""The transport by aiohttp: a quarter of httpx2's time per request (docs/engines.md)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import truststore
 from yarl import URL
 
 from palate.engines.http.settings import HttpSettings, check_url, read_key
-from palate.engines.http.wire import Answer, WireFailure
+from palate.engines.http.transport import HttpResponse, TransportFailure
 
 LARGE = 2**20
 """Longer bodies are handed over piece by piece."""
 
 
-class HttpWire:
+class HttpTransport:
     """HTTP/1.1 by aiohttp: connections kept open, no redirects, no cookies.
 
     Proxies come from the environment, certificates from the system.
@@ -50,8 +50,8 @@ class HttpWire:
             proxy=proxies.get(url.scheme) or proxies.get("all"),
         )
 
-    async def post(self, path: str, body: bytes) -> Answer:
-        """Send one request; raises `WireFailure`."""
+    async def post(self, path: str, body: bytes) -> HttpResponse:
+        """Send one request; raises `TransportFailure`."""
         assert self._session is not None
         try:
             async with self._session.post(
@@ -59,13 +59,13 @@ class HttpWire:
                 data=body if len(body) < LARGE else io.BytesIO(body),
                 allow_redirects=False,
             ) as response:
-                return Answer(response.status, response.headers, await response.read())
+                return HttpResponse(response.status, response.headers, await response.read())
         except aiohttp.ClientConnectorError as error:
-            raise WireFailure("ConnectError", sent=False) from error
+            raise TransportFailure("ConnectError", sent=False) from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientResponseError) as error:
-            raise WireFailure("RemoteProtocolError") from error
+            raise TransportFailure("RemoteProtocolError") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise WireFailure("ReadError") from error
+            raise TransportFailure("ReadError") from error
 
     async def close(self) -> None:
         """Drop all connections."""

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from palate.engines.http.cache import ReplyCache
-from palate.engines.http.gate import Gate
+from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
-from palate.engines.http.pace import Clock, Pace
+from palate.engines.http.rate_limit import Clock, RateLimit
 from palate.engines.http.settings import HttpSettings, check_url, read_key
-from palate.engines.http.wire import (
+from palate.engines.http.transport import (
     REFUSED,
     RETRIED,
     TOO_MUCH,
-    Answer,
-    Wire,
-    WireFailure,
-    pause,
+    HttpResponse,
+    Transport,
+    TransportFailure,
+    backoff,
     refusal,
     retry_after,
     usage,
@@ -38,24 +38,24 @@ FREE = Decimal(0)
 CAPPED = "not asked: the cost cap is reached"
 
 
-class Unusable(Exception):
+class UnusableReply(Exception):
     """A reply that was read and is of no use; asking again would give the same."""
 
 
-class Post(NamedTuple, Generic[T]):
+class HttpRequest(NamedTuple, Generic[T]):
     """One request and how its reply is read."""
 
     path: str
     body: bytes
     read: Callable[[Any], T | None]
-    """From the reply's JSON; None where it is no reply to this, `Unusable` where it ends here."""
+    """From the reply's JSON. None is no reply to this; `UnusableReply` ends the request."""
     tokens_out: int = 0
     """The most the reply may have."""
     used: Callable[[Any], tuple[int, int] | None] = usage
     """From the reply's JSON, the tokens read and written; None where it does not say."""
 
 
-class Outcome(NamedTuple, Generic[T]):
+class HttpOutcome(NamedTuple, Generic[T]):
     """What came of one request."""
 
     value: T | None = None
@@ -64,7 +64,7 @@ class Outcome(NamedTuple, Generic[T]):
     """The endpoint did not answer: asking again later may help, unlike after a refusal."""
 
 
-class Again(NamedTuple):
+class Retry(NamedTuple):
     """An attempt that may be repeated, and how long the server wants to be left alone."""
 
     reason: str
@@ -80,7 +80,7 @@ class HttpClient:
         *,
         noun: str = "reply",
         ledger: Ledger | None = None,
-        wire: Wire | None = None,
+        transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
         check_url(settings.base_url)
@@ -93,13 +93,13 @@ class HttpClient:
                 f"{settings.base_url}: a cost cap needs prices in USD per million tokens, "
                 "as in ?price_in=0.5&price_out=1.5 (0 where nothing is charged)"
             )
-        self._wire = wire
+        self._transport = transport
         self._clock = clock or Clock()
         self._cache = ReplyCache(Path(settings.cache)) if settings.cache is not None else None
-        self._gate = Gate(settings.concurrency)
-        self._pace = Pace(settings.rpm, settings.tpm, self._clock)
+        self._concurrency = ConcurrencyLimit(settings.concurrency)
+        self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
 
-    def ask(self, posts: Iterable[Post[T]]) -> Generator[tuple[int, Outcome[T]]]:
+    def ask(self, posts: Iterable[HttpRequest[T]]) -> Generator[tuple[int, HttpOutcome[T]]]:
         """Yield (position, outcome) as they come; posts are drawn as there is room for them.
 
         Closing the generator calls off what is under way. Raises `EndpointError` where going on
@@ -108,80 +108,82 @@ class HttpClient:
         with LoopThread() as thread:
             thread.wait(self.open())
             try:
-                yield from thread.side_by_side(self.one, posts, AHEAD * self.settings.concurrency)
+                yield from thread.side_by_side(
+                    self.request, posts, AHEAD * self.settings.concurrency
+                )
             finally:
                 thread.wait(self.close())
 
     async def open(self) -> None:
         """Begin in this event loop."""
-        self._pace.start()
-        if self._wire is None:
-            from palate.engines.http.aio import HttpWire  # takes a tenth of a second
+        self._rate_limit.start()
+        if self._transport is None:
+            from palate.engines.http.aio import HttpTransport  # takes a tenth of a second
 
-            self._wire = HttpWire(self.settings)
-        await self._wire.open()
+            self._transport = HttpTransport(self.settings)
+        await self._transport.open()
 
     async def close(self) -> None:
         """Drop all connections."""
-        if self._wire is not None:
-            await self._wire.close()
+        if self._transport is not None:
+            await self._transport.close()
 
-    async def one(self, post: Post[T]) -> Outcome[T]:
+    async def request(self, post: HttpRequest[T]) -> HttpOutcome[T]:
         """Ask until there is an answer, a refusal, or no attempt left."""
         key = self._cache.key(self.settings.root + post.path, post.body) if self._cache else ""
         if self._cache is not None:
             kept = await asyncio.to_thread(self._cache.get, key)
-            if kept is not None and isinstance(found := _read(post, _parse(kept)), Outcome):
+            if kept is not None and isinstance(found := _read(post, _parse(kept)), HttpOutcome):
                 self.ledger.cached += 1
                 return found
         reason = "no answer"
         for attempt in range(self.settings.retries + 1):
             result = await self._attempt(post, key)
-            if isinstance(result, Outcome):
+            if isinstance(result, HttpOutcome):
                 return result
             reason = result.reason
             if result.rest:
-                self._pace.rest(min(self.settings.max_wait_s, result.rest))
+                self._rate_limit.rest(min(self.settings.max_wait_s, result.rest))
             elif attempt < self.settings.retries:
-                await self._clock.sleep(pause(attempt))
-        return Outcome(failure=reason, outage=True)
+                await self._clock.sleep(backoff(attempt))
+        return HttpOutcome(failure=reason, outage=True)
 
-    async def _attempt(self, post: Post[T], key: str) -> Outcome[T] | Again:
+    async def _attempt(self, post: HttpRequest[T], key: str) -> HttpOutcome[T] | Retry:
         bound = len(post.body) + TEMPLATE  # a token is at least one byte
         most, cost = self._prices.of(bound, post.tokens_out), FREE
-        ticket = await self._gate.enter()
+        ticket = await self._concurrency.enter()
         try:
             if not await self._afford(most):
-                return Outcome(failure=CAPPED, outage=True)
+                return HttpOutcome(failure=CAPPED, outage=True)
             try:
-                left = await self._pace.leave(bound + post.tokens_out)
+                left = await self._rate_limit.leave(bound + post.tokens_out)
                 cost = most  # what nothing is known of was charged in full
                 try:
                     async with asyncio.timeout(self.settings.timeout_s):
-                        assert self._wire is not None
-                        answer = await self._wire.post(post.path, post.body)
+                        assert self._transport is not None
+                        answer = await self._transport.post(post.path, post.body)
                 except TimeoutError:
-                    self._gate.too_much(ticket)
-                    return Again(f"no answer within {self.settings.timeout_s:g} s")
-                except WireFailure as error:
+                    self._concurrency.too_much(ticket)
+                    return Retry(f"no answer within {self.settings.timeout_s:g} s")
+                except TransportFailure as error:
                     cost = most if error.sent else FREE
-                    return Again(f"connection failed ({error})")
-                said = _parse(answer.body) if answer.status == 200 else None
+                    return Retry(f"connection failed ({error})")
+                reply = _parse(answer.body) if answer.status == 200 else None
                 if answer.status != 200:
                     cost = FREE
-                elif (used := post.used(said)) is not None:
+                elif (used := post.used(reply)) is not None:
                     cost = self._prices.of(*used)
-                    self._pace.correct(left, sum(used))
+                    self._rate_limit.correct(left, sum(used))
             finally:
                 self.ledger.settle(most, cost)
         finally:
-            self._gate.leave()
+            self._concurrency.leave()
         if answer.status != 200:
             return self._refused(answer, ticket)
-        self._gate.went_well()
-        read = _read(post, said)
+        self._concurrency.went_well()
+        read = _read(post, reply)
         if read is None:
-            return Again(f"the reply was no {self._noun}")
+            return Retry(f"the reply was no {self._noun}")
         if self._cache is not None and read.failure is None:
             await asyncio.to_thread(self._cache.put, key, answer.body)
         return read
@@ -193,7 +195,7 @@ class HttpClient:
             await self._clock.sleep(0.02)
         return True
 
-    def _refused(self, answer: Answer, ticket: int) -> Outcome[Any] | Again:
+    def _refused(self, answer: HttpResponse, ticket: int) -> HttpOutcome[Any] | Retry:
         status = answer.status
         if status in REFUSED:
             raise EndpointError(
@@ -201,10 +203,10 @@ class HttpClient:
                 f"(model {self.settings.model}, key from ${self.settings.key_env})"
             )
         if status not in RETRIED:
-            return Outcome(failure=f"HTTP {status}{refusal(answer.body)}")
+            return HttpOutcome(failure=f"HTTP {status}{refusal(answer.body)}")
         if status in TOO_MUCH:
-            self._gate.too_much(ticket)
-        return Again(f"HTTP {status}", retry_after(answer.headers, self._clock.wall()))
+            self._concurrency.too_much(ticket)
+        return Retry(f"HTTP {status}", retry_after(answer.headers, self._clock.wall()))
 
 
 def _parse(body: bytes) -> Any:
@@ -214,11 +216,11 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _read(post: Post[T], said: Any) -> Outcome[T] | None:
+def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | None:
     try:
         value = post.read(said)
-    except Unusable as error:
-        return Outcome(failure=str(error))
+    except UnusableReply as error:
+        return HttpOutcome(failure=str(error))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
-    return None if value is None else Outcome(value)
+    return None if value is None else HttpOutcome(value)

@@ -29,7 +29,7 @@ class Ledger:
 
     def __init__(self, max_cost: float | None = None) -> None:
         self.max_cost = max_cost
-        self.asked = self.cached = self._under_way = 0
+        self.requests = self.cached = self._under_way = 0
         self._cap = None if max_cost is None else Decimal(str(max_cost))
         self._spent = self._reserved = Decimal(0)
         self.closed = False
@@ -54,7 +54,7 @@ class Ledger:
                 return False
             self._reserved += most
             self._under_way += 1
-            self.asked += 1
+            self.requests += 1
             return True
 
     def settle(self, most: Decimal, cost: Decimal) -> None:
@@ -66,9 +66,9 @@ class Ledger:
 
     def line(self) -> str:
         """Return what was asked and spent, in a few words; "" before anything was asked."""
-        if not (self.asked or self.cached):
+        if not (self.requests or self.cached):
             return ""
-        parts = [f"{self.asked:,} requests"]
+        parts = [f"{self.requests:,} requests"]
         if self.cached:
             parts.append(f"{self.cached:,} from the cache")
         if self._spent:

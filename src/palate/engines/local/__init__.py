@@ -1,17 +1,17 @@
 """A model in this process: what sequences share is read once, and nothing is padded."""
 
-from palate.engines.local.forward import Wanted
-from palate.engines.local.generation import Sample, generate, sample
-from palate.engines.local.loading import Route
-from palate.engines.local.model import LocalModel, load_local, route_of
+from palate.engines.local.forward import TokenSpan
+from palate.engines.local.generation import Continuation, generate, sample
+from palate.engines.local.loading import ReadMode
+from palate.engines.local.model import LocalModel, load_local, read_mode_of
 
 __all__ = [
+    "Continuation",
     "LocalModel",
-    "Route",
-    "Sample",
-    "Wanted",
+    "ReadMode",
+    "TokenSpan",
     "generate",
     "load_local",
-    "route_of",
+    "read_mode_of",
     "sample",
 ]

@@ -38,12 +38,12 @@ class Layout:
     """The segment whose keys and values are kept."""
     rows: Steps | None = None
     """Where given, every token of the pack is the next step of a row of its own."""
-    kept: list[KeysValues] = field(default_factory=list)
+    cached: list[KeysValues] = field(default_factory=list)
     layers: int = 1
     """How many layers attend, where it is known."""
     layer: int = 0
     memory: list[torch.Tensor] = field(default_factory=list)
-    strange: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
     """What a layer asked for that a tree does not give."""
     reach: int | None = None
     """The smallest window of a layer: longer sequences need another path."""
@@ -94,8 +94,8 @@ def register() -> None:
             found = sdpa_attention_forward(module, query, key, value, attention_mask, **given)
             return found[0], None
         if not getattr(module, "is_causal", True) or given.get("is_causal") is False:
-            layout.strange.append("attention in both directions")
-        layout.strange += [name for name in FOREIGN if given.get(name) is not None]
+            layout.unsupported.append("attention in both directions")
+        layout.unsupported += [name for name in FOREIGN if given.get(name) is not None]
         if given.get("sliding_window"):
             _within(layout, given["sliding_window"])
         scale = given.get("scaling") or query.shape[-1] ** -0.5
@@ -112,7 +112,7 @@ def register() -> None:
         if given.get("local_size"):
             _within(layout, given["local_size"])
         elif given.get("mask_function") is not causal_mask_function:
-            layout.strange.append("a mask of its own")
+            layout.unsupported.append("a mask of its own")
         return None
 
     transformers.AttentionInterface.register(NAME, attention)
@@ -144,11 +144,11 @@ def _attend_tree(
         _merge(out, weight, every, dense(query, *kept[layout.layer], scale))
     if layout.keep is not None:
         start, stop, *_ = layout.segments[layout.keep]
-        layout.kept.append(_kept(layout, key[:, :, start:stop], value[:, :, start:stop]))
+        layout.cached.append(_cached(layout, key[:, :, start:stop], value[:, :, start:stop]))
     return out
 
 
-def _kept(layout: Layout, key: torch.Tensor, value: torch.Tensor) -> KeysValues:
+def _cached(layout: Layout, key: torch.Tensor, value: torch.Tensor) -> KeysValues:
     # All layers of a run in one piece of memory: many small ones would leave holes behind.
     layers = max(layout.layers, 1)
     if layout.layer % layers == 0:

@@ -82,14 +82,14 @@ class Embedder:
         rest = iter(texts)
         while some := list(islice(rest, AT_ONCE)):
             new = [text for text in dict.fromkeys(some) if text not in self._known]
-            found = {text: self._known[text] for text in some if text in self._known}
+            vectors = {text: self._known[text] for text in some if text in self._known}
             # On one thread a single text too: on more its sums would round otherwise.
             jobs = ((text, self._job(text)) for text in new)
-            found |= dict(spread(import_torch(), self.device, jobs))
-            self._known |= {text: found[text] for text in new}
+            vectors |= dict(spread(import_torch(), self.device, jobs))
+            self._known |= {text: vectors[text] for text in new}
             while len(self._known) > REMEMBERED:
                 del self._known[next(iter(self._known))]
-            yield from (found[text] for text in some)
+            yield from (vectors[text] for text in some)
 
     def _job(self, text: str) -> Callable[[], Embedding]:
         # Tokenised here, by the caller's thread: tokenizers are not safe between threads.

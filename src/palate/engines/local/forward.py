@@ -13,17 +13,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palate.engines.local.attention import KeysValues, Layout, reading
-from palate.engines.local.loading import Loaded
+from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import halve, share_of
 from palate.engines.local.padding import pad, padded
 from palate.engines.local.threads import spread, workers
-from palate.engines.local.tree import Node, Pack, branches, packs, plant
+from palate.engines.local.tree import Node, Pack, branches, build_tree, packs
 
 if TYPE_CHECKING:
     import torch
 
 
-class Wanted(NamedTuple):
+class TokenSpan(NamedTuple):
     """A sequence, and the tokens whose outputs are wanted: from `start` up to `stop`."""
 
     ids: Sequence[int]
@@ -36,17 +36,17 @@ TRUNK, BRANCHES = 256, 512
 
 Reduce = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """From outputs (m × width) and the tokens that follow (m; −1 at an end) to m numbers or rows."""
-Group = Sequence[Wanted]
+Group = Sequence[TokenSpan]
 Load = list[tuple[int, Group]]
 
 
 def read_load(
-    local: Loaded, load: Load, reduce: Reduce, logits: bool, side_by_side: int
+    local: LoadedModel, load: Load, reduce: Reduce, logits: bool, side_by_side: int
 ) -> list[list[torch.Tensor]]:
     """Return what `reduce` makes of each sequence's wanted outputs, by group."""
     sequences = [one for _, group in load for one in group]
-    tree = local.route.tree and all(
-        local.route.reach is None or len(one.ids) <= local.route.reach for one in sequences
+    tree = local.read_mode.tree and all(
+        local.read_mode.reach is None or len(one.ids) <= local.read_mode.reach for one in sequences
     )
     run = _read_tree if tree else _read_dense
     while True:
@@ -61,11 +61,13 @@ def read_load(
 
 
 def _read_tree(
-    local: Loaded, sequences: Sequence[Wanted], reduce: Reduce, logits: bool, share: int
+    local: LoadedModel, sequences: Sequence[TokenSpan], reduce: Reduce, logits: bool, share: int
 ) -> list[torch.Tensor]:
     torch = local.torch
-    found: list[list[Any]] = [[] for _ in sequences]
-    for pack, outputs in _outputs_of(local, plant([one.ids for one in sequences]), share, logits):
+    pieces_of: list[list[Any]] = [[] for _ in sequences]
+    for pack, outputs in _outputs_of(
+        local, build_tree([one.ids for one in sequences]), share, logits
+    ):
         owners, rows, following = _wanted_rows(pack, sequences)
         if not rows:
             continue
@@ -75,13 +77,13 @@ def _read_tree(
         )
         taken = 0
         for k, n in owners:
-            found[k].append(made[taken : taken + n])
+            pieces_of[k].append(made[taken : taken + n])
             taken += n
-    return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in found]
+    return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in pieces_of]
 
 
 def _outputs_of(
-    local: Loaded, roots: Sequence[Node], share: int, logits: bool
+    local: LoadedModel, roots: Sequence[Node], share: int, logits: bool
 ) -> Iterator[tuple[Pack, torch.Tensor]]:
     lanes = workers(local.torch, local.device)
     size = sum(root.size for root in roots)
@@ -89,7 +91,7 @@ def _outputs_of(
         for trunk, dealt in branches(roots, lanes):
             layout = Layout(trunk.segments, (), trunk.keep, layers=local.layers)
             yield trunk, forward_pack(local, trunk, layout, logits)
-            past = (layout.kept,)
+            past = (layout.cached,)
             jobs = ((pack, partial(_branch, local, pack, past, logits)) for pack in dealt)
             yield from spread(local.torch, local.device, jobs)
         return
@@ -99,7 +101,7 @@ def _outputs_of(
         layout = Layout(pack.segments, tuple(stack), pack.keep, layers=local.layers)
         yield pack, forward_pack(local, pack, layout, logits)
         if pack.keep is not None:
-            stack.append(layout.kept)
+            stack.append(layout.cached)
 
 
 def _branches_pay(root: Node) -> bool:
@@ -108,13 +110,13 @@ def _branches_pay(root: Node) -> bool:
 
 
 def _branch(
-    local: Loaded, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool
+    local: LoadedModel, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool
 ) -> torch.Tensor:
     with local.torch.inference_mode():  # which holds for one thread
         return forward_pack(local, pack, Layout(pack.segments, past, layers=local.layers), logits)
 
 
-def forward_pack(local: Loaded, pack: Pack, layout: Layout, logits: bool) -> torch.Tensor:
+def forward_pack(local: LoadedModel, pack: Pack, layout: Layout, logits: bool) -> torch.Tensor:
     """Return the outputs at a pack's tokens."""
     torch = local.torch
     tokens = torch.tensor([pack.tokens], device=local.device)
@@ -123,7 +125,7 @@ def forward_pack(local: Loaded, pack: Pack, layout: Layout, logits: bool) -> tor
 
 
 def forward(
-    local: Loaded,
+    local: LoadedModel,
     tokens: torch.Tensor,
     positions: torch.Tensor,
     layout: Layout,
@@ -137,7 +139,7 @@ def forward(
         return _outputs(local, inputs, logits)[0]
 
 
-def _outputs(local: Loaded, inputs: dict[str, Any], logits: bool) -> torch.Tensor:
+def _outputs(local: LoadedModel, inputs: dict[str, Any], logits: bool) -> torch.Tensor:
     model = local.model if logits else local.model.base_model
     if "use_cache" in inspect.signature(model.forward).parameters:
         inputs["use_cache"] = False
@@ -147,7 +149,7 @@ def _outputs(local: Loaded, inputs: dict[str, Any], logits: bool) -> torch.Tenso
 
 
 def _wanted_rows(
-    pack: Pack, sequences: Sequence[Wanted]
+    pack: Pack, sequences: Sequence[TokenSpan]
 ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     owners: list[tuple[int, int]] = []
     rows: list[int] = []
@@ -170,15 +172,15 @@ def _wanted_rows(
 
 
 def _read_dense(
-    local: Loaded, sequences: Sequence[Wanted], reduce: Reduce, logits: bool, share: int
+    local: LoadedModel, sequences: Sequence[TokenSpan], reduce: Reduce, logits: bool, share: int
 ) -> list[torch.Tensor]:
     torch = local.torch
-    found: list[Any] = [None] * len(sequences)
+    reduced: list[Any] = [None] * len(sequences)
     for batch in padded([len(one.ids) for one in sequences], share):
         inputs = pad(local, [sequences[k].ids for k in batch], 0)
         outputs = _outputs(local, inputs, logits)
         for row, k in enumerate(batch):
             ids, start, stop = sequences[k]
             following = torch.tensor([*ids[start + 1 : stop + 1], -1][: stop - start])
-            found[k] = reduce(outputs[row, start:stop], following.to(local.device))
-    return found
+            reduced[k] = reduce(outputs[row, start:stop], following.to(local.device))
+    return reduced

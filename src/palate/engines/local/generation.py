@@ -41,7 +41,7 @@ def _generate(
     local: LocalModel, sequences: Sequence[Sequence[int]], max_tokens: int
 ) -> Iterator[tuple[int, str, bool]]:
     torch = local.torch
-    shared = _shared(sequences) if local.route.tree and local.route.reach is None else 0
+    shared = _shared(sequences) if local.read_mode.tree and local.read_mode.reach is None else 0
     ends = end_tokens(local)
     pad = local.tokenizer.pad_token_id
     with torch.inference_mode(), one_thread(torch, local.device):
@@ -94,7 +94,7 @@ def one_thread(torch: Any, device: str) -> Iterator[None]:
 
 
 @dataclass
-class Sample:
+class Continuation:
     """One continuation: its tokens, its text, its log-probability, whether it was cut off."""
 
     ids: list[int] = field(default_factory=list)
@@ -113,7 +113,7 @@ def sample(
     top_p: float = 1.0,
     seed: int = 0,
     numbers: Sequence[int] | None = None,
-) -> list[Sample]:
+) -> list[Continuation]:
     """Draw n continuations of one prompt, which is read once; or those of these numbers.
 
     A token is drawn from softmax(logits / temperature), cut to the smallest set of tokens that
@@ -130,7 +130,7 @@ def sample(
     drawn = range(n) if numbers is None else numbers
     n = len(drawn)
     streams = [rng("sample", seed, list(ids), k) for k in drawn]
-    samples = [Sample() for _ in range(n)]
+    samples = [Continuation() for _ in range(n)]
     going = list(range(n))
     with torch.inference_mode():
         decoding = Decoding(local, ids, n, max_tokens)
@@ -182,8 +182,8 @@ class Decoding:
 
     def __init__(self, local: LocalModel, ids: Sequence[int], n: int, room: int) -> None:
         self.local, self.n, self.at = local, n, len(ids)
-        reach = local.route.reach
-        tree = local.route.tree and (reach is None or len(ids) + room <= reach)
+        reach = local.read_mode.reach
+        tree = local.read_mode.tree and (reach is None or len(ids) + room <= reach)
         self._rows: _Tree | _Whole
         with local.torch.inference_mode():
             self._rows = _Tree(local, ids, n, room) if tree else _Whole(local, ids, n)
@@ -224,7 +224,7 @@ class _Tree:
             tokens = torch.tensor([run], device=self.local.device)
             positions = torch.arange(first, first + len(run), device=self.local.device)[None]
             hidden = self._outputs(tokens, positions, layout)
-            past.append(layout.kept)
+            past.append(layout.cached)
         return past, hidden[-1:]
 
     def _outputs(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.forward import Reduce
-from palate.engines.local.loading import LOGIT_ROWS, Loaded
+from palate.engines.local.loading import LOGIT_ROWS, LoadedModel
 from palate.engines.local.memory import halve
 from palate.engines.local.padding import pad, padded
 
@@ -23,7 +23,7 @@ class Head:
     is False, and what comes in are the model's own logits.
     """
 
-    def __init__(self, local: Loaded) -> None:
+    def __init__(self, local: LoadedModel) -> None:
         self.torch = local.torch
         self.linear = local.model.get_output_embeddings()
         config = local.model.config.get_text_config()
@@ -32,7 +32,7 @@ class Head:
         self.scale /= getattr(config, "logits_scaling", None) or 1.0  # Granite
         self.apart = self._is_linear(local)
 
-    def _is_linear(self, local: Loaded) -> bool:
+    def _is_linear(self, local: LoadedModel) -> bool:
         if self.linear is None or not hasattr(self.linear, "weight"):
             return False
         tokens = self.torch.tensor([[1, 2, 3, 4]], device=local.device)
@@ -88,7 +88,9 @@ class Head:
         return reduce
 
 
-def pooled(local: Loaded, sequences: Sequence[Sequence[int]]) -> Iterator[tuple[int, torch.Tensor]]:
+def pooled(
+    local: LoadedModel, sequences: Sequence[Sequence[int]]
+) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield (position, the logits of a classification model's own head)."""
     token = local.model.config.get_text_config().pad_token_id
     todo = list(range(len(sequences)))

@@ -24,7 +24,7 @@ LACKING = {
 }
 
 
-class Route(NamedTuple):
+class ReadMode(NamedTuple):
     """How sequences are read, and why not as a tree where they are not."""
 
     tree: bool
@@ -39,7 +39,7 @@ class Route(NamedTuple):
         return f"shared prefixes{limit}"
 
 
-class Loaded:
+class LoadedModel:
     """A model in this process, its tokenizer, and how it is read."""
 
     def __init__(self, reference: Reference, head: str, settings: Settings) -> None:
@@ -69,7 +69,7 @@ class Loaded:
         if missing:
             raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {LACKING[head]}")
         self.model.to(self.device).eval()
-        self.route, self.layers = Route(False, "not asked yet"), 1
+        self.read_mode, self.layers = ReadMode(False, "not asked yet"), 1
 
     @property
     def window(self) -> int | None:
@@ -104,5 +104,5 @@ class Loaded:
             "device": self.torch.device(self.device).type,
             "attention": self.model.config._attn_implementation,
             "batch_tokens": self.settings.batch_tokens,
-            "route": str(self.route),
+            "route": str(self.read_mode),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from palate.engines.local.loading import Loaded
+from palate.engines.local.loading import LoadedModel
 from palate.errors import ResourceError
 
 NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
@@ -12,12 +12,12 @@ SMALLEST = 64
 """Tokens a pass must be able to hold; with less, the machine is too small for the model."""
 
 
-def share_of(local: Loaded, side_by_side: int) -> int:
+def share_of(local: LoadedModel, side_by_side: int) -> int:
     """Return how many of the tokens at a time one of several workers may hold."""
     return max(local.budget // side_by_side, SMALLEST)
 
 
-def halve(local: Loaded, error: BaseException) -> None:
+def halve(local: LoadedModel, error: BaseException) -> None:
     """Go on with half the tokens at a time after an out-of-memory error; raise any other."""
     if not is_out_of_memory(error):
         raise error

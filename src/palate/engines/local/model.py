@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palate.engines.local import heads
-from palate.engines.local.forward import Group, Reduce, Wanted
-from palate.engines.local.loading import Loaded
-from palate.engines.local.loads import read
-from palate.engines.local.route import find_route
+from palate.engines.local.batches import read
+from palate.engines.local.forward import Group, Reduce, TokenSpan
+from palate.engines.local.loading import LoadedModel
+from palate.engines.local.read_mode import find_read_mode
 from palate.models import (
     cache_folder,
     choose_device,
@@ -32,17 +32,17 @@ FORMAT = 2
 """Raised when models are asked in another way how they can be read."""
 
 
-class LocalModel(Loaded):
+class LocalModel(LoadedModel):
     """What can be asked of a loaded model; beginnings that sequences share are read once."""
 
     def __init__(self, reference: Reference, head: str, settings: Settings) -> None:
         super().__init__(reference, head, settings)
-        self.route = find_route(self, settings.attention)
+        self.read_mode = find_read_mode(self, settings.attention)
         file = _route_file(reference, head, settings)
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             new = file.with_name(f"{file.name}.{os.getpid()}")
-            new.write_text(str(self.route), encoding="utf-8")
+            new.write_text(str(self.read_mode), encoding="utf-8")
             new.replace(file)
 
     @cached_property
@@ -62,7 +62,7 @@ class LocalModel(Loaded):
         self, groups: Iterable[Sequence[tuple[Sequence[int], int]]]
     ) -> Iterator[tuple[int, list[torch.Tensor]]]:
         """Yield (group, for each (ids, start), log p of every token from `start` on), float32."""
-        wanted = ([Wanted(i, s - 1, len(i) - 1) for i, s in group] for group in groups)
+        wanted = ([TokenSpan(i, s - 1, len(i) - 1) for i, s in group] for group in groups)
         head = self.head
         return read(self, wanted, head.log_probabilities, logits=not head.apart)
 
@@ -97,7 +97,7 @@ class LocalModel(Loaded):
 
 def last_tokens(groups: Iterable[Sequence[Sequence[int]]]) -> Iterator[Group]:
     """Want the output at the last token of each sequence."""
-    return ([Wanted(ids, len(ids) - 1, len(ids)) for ids in group] for group in groups)
+    return ([TokenSpan(ids, len(ids) - 1, len(ids)) for ids in group] for group in groups)
 
 
 _loaded: dict[tuple[str, str, str, Settings], LocalModel] = {}
@@ -115,7 +115,7 @@ def load_local(reference: Reference, head: str, settings: Settings) -> LocalMode
     return _loaded[key]
 
 
-def route_of(reference: Reference, head: str, settings: Settings) -> str | None:
+def read_mode_of(reference: Reference, head: str, settings: Settings) -> str | None:
     """Return how a model is read, as remembered since it was last loaded; None if it never was.
 
     So a finished run, or one whose models live elsewhere, loads no model to say it.

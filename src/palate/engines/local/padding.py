@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from palate.engines.local.loading import Loaded
+from palate.engines.local.loading import LoadedModel
 
 
 def padded(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -23,7 +23,7 @@ def padded(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
-def pad(local: Loaded, sequences: Sequence[Sequence[int]], token: int) -> dict[str, Any]:
+def pad(local: LoadedModel, sequences: Sequence[Sequence[int]], token: int) -> dict[str, Any]:
     """Return tokens and mask of a batch padded on the right."""
     torch = local.torch
     longest = max(map(len, sequences))

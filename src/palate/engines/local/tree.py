@@ -34,10 +34,10 @@ class Node:
         return len(self.tokens) + sum(child.size for child in self.children)
 
 
-def plant(sequences: Sequence[Ids], least: int = LEAST_SHARED) -> tuple[Node, ...]:
+def build_tree(sequences: Sequence[Ids], least: int = LEAST_SHARED) -> tuple[Node, ...]:
     """Return the roots of a tree in which every beginning of `least` tokens or more is one node.
 
-    >>> (root,) = plant([[1, 2, 3], [1, 2, 4], [1, 2]], least=1)
+    >>> (root,) = build_tree([[1, 2, 3], [1, 2, 4], [1, 2]], least=1)
     >>> root.tokens, [child.tokens for child in root.children]
     ((1, 2), [(3,), (4,)])
     """

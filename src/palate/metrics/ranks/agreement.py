@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, same_length, vector
 from palate.metrics.estimates import ROUNDING
-from palate.metrics.ranks.chance import Chance, chance
-from palate.metrics.ranks.over_scorers import Range, range_over_scorers
+from palate.metrics.ranks.null_distribution import NullDistribution, null_distribution
+from palate.metrics.ranks.over_scorers import Interval, range_over_scorers
 from palate.metrics.ranks.statistics import RBO_P, Gain, statistics
 
 LEAST_SCORERS = 3
@@ -30,9 +30,9 @@ class RankAgreement:
     """None where a side ranks nothing and the statistic needs it to."""
     n: int
     """Scorers."""
-    chance: Chance
+    chance: NullDistribution
     """What random rankings get, and the p-value against them."""
-    interval: Range
+    interval: Interval
     """95 % interval for other scorers drawn like these, measured alike."""
 
 
@@ -72,7 +72,7 @@ def rank_agreement(
             setting=statistic.setting,
             value=None if math.isnan(value := float(statistic(x, y)[0])) else value,
             n=x.size,
-            chance=chance(statistic, x, y, seed=seed, draws=draws),
+            chance=null_distribution(statistic, x, y, seed=seed, draws=draws),
             interval=range_over_scorers(statistic, x, y, seed=seed),
         )
         for statistic in statistics(rbo_p=rbo_p, gain=gain)

@@ -24,7 +24,7 @@ import numpy as np
 
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING, TAIL
-from palate.metrics.ranks.statistics import Statistic
+from palate.metrics.ranks.statistics import RankStatistic
 
 FISHER_END = 6.0
 STEPS = 12
@@ -32,14 +32,14 @@ DRAWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Interval:
     """A 95 % interval; both ends None where there is none."""
 
     low: float | None
     high: float | None
 
 
-class Population:
+class ScorerPopulation:
     """Draws of n scorers from Gaussian copulas, the same random numbers for every r."""
 
     def __init__(self, x: FloatArray, y: FloatArray, *, seed: int, draws: int = DRAWS) -> None:
@@ -58,8 +58,8 @@ class Population:
 
 
 def range_over_scorers(
-    statistic: Statistic, x: FloatArray, y: FloatArray, *, seed: int = 0, draws: int = DRAWS
-) -> Range:
+    statistic: RankStatistic, x: FloatArray, y: FloatArray, *, seed: int = 0, draws: int = DRAWS
+) -> Interval:
     """Give the 95 % interval of this module, over ``draws`` simulated sets of n scorers.
 
     Example:
@@ -71,8 +71,8 @@ def range_over_scorers(
     """
     observed = float(statistic(x, y)[0])
     if math.isnan(observed) or not (np.ptp(x) and np.ptp(y)):
-        return Range(None, None)
-    population = Population(x, y, seed=seed, draws=draws)
+        return Interval(None, None)
+    population = ScorerPopulation(x, y, seed=seed, draws=draws)
 
     def values(z: float) -> FloatArray:
         # At the ends of Fisher's scale the order is all but fixed; there it is.
@@ -92,4 +92,4 @@ def range_over_scorers(
                 outer, inner = (outer, middle) if possible(middle) else (middle, inner)
         return float(values(outer).mean())
 
-    return Range(min(end(1), observed), max(end(-1), observed))
+    return Interval(min(end(1), observed), max(end(-1), observed))

@@ -10,8 +10,8 @@ import numpy as np
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
-from palate.metrics.ranks.chance import EXACT_UP_TO, all_orders
-from palate.metrics.ranks.over_scorers import Population, Range, range_over_scorers
+from palate.metrics.ranks.null_distribution import EXACT_UP_TO, all_orders
+from palate.metrics.ranks.over_scorers import Interval, ScorerPopulation, range_over_scorers
 from palate.metrics.ranks.statistics import KENDALL, statistics
 
 ALPHA, POWER = 0.05, 0.8
@@ -31,7 +31,7 @@ class RankPower:
     """The same for Spearman's ρ; None also beyond 8 scorers, where orders are not enumerated."""
     minimum_detectable_tau: float | None
     """True τ that reaches the critical one 8 times of 10."""
-    intervals: tuple[tuple[float, Range], ...]
+    intervals: tuple[tuple[float, Interval], ...]
     """95 % interval over scorers at the possible τ's nearest to 0, 0.5 and 1."""
 
 
@@ -95,7 +95,7 @@ def _detectable(n: int, critical: float | None, seed: int) -> float | None:
         return None
     figures = np.arange(float(n))
     draws = max(1_000, min(DETECTION_DRAWS, DETECTION_DRAWS * 400 // n**2))
-    population = Population(figures, figures, seed=seed, draws=draws)
+    population = ScorerPopulation(figures, figures, seed=seed, draws=draws)
     low, high = 0.0, 1.0
     while high - low > 1e-3:
         tau = (low + high) / 2
@@ -105,7 +105,7 @@ def _detectable(n: int, critical: float | None, seed: int) -> float | None:
     return high
 
 
-def _interval_at(n: int, tau: float, seed: int) -> tuple[float, Range]:
+def _interval_at(n: int, tau: float, seed: int) -> tuple[float, Interval]:
     figures = np.arange(float(n))
     other = _with_inversions(n, round((1 - tau) * n * (n - 1) / 4))
     found = float(KENDALL(figures, other)[0])

@@ -50,7 +50,7 @@ def ranks_of(x: FloatArray, *, method: Method = "average", axis: int = -1) -> Fl
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
+class RankStatistic:
     """A rank statistic with what is needed to test it."""
 
     name: str
@@ -78,7 +78,7 @@ class Statistic:
         return np.concatenate([self.rows(*block) for block in blocks])
 
 
-def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[Statistic, ...]:
+def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[RankStatistic, ...]:
     """Return the five statistics: Kendall's τ-b, Spearman's ρ, weighted τ, RBO, NDCG.
 
     Raises:
@@ -94,10 +94,10 @@ def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[Statist
         raise UsageError(f"no NDCG gain is called {gain!r}; known: {', '.join(GAINS)}")
     return (
         KENDALL,
-        Statistic("spearman", _spearman, True),
-        Statistic("weighted", _weighted, True, "1/(rank + 1), both rankings' mean"),
-        Statistic("rbo", partial(_rbo, p=rbo_p), False, f"p = {rbo_p:g}, extrapolated"),
-        Statistic("ndcg", partial(_ndcg, gain=gain), False, f"gain {gain}, all ranks"),
+        RankStatistic("spearman", _spearman, True),
+        RankStatistic("weighted", _weighted, True, "1/(rank + 1), both rankings' mean"),
+        RankStatistic("rbo", partial(_rbo, p=rbo_p), False, f"p = {rbo_p:g}, extrapolated"),
+        RankStatistic("ndcg", partial(_ndcg, gain=gain), False, f"gain {gain}, all ranks"),
     )
 
 
@@ -197,4 +197,4 @@ def _ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
     return np.clip(value, -1.0, 1.0)
 
 
-KENDALL = Statistic("kendall", _kendall, True)
+KENDALL = RankStatistic("kendall", _kendall, True)

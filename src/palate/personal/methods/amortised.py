@@ -1,7 +1,7 @@
 """What VPL and GPO share: a global head, and a network that reads a user's choices in one pass.
 
 score = w·φ + r(φ; state). w is the Bradley–Terry head of all users, and the network learns what it
-leaves over. r is 0 before the first step, and that network is kept where no other foretells
+leaves over. r is 0 before the first step, and that network is kept where no other predicts
 held-out users better: a world without personal differences costs nothing.
 """
 
@@ -103,7 +103,7 @@ class Amortised(Network):
         """Return w·φ + r(φ; state)."""
         del prompts
         torch = import_torch()
-        found = np.asarray(candidates.astype(np.float64) @ self.head)
+        scores = np.asarray(candidates.astype(np.float64) @ self.head)
         each = candidates[:1].size + candidates.shape[1] * 8 * self.options["hidden"]
         step = max(1, NUMBERS // (each + 4 * states[self.state][:1].size + 1))
         with torch.inference_mode():
@@ -113,8 +113,8 @@ class Amortised(Network):
                     torch.from_numpy(np.ascontiguousarray(array[some], np.float32))
                     for array in (states[self.state], candidates)
                 )
-                found[some] += self.reward(state, shown).numpy()
-        return found
+                scores[some] += self.reward(state, shown).numpy()
+        return scores
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the head, the size of a difference, and the network's parameters."""

@@ -1,4 +1,4 @@
-"""Episodes: from some of a user's choices a network must foretell the user's others.
+"""Episodes: from some of a user's choices a network must predict the user's others.
 
 Training by episodes (Vinyals et al., NeurIPS 2016) makes a network that adapts in one pass. The
 number of choices it is shown is drawn anew each time, 0 included, so that few are enough later.
@@ -46,7 +46,7 @@ class Padded(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """Rows of one user's choices: what is shown, and what is to be foretold."""
+    """Rows of one user's choices: what is shown, and what is to be predicted."""
 
     context: Whole
     targets: Whole
@@ -93,12 +93,12 @@ def train(
     """Fit `network.parts`: log-odds of a choice = its margin (n) + the difference of rewards.
 
     Adam, the rate falling to 0 by a cosine over `steps`. Of the parameters a moving average is
-    taken (Polyak and Juditsky, 1992). Every 50 steps it foretells the choices of held-out users (of
+    taken (Polyak and Juditsky, 1992). Every 50 steps it predicts the choices of held-out users (of
     fewer than 10: of all) on held-out questions, and the average that did best is kept, or the
     parameters from before the first step.
     """
     torch = import_torch()
-    asked = choices.asked
+    questions = choices.question_of_choice
     rows, held_out = _split(choices, options, stream)
     if not rows or not held_out:
         return
@@ -111,7 +111,7 @@ def train(
     least, best = _held_out_loss(network, choices, margins, held_out), _copy(live)
     for step in range(1, options["steps"] + 1):
         some = stream.choice(len(rows), min(options["batch"], len(rows)), replace=False)
-        episodes = [_draw(rows[k], asked, options["most"], stream) for k in some]
+        episodes = [_draw(rows[k], questions, options["most"], stream) for k in some]
         state, penalty = network.sample(pad(choices, [one.context for one in episodes]), noise)
         loss = (_losses(network, state, choices, margins, episodes) + penalty).mean()
         adam.zero_grad()

@@ -60,7 +60,7 @@ class GPO(Amortised):
         if hidden % heads:
             raise UsageError(f"gpo: hidden={hidden} is no multiple of heads={heads}")
         slots = options["slots"]
-        found = {
+        arrays = {
             **mlp_arrays(stream, "choice", [2 * width, hidden, hidden]),
             **linear_arrays(stream, "won", hidden, hidden),
             **linear_arrays(stream, "lost", hidden, hidden),
@@ -74,8 +74,8 @@ class GPO(Amortised):
             **linear_arrays(stream, "reward", hidden, 1, gain=0.0),
         }
         for name in [*(f"context.{k}" for k in range(options["layers"])), "pool", "target"]:
-            found |= _block_arrays(stream, name, hidden)
-        return found
+            arrays |= _block_arrays(stream, name, hidden)
+        return arrays
 
     def encode(self, context: Padded) -> torch.Tensor:
         """Return the slots after they have read the context (u × slots × hidden)."""

@@ -50,7 +50,7 @@ class LoRe(SimplexMixture, LinearModel):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model whose columns all are the global head."""
         b = options["basis"]
         return cls(np.repeat(head[:, None], b, axis=1), np.full(b, 1 / b), options)

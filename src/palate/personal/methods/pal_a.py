@@ -64,7 +64,7 @@ class PALA(SimplexMixture):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model that is the global head for everybody: F = 0."""
         k, q = options["prototypes"], options["dimensions"]
         mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))
@@ -95,7 +95,7 @@ class PALA(SimplexMixture):
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each prototype (n × K)."""
-        found = np.empty((len(choices), len(self.prototypes)))
+        margins = np.empty((len(choices), len(self.prototypes)))
         for piece in pieces(len(choices), 2 * choices.width):
             chosen, rejected = (
                 choices.features[of[piece]].astype(np.float64)
@@ -103,8 +103,8 @@ class PALA(SimplexMixture):
             )
             apart, both = (chosen - rejected) @ self.mapping.T, (chosen + rejected) @ self.mapping.T
             shared = (chosen - rejected) @ self.head - self.curvature * (apart * both).sum(axis=1)
-            found[piece] = shared[:, None] + 2 * apart @ self.prototypes.T
-        return found
+            margins[piece] = shared[:, None] + 2 * apart @ self.prototypes.T
+        return margins
 
     def joint(self, choices: Choices, head: Doubles) -> Loss:
         """Return the loss of h, F, the prototypes, γ and w (users × K), with its gradients."""

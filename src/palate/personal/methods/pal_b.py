@@ -66,7 +66,7 @@ class PALB(SimplexMixture):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model that is the global head for everybody, whatever is asked.
 
         Raises `DataError` where the choices come without their questions' vectors.
@@ -83,7 +83,7 @@ class PALB(SimplexMixture):
     ) -> Self:
         """Return directions in which users differ, and maps of the question of users far apart."""
         stream, k = rng("pal-b", *seed), options["prototypes"]
-        model = cls.alike(choices, head, options)
+        model = cls.at_global_head(choices, head, options)
         _, sizes, right = truncated_svd(
             differences_of_users(choices, head), len(model.mapping), stream
         )
@@ -125,26 +125,26 @@ class PALB(SimplexMixture):
     def joint(self, choices: Choices, head: Doubles) -> Loss:
         """Return the loss of h, F, the G_k and w (users × K), with its gradients."""
         rows, sums = choices.differences.astype(np.float64), sums_by_user(choices)
-        asked = self.questions.of_choices(choices)
+        questions = self.questions.of_choices(choices)
         centre, strength = head, self.options["strength"]
 
         def loss(
             head: Doubles, mapping: Doubles, projectors: Doubles, weights: Doubles
         ) -> tuple[float, list[Doubles]]:
             k, q, p = projectors.shape
-            own, mapped = weights[choices.user], rows @ mapping.T
-            ideals = (asked @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
-            toward = np.einsum("nk,nkq->nq", own, ideals)
+            mixed, mapped = weights[choices.user], rows @ mapping.T
+            ideals = (questions @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
+            toward = np.einsum("nk,nkq->nq", mixed, ideals)
             each = np.einsum("nq,nkq->nk", mapped, ideals)
-            margins = rows @ head + np.einsum("nk,nk->n", own, each)
+            margins = rows @ head + np.einsum("nk,nk->n", mixed, each)
             pull = -expit(-margins)[:, None]
             far = head - centre
             value = np.logaddexp(0, -margins).sum()
             value += 0.5 * strength * (far @ far + (mapping**2).sum()) + 0.5 * (projectors**2).sum()
             by_head = rows.T @ pull[:, 0] + strength * far
             by_mapping = (pull * toward).T @ rows + strength * mapping
-            crossed = (own[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
-            by_projectors = (crossed.T @ asked).reshape(k, q, p) + projectors
+            crossed = (mixed[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
+            by_projectors = (crossed.T @ questions).reshape(k, q, p) + projectors
             return float(value), [by_head, by_mapping, by_projectors, sums @ (pull * each)]
 
         return loss

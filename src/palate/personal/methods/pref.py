@@ -63,7 +63,7 @@ class PReF(Shrunk, LinearModel):
     options: Mapping[str, Any]
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model whose first factor is the global head and where λ_u cannot move."""
         j = options["dimensions"]
         return cls(_at(head, j), np.eye(j)[0], np.zeros((j, j)), options)
@@ -125,14 +125,14 @@ def _joint(choices: Choices, head: Doubles, strength: float, j: int) -> Loss:
     centre, mean, variance = _at(head, j), np.eye(j)[0], np.diag(_first(j))
 
     def loss(psi: Doubles, factors: Doubles) -> tuple[float, list[Doubles]]:
-        own, each = factors[choices.user], rows @ psi
-        margins = np.einsum("nj,nj->n", each, own)
+        of_user, each = factors[choices.user], rows @ psi
+        margins = np.einsum("nj,nj->n", each, of_user)
         pull = -expit(-margins)[:, None]
         apart, away = psi - centre, factors - mean
         pulled = away / variance
         value = np.logaddexp(0, -margins).sum()
         value += 0.5 * strength * (apart**2).sum() + 0.5 * (away * pulled).sum()
-        by_psi = rows.T @ (pull * own) + strength * apart
+        by_psi = rows.T @ (pull * of_user) + strength * apart
         return float(value), [by_psi, sums @ (pull * each) + pulled]
 
     return loss
@@ -140,13 +140,13 @@ def _joint(choices: Choices, head: Doubles, strength: float, j: int) -> Loss:
 
 @one_blas_thread()
 def _factors(choices: Choices, rows: Doubles, mean: Doubles, factor: Doubles) -> Doubles:
-    found = np.repeat(mean[None], choices.users, axis=0)
+    factors = np.repeat(mean[None], choices.users, axis=0)
     for block in narrowed(choices, rows).blocks(NUMBERS):
         # λ = μ + L z with z ~ N(0, I), so that the ridge is the same for every number.
         seen = block.differences.astype(np.float64)
         z = ridge_offsets(seen @ factor, block.mask, seen @ mean, 1.0)
-        found[block.users] += z @ factor.T
-    return found
+        factors[block.users] += z @ factor.T
+    return factors
 
 
 @one_blas_thread()

@@ -43,7 +43,7 @@ class Shrunk(Model, Protocol):
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod
-    def alike(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
         """Return the model in which everybody has the global head."""
         ...
 
@@ -78,7 +78,7 @@ def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], se
             given = _settled(method, choices, given, seed)
         head = fit_head(choices, given["ridge"])
         if given["strength"] >= ALIKE:
-            return method.alike(choices, head, given)
+            return method.at_global_head(choices, head, given)
         starts = [
             method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
             for k in range(given["starts"])
@@ -92,35 +92,35 @@ def _settled(
     filled = {"strength": ALIKE, "concentration": FIRST_CONCENTRATION}
     base = {name: filled[name] if value is None else value for name, value in given.items()}
     out = folds(choices, FOLDS, rng("held-out", seed)) == 0
-    kept, held = choices.take(~out), choices.take(out)
-    if not len(kept):
+    fitted_on, held = choices.take(~out), choices.take(out)
+    if not len(fitted_on):
         return base
-    head = fit_head(kept, given["ridge"])
-    start = method.begin(kept, head, base, (seed, 0))
+    head = fit_head(fitted_on, given["ridge"])
+    start = method.begin(fitted_on, head, base, (seed, 0))
     tried: list[tuple[float, S]] = []
 
     def keep(model: S) -> S:
-        tried.append((held_out_loss(model, kept, held), model))
+        tried.append((held_out_loss(model, fitted_on, held), model))
         return min(tried, key=lambda one: one[0])[1]
 
     def fitted(changes: Mapping[str, float], given: Mapping[str, Any]) -> S:
-        return keep(start.refined(kept, head, {**given, **changes})[0])
+        return keep(start.refined(fitted_on, head, {**given, **changes})[0])
 
     if given["strength"] is None:
-        found = keep(method.alike(kept, head, base))
+        refit = keep(method.at_global_head(fitted_on, head, base))
         for strength in STRENGTHS:
-            found = fitted({"strength": strength}, base)
+            refit = fitted({"strength": strength}, base)
             losses = [loss for loss, _ in tried]
             gained, best = losses[0] - min(losses), int(np.argmin(losses))
             if gained > WORTH and len(losses) - 1 - best == ENOUGH:
                 break
     else:
-        found = fitted({}, base)
-    if given.get("concentration", 0) is None and found.options["strength"] < ALIKE:
-        first = found.options
+        refit = fitted({}, base)
+    if given.get("concentration", 0) is None and refit.options["strength"] < ALIKE:
+        first = refit.options
         for value in CONCENTRATIONS:
-            found = fitted({"concentration": value}, first)
-    return dict(found.options)
+            refit = fitted({"concentration": value}, first)
+    return dict(refit.options)
 
 
 def held_out_loss(model: Model, kept: Choices, held: Choices) -> float:

@@ -74,14 +74,14 @@ def offsets(
     choices: Choices, head: Doubles, variance: float, spread: Doubles = NO_DIRECTION
 ) -> Floats:
     """Return δ (users × d); `spread` is s, without which no direction stands out."""
-    found = np.zeros((choices.users, choices.width), np.float32)
+    offsets = np.zeros((choices.users, choices.width), np.float32)
     with one_blas_thread(int(choices.counts.max(initial=0)) * choices.width):
         for block in choices.blocks():
             margins = block.differences.astype(np.float64) @ head
             rows = np.concatenate([block.differences, (margins / spread)[..., None]], axis=2)
             offset = ridge_offsets(rows, block.mask, margins, variance)
-            found[block.users] = offset[:, :-1] + offset[:, -1:] * head / spread
-    return found
+            offsets[block.users] = offset[:, :-1] + offset[:, -1:] * head / spread
+    return offsets
 
 
 def _spread(choices: Choices, head: Doubles) -> Doubles:

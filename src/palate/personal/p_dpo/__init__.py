@@ -4,7 +4,7 @@ from palate.personal.p_dpo.adapting import adapt
 from palate.personal.p_dpo.folder import KIND, METHOD, STATE, USERS, PersonalPolicy, is_policy
 from palate.personal.p_dpo.training import train_p_dpo
 from palate.personal.p_dpo.users import FromChoices, FromFile, Joined, Users
-from palate.training.preferences import Options
+from palate.training.preferences import PreferenceOptions
 
 __all__ = [
     "KIND",
@@ -14,8 +14,8 @@ __all__ = [
     "FromChoices",
     "FromFile",
     "Joined",
-    "Options",
     "PersonalPolicy",
+    "PreferenceOptions",
     "Users",
     "adapt",
     "is_policy",

@@ -75,7 +75,7 @@ def adapt(
     )  # fmt: skip
     groups = [keys[k : k + AT_ONCE] for k in range(0, len(keys), AT_ONCE)]
     names = [digest(*how, [(key, fitting.choices[key]) for key in group]) for group in groups]
-    known = {name: found for name in names if (found := _kept(name, policy)) is not None}
+    known = {name: found for name in names if (found := _cached(name, policy)) is not None}
     todo = [(name, group) for name, group in zip(names, groups, strict=True) if name not in known]
     done = len(keys) - sum(len(group) for _, group in todo)
     if todo:
@@ -110,7 +110,7 @@ def _file(name: str) -> Any:
     return cache_folder() / "states" / f"{name[:40]}.safetensors"
 
 
-def _kept(name: str, policy: PersonalPolicy) -> UserStates | None:
+def _cached(name: str, policy: PersonalPolicy) -> UserStates | None:
     try:
         return UserStates.load(_file(name), policy.fingerprint)
     except ModelError:  # not there, or cut short by a kill

@@ -33,13 +33,13 @@ def encode_choices(
     template: ChatTemplate, history: Mapping[str, Sequence[Choice]], limit: float
 ) -> Fitting:
     """Encode choices as the scorers read them, with nothing shown; the long ones are counted."""
-    found: dict[str, list[EncodedChoice]] = {}
+    by_user: dict[str, list[EncodedChoice]] = {}
     n_too_long = 0
     for user, listed in history.items():
         encoded = [_encoded(template, choice) for choice in listed]
-        found[user] = [it for it in encoded if it.width <= limit]
-        n_too_long += len(encoded) - len(found[user])
-    return Fitting(found, n_too_long)
+        by_user[user] = [it for it in encoded if it.width <= limit]
+        n_too_long += len(encoded) - len(by_user[user])
+    return Fitting(by_user, n_too_long)
 
 
 def _encoded(template: ChatTemplate, choice: Choice) -> EncodedChoice:

@@ -74,11 +74,11 @@ class PersonalPolicy:
     def reference(self, given: str | None = None) -> Reference:
         """Return the model it was trained from; raises `ModelError` where that is another one."""
         text = given or self.base["reference"]
-        found = Reference.parse(text)
+        reference = Reference.parse(text)
         if given is None and self.base["place"] == "folder":
-            found = Reference(place="folder", name=os.path.normpath(self.folder / text))
+            reference = Reference(place="folder", name=os.path.normpath(self.folder / text))
         try:
-            content = resolve(found).content
+            content = resolve(reference).content
         except ModelError as error:
             raise ModelError(
                 f"{self.folder}: its reference is not there ({error}); name it, as in "
@@ -86,10 +86,10 @@ class PersonalPolicy:
             ) from error
         if content != self.base["content"]:
             raise ModelError(
-                f"{self.folder}: {found} is not the model it was trained from (other content); "
+                f"{self.folder}: {reference} is not the model it was trained from (other content); "
                 "name that one, as in ?reference=./base, or train again"
             )
-        return found
+        return reference
 
     def prior(self) -> UserStates:
         """Return no user's state."""
@@ -99,14 +99,15 @@ class PersonalPolicy:
     @classmethod
     def load(cls, folder: Path) -> PersonalPolicy:
         """Read the folder; raises `ModelError` for what is no personal policy."""
-        said = read_facts(folder)
-        if said is None or said.get("kind") != KIND or said.get("schema") != 1:
+        facts = read_facts(folder)
+        if facts is None or facts.get("kind") != KIND or facts.get("schema") != 1:
             raise ModelError(f"{folder}: no personal policy; make one with palate train p-dpo")
         _, tensors = read_tensors(folder / POLICY / TOKENS)
         known = {"schema", "kind", "method", "first", "unit", "spread", "beta", "base"}
         return cls(
-            folder, tensors["generic"], said["first"], said["unit"], said["spread"], said["beta"],
-            said["base"], {name: value for name, value in said.items() if name not in known},
+            folder, tensors["generic"], facts["first"], facts["unit"], facts["spread"],
+            facts["beta"], facts["base"],
+            {name: value for name, value in facts.items() if name not in known},
         )  # fmt: skip
 
 
@@ -125,14 +126,14 @@ def read_facts(folder: Path) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def write(folder: Path, generic: NDArray[np.float32], said: Mapping[str, Any]) -> None:
+def write(folder: Path, generic: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
     """Write e_0 beside the policy's weights, and `palate.json`.
 
     Raises `ResourceError` where the disk refuses.
     """
     from safetensors.numpy import save_file
 
-    text = json.dumps({"schema": 1, "kind": KIND, "method": METHOD, **said}, indent=1) + "\n"
+    text = json.dumps({"schema": 1, "kind": KIND, "method": METHOD, **facts}, indent=1) + "\n"
     try:
         save_file({"generic": np.ascontiguousarray(generic)}, folder / POLICY / TOKENS)
         (folder / FACTS).write_text(text, encoding="utf-8")

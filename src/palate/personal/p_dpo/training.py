@@ -20,7 +20,7 @@ from palate.seeding import digest
 from palate.training import Lora, TrainedModel, new_folder
 from palate.training.base import Base, load_base
 from palate.training.fitting import Progress, Recipe
-from palate.training.preferences import Options, Pair, Tokens, tune_preferences
+from palate.training.preferences import EncodedPair, PreferenceOptions, SoftTokens, tune_preferences
 from palate.training.rows import in_batches
 from palate.training.saving import named, save
 from palate.training.user_tokens import opening
@@ -37,7 +37,7 @@ def train_p_dpo(
     base: Reference,
     output: Path,
     *,
-    options: Options | None = None,
+    options: PreferenceOptions | None = None,
     steps: int = 200,
     seed: int = 0,
     batch_pairs: int = 8,
@@ -84,7 +84,7 @@ def train_p_dpo(
         Traceback (most recent call last):
         palate.errors.DataError: p-dpo: no choice to learn from
     """
-    options, lora = options or Options(), lora or Lora(rank=8, alpha=16)
+    options, lora = options or PreferenceOptions(), lora or Lora(rank=8, alpha=16)
     where = choose_device(device)
     precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
     recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
@@ -98,12 +98,14 @@ def train_p_dpo(
         fitting = encode_choices(start.template, history, limit)
         users = [user for user, listed in fitting.choices.items() if listed]
         pairs = [
-            Pair(k, *choice) for k, user in enumerate(users, 1) for choice in fitting.choices[user]
+            EncodedPair(k, *choice)
+            for k, user in enumerate(users, 1)
+            for choice in fitting.choices[user]
         ]
         if not pairs:
             raise DataError(f"p-dpo: no choice to learn from: each is over {limit} tokens")
         first, unit = _words(start.model)
-        tokens = Tokens(
+        tokens = SoftTokens(
             _first_tokens(start, pairs, options.tokens),
             tuple(len(fitting.choices[user]) for user in users),
             opening(start.template),
@@ -168,7 +170,7 @@ def _words(model: Any) -> tuple[int, float]:
         return number, float(words(some).double().square().mean().sqrt())
 
 
-def _first_tokens(base: Base, pairs: Sequence[Pair], tokens: int) -> Any:
+def _first_tokens(base: Base, pairs: Sequence[EncodedPair], tokens: int) -> Any:
     """Return the vectors of the questions' most frequent tokens, in turn where they are few."""
     torch = import_torch()
     frame = set(base.template.prompt((Message(role="user", content=""),)))

@@ -101,17 +101,17 @@ class _Memory:
     def direction(self, which: Whole, gradient: Doubles) -> Doubles:
         steps, turns = self.steps[:, which], self.turns[:, which]
         inverse = self.inverse[:, which]
-        found = gradient.copy()
+        step = gradient.copy()
         pulls = np.zeros_like(inverse)
         for k in reversed(range(MEMORY)):
-            pulls[k] = inverse[k] * (steps[k] * found).sum(axis=1)
-            found -= pulls[k][:, None] * turns[k]
+            pulls[k] = inverse[k] * (steps[k] * step).sum(axis=1)
+            step -= pulls[k][:, None] * turns[k]
         size = (turns[-1] ** 2).sum(axis=1)
         known = inverse[-1] > 0
         scale = np.ones(len(which))
         scale[known] = 1 / (inverse[-1] * np.where(size > 0, size, 1))[known]
-        found *= scale[:, None]
+        step *= scale[:, None]
         for k in range(MEMORY):
-            back = inverse[k] * (turns[k] * found).sum(axis=1)
-            found += (pulls[k] - back)[:, None] * steps[k]
-        return -found
+            back = inverse[k] * (turns[k] * step).sum(axis=1)
+            step += (pulls[k] - back)[:, None] * steps[k]
+        return -step

@@ -37,7 +37,7 @@ class BenchmarkRuns:
         return all(run.verdicts.mirrored for run in self.runs)
 
     @property
-    def contestants(self) -> tuple[Finding, ...]:
+    def main_findings(self) -> tuple[Finding, ...]:
         """The findings that are of no baseline."""
         return tuple(finding for finding in self.findings if not finding.baseline)
 
@@ -51,8 +51,8 @@ class BenchmarkRuns:
 
     @property
     def best(self) -> Finding | None:
-        """The contestant with the largest identity gain; else with the highest accuracy."""
-        shown = self.contestants or self.findings
+        """The scorer with the largest identity gain; else with the highest accuracy."""
+        shown = self.main_findings or self.findings
         return max(shown, key=_rank, default=None)
 
 
@@ -77,7 +77,7 @@ def gather(paths: Path | str | Iterable[Path | str]) -> Contents:
     results = load_all(paths, KINDS)
     runs = [result for result in results if isinstance(result, Run)]
     runs.sort(key=lambda run: (run.summary.benchmark, run.summary.scorer, run.summary.context))
-    _refuse_twins(runs)
+    _refuse_duplicates(runs)
     others = [result for result in results if not isinstance(result, Run)]
     others.sort(key=lambda result: (KINDS.index(result.kind), result.content_hash))
     grid = Grid(tuple(runs), (), tuple(gains_of(runs)))
@@ -86,15 +86,15 @@ def gather(paths: Path | str | Iterable[Path | str]) -> Contents:
     return Contents(grid, tuple(others), tuple(_by_benchmark(grid)), manifests, names)
 
 
-def _refuse_twins(runs: Sequence[Run]) -> None:
+def _refuse_duplicates(runs: Sequence[Run]) -> None:
     seen: dict[tuple[str, str, str], Run] = {}
     for run in runs:
         summary = run.summary
-        twin = seen.setdefault((summary.benchmark, summary.scorer, summary.context), run)
-        if twin is not run:
+        first = seen.setdefault((summary.benchmark, summary.scorer, summary.context), run)
+        if first is not run:
             raise ComparisonError(
                 f"{summary.scorer} under {summary.context} is there twice, with other settings: "
-                f"{twin.folder} and {run.folder}; name one of them"
+                f"{first.folder} and {run.folder}; name one of them"
             )
 
 
@@ -113,7 +113,7 @@ def _by_benchmark(grid: Grid) -> Iterable[BenchmarkRuns]:
 
 def _rank(finding: Finding) -> tuple[float, float]:
     gain = finding.identity.value if finding.identity else None
-    return (-2.0 if gain is None else gain), finding.own.accuracy or 0.0
+    return (-2.0 if gain is None else gain), finding.run.accuracy or 0.0
 
 
 def _specs(

@@ -24,7 +24,7 @@ from palate.reports.page.figures.drawing import (
     look,
     panels,
 )
-from palate.runs import Figure
+from palate.runs import ReportedEstimate
 
 WIDTH = 7.6
 SIZES = 5
@@ -48,7 +48,7 @@ MARKS = (NOTHING, STRANGER, OWN, GOLD)
 
 
 def dumbbells(
-    rows: Sequence[tuple[str, Mapping[Mark, Figure]]], *, ignores_the_user: float | None
+    rows: Sequence[tuple[str, Mapping[Mark, ReportedEstimate]]], *, ignores_the_user: float | None
 ) -> Any:
     """Draw each scorer's accuracies on one axis, and the interval of its own."""
     with look():
@@ -87,7 +87,9 @@ def dumbbells(
     return figure
 
 
-def subset_panels(rows: Mapping[str, Sequence[tuple[str, Figure]]], level: float | None) -> Any:
+def subset_panels(
+    rows: Mapping[str, Sequence[tuple[str, ReportedEstimate]]], level: float | None
+) -> Any:
     """Draw a panel per subset, all on one axis: each scorer's accuracy with its interval."""
     names = [name for name, _ in next(iter(rows.values()))]
     columns = min(3, len(rows))
@@ -141,7 +143,7 @@ def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
 
 
 def rank_lines(
-    scorers: Sequence[tuple[str, Figure]],
+    scorers: Sequence[tuple[str, ReportedEstimate]],
     joined: Sequence[tuple[int, int]],
     baselines: Sequence[tuple[str, float]],
 ) -> Any:
@@ -195,7 +197,7 @@ def line_style(k: int) -> dict[str, Any]:
     }
 
 
-def _apart(figures: Mapping[Mark, Figure], near: float) -> dict[Mark, float]:
+def _apart(figures: Mapping[Mark, ReportedEstimate], near: float) -> dict[Mark, float]:
     # Dots that would hide each other stand estimate above the other.
     known = [(estimate.value, k, mark) for k, (mark, estimate) in enumerate(figures.items())
              if estimate.value is not None]  # fmt: skip

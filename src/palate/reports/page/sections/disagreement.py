@@ -62,7 +62,7 @@ def disagreements(contents: Contents, texts: Texts) -> Section:
         chosen = _findings(benchmark)
         if len(chosen) < 2:
             continue
-        if advice := texts.advice(chosen[0].own.verdicts.keys):
+        if advice := texts.advice(chosen[0].run.verdicts.keys):
             parts.append(Text(advice))
             continue
         first = not any(isinstance(part, Disagreements) for part in parts)
@@ -74,7 +74,7 @@ def disagreements(contents: Contents, texts: Texts) -> Section:
 
 
 def _findings(benchmark: BenchmarkRuns) -> Sequence[Finding]:
-    some = benchmark.contestants
+    some = benchmark.main_findings
     if len(some) < 2:
         some = tuple(f for f in benchmark.findings if f.scorer != "random")
     return some[:MOST_SCORERS]
@@ -83,11 +83,11 @@ def _findings(benchmark: BenchmarkRuns) -> Sequence[Finding]:
 def _disagreements(
     findings: Sequence[Finding], names: Names, texts: Texts, *, filtered: bool
 ) -> Disagreements:
-    values = _columns([f.own.verdicts.values for f in findings], findings)
-    margins = _columns([f.own.verdicts.margins for f in findings], findings)
+    values = _columns([f.run.verdicts.values for f in findings], findings)
+    margins = _columns([f.run.verdicts.margins for f in findings], findings)
     subset_of = {
         key: subset
-        for subset, verdicts in findings[0].own.verdicts.of_subsets()
+        for subset, verdicts in findings[0].run.verdicts.of_subsets()
         for key in verdicts.keys
     }
     several = len({f.context for f in findings}) > 1
@@ -130,7 +130,7 @@ def _columns(
     columns: Sequence[NDArray[np.float64]], findings: Sequence[Finding]
 ) -> list[dict[Key, float]]:
     return [
-        dict(zip(f.own.verdicts.keys, column.tolist(), strict=True))
+        dict(zip(f.run.verdicts.keys, column.tolist(), strict=True))
         for f, column in zip(findings, columns, strict=True)
     ]
 
@@ -161,7 +161,7 @@ def _command(finding: Finding, key: Key, texts: Texts, names: Names) -> str:
     """Return the command that prints the whole prompt, where ids may be shown."""
     if not texts.private:
         return ""
-    told = finding.own.summary
+    told = finding.run.summary
     data = texts.source(key).rstrip("/").rsplit("/", 1)[-1]
     scorer, context = names.public(told.scorer), names.public(told.context)
     words = ["-b", data, "-s", scorer, "-c", context, "--pair", key[0]]

@@ -50,7 +50,7 @@ def example(contents: Contents, texts: Texts) -> Section:
         best = benchmark.best
         if best is None:
             continue
-        keys = best.own.verdicts.keys
+        keys = best.run.verdicts.keys
         if advice := texts.advice(keys):
             parts.append(Text(advice))
         elif (made := _example(benchmark, best, texts, contents.names)) is not None:
@@ -66,9 +66,9 @@ def example(contents: Contents, texts: Texts) -> Section:
 
 
 def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names) -> Example | None:
-    place = {key: k for k, key in enumerate(best.own.verdicts.keys)}
+    place = {key: k for k, key in enumerate(best.run.verdicts.keys)}
     mirror = {key[0]: key for key in place}
-    outcomes = _outcomes(best.own)
+    outcomes = _outcomes(best.run)
     other = _outcomes(best.stranger)
     ranked = []
     for key in place:
@@ -107,7 +107,7 @@ def _preferred(
     best: Finding, keys: list[Key], users: list[str], names: Names, *, mirrored: bool
 ) -> Table:
     runs: Mapping[str, Run | None] = {
-        "the user’s own posts": best.own, "a stranger’s posts": best.stranger,
+        "the user’s own posts": best.run, "a stranger’s posts": best.stranger,
         "nothing": best.nothing,
     }  # fmt: skip
     rows = []

@@ -22,7 +22,7 @@ from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
 from palate.reports.page.texts import Texts
 from palate.reports.table import Table
-from palate.runs import Figure, Gain, Run
+from palate.runs import Gain, ReportedEstimate, Run
 
 SHAPES = {
     "yes": "circle", "anyone's": "half", "stranger's": "diamond", "not shown": "ring",
@@ -42,10 +42,10 @@ class Drawn(Number):
 
 
 def limits(benchmark: BenchmarkRuns) -> str:
-    """Say how small an identity gain would go unseen; empty where there is none."""
+    """Say how small an identity gain may go undetected; empty where there is none."""
     half = [
         (f.identity.high - f.identity.low) / 2
-        for f in benchmark.contestants
+        for f in benchmark.main_findings
         if f.identity and f.identity.low is not None and f.identity.high is not None
     ]
     half = [each for each in half if each > 0]
@@ -53,8 +53,8 @@ def limits(benchmark: BenchmarkRuns) -> str:
         return ""
     worst = plain(max(half))
     return (
-        f"On {benchmark.size} an identity gain is known to ±{worst} at worst. A smaller one would "
-        "go unseen, so “not shown” does not mean absent."
+        f"On {benchmark.size} an identity gain is known to ±{worst} at worst. A smaller one may "
+        "go undetected, so “not shown” does not mean absent."
     )
 
 
@@ -84,14 +84,14 @@ def scorers_table(benchmark: BenchmarkRuns, names: Names) -> Table:
     span = min([0.0, *ends]), max([0.01, *ends])
     rows = []
     for f in benchmark.findings:
-        summary = f.own.summary
+        summary = f.run.summary
         more = [] if benchmark.mirrored else [
             figure(summary.macro_accuracy), figure(summary.length_controlled)
         ]  # fmt: skip
         name = names.scorer(f.scorer)
         rows.append([
             Markup("{} <span class='tag'>baseline</span>").format(name) if f.baseline else name,
-            names.context(f.context), _accuracy(f.nothing), _accuracy(f.own), *more,
+            names.context(f.context), _accuracy(f.nothing), _accuracy(f.run), *more,
             _accuracy(f.stranger), _gain(f.identity, f.word, span),
             p_value(f.identity.p_holm if f.identity and not f.baseline else None),
             finding_cell(f.word),
@@ -134,15 +134,17 @@ def pictures(contents: Contents, texts: Texts) -> Section:
     return Section("picture", "What is shown, and what it is worth", parts)
 
 
-def _dumbbells(benchmark: BenchmarkRuns, names: Names) -> Iterator[tuple[str, dict[Mark, Figure]]]:
+def _dumbbells(
+    benchmark: BenchmarkRuns, names: Names
+) -> Iterator[tuple[str, dict[Mark, ReportedEstimate]]]:
     several = len({f.context for f in benchmark.findings}) > 1
     for f in benchmark.findings:
         gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)
         runs: Sequence[tuple[Mark, Run | None]] = (
-            (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.own), (GOLD, gold),
+            (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.run), (GOLD, gold),
         )  # fmt: skip
         figures = {mark: run.summary.accuracy for mark, run in runs if run is not None}
-        if f.nothing is f.own:
+        if f.nothing is f.run:
             del figures[OWN]
         name = names.scorer(f.scorer)
         yield (f"{name}, {names.context(f.context)}" if several else name), figures
@@ -171,8 +173,8 @@ def _gain(gain: Gain | None, word: str, span: tuple[float, float]) -> Number:
 
 
 def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
-    contestants = {f.scorer for f in benchmark.contestants}
-    oracles = [run for run in benchmark.oracles if run.summary.scorer in contestants]
+    main_findings = {f.scorer for f in benchmark.main_findings}
+    oracles = [run for run in benchmark.oracles if run.summary.scorer in main_findings]
     if oracles:
         best = ", ".join(
             f"{names.scorer(run.summary.scorer)} {plain(run.accuracy)}"
@@ -202,7 +204,7 @@ def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
 def _reasons(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for f in benchmark.findings:
-        for told in (f.own.summary.accuracy, f.identity):
+        for told in (f.run.summary.accuracy, f.identity):
             if told is not None and told.note:
                 reasons.setdefault(told.note, []).append(names.scorer(f.scorer))
     for note, who in reasons.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from palate.comparison import Group, Ranked, compare
+from palate.comparison import ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import LEVEL
 from palate.reports.comparison import ranks
 from palate.reports.numbers import figure
@@ -31,11 +31,11 @@ def ranking(contents: Contents, texts: Texts) -> Section:
 
 
 def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | None:
-    contexts = Counter(f.context for f in benchmark.contestants)
+    contexts = Counter(f.context for f in benchmark.main_findings)
     if not contexts:
         return None
     context = max(contexts, key=lambda each: (contexts[each], each))
-    runs = [f.own for f in benchmark.contestants if f.context == context]
+    runs = [f.run for f in benchmark.main_findings if f.context == context]
     runs = list({run.summary.scorer: run for run in runs if run.accuracy is not None}.values())
     if len(runs) < 2:
         return None
@@ -44,8 +44,8 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     scorers = [(_together(each, names), each.run.summary.accuracy) for each in ranked]
     baselines: dict[float, list[str]] = {}
     for f in benchmark.findings:
-        if f.baseline and f.context == context and f.own.accuracy is not None:
-            baselines.setdefault(f.own.accuracy, []).append(names.scorer(f.scorer))
+        if f.baseline and f.context == context and f.run.accuracy is not None:
+            baselines.setdefault(f.run.accuracy, []).append(names.scorer(f.scorer))
     lines = [(", ".join(sorted(each)), value) for value, each in sorted(baselines.items())]
     rows = [
         [
@@ -68,15 +68,15 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     return Picture(name, f"Scorers by accuracy, {benchmark.name}", description, table, drawing)
 
 
-def _together(ranked: Ranked, names: Names) -> str:
+def _together(ranked: RankedRun, names: Names) -> str:
     return ", ".join(names.scorer(run.summary.scorer) for run in (ranked.run, *ranked.equal))
 
 
-def _compared(runs: Sequence[Run]) -> Group:
+def _compared(runs: Sequence[Run]) -> ComparisonGroup:
     return compare(runs).groups[0]
 
 
-def joined(group: Group) -> list[tuple[int, int]]:
+def joined(group: ComparisonGroup) -> list[tuple[int, int]]:
     """Return the longest stretches of the ranking within which no test finds a difference."""
     place = {
         (each.run.summary.scorer, each.run.summary.context): k

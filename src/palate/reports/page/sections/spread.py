@@ -37,9 +37,9 @@ def users(contents: Contents, texts: Texts) -> Section:
 
 
 def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
-    some = (benchmark.contestants or benchmark.findings)[:MOST_PANELS]
+    some = (benchmark.main_findings or benchmark.findings)[:MOST_PANELS]
     labels = _labels(some, names)
-    means = {name: _by_user(f.own, names) for name, f in zip(labels, some, strict=True)}
+    means = {name: _by_user(f.run, names) for name, f in zip(labels, some, strict=True)}
     drawn = {
         name: (np.array([mean for mean, _ in of.values()]), np.array([n for _, n in of.values()]))
         for name, of in means.items()
@@ -59,13 +59,13 @@ def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
         "A dot is a user, the worst served on the left. Its size is how many pairs the user has. "
         "The dashed line is 0.5.", table, user_dots(drawn),
     )  # fmt: skip
-    worst = [f.own.summary.worst_decile or {} for f in some]
+    worst = [f.run.summary.worst_decile or {} for f in some]
     lowest = Table(
         f"{benchmark.name}: the tenth of the users who are served worst",
         ["scorer", "accuracy", "mean of users", "worst tenth, raw", "shrunken"],
         [
             [
-                name, figure(f.own.summary.accuracy), figure(f.own.summary.macro_accuracy),
+                name, figure(f.run.summary.accuracy), figure(f.run.summary.macro_accuracy),
                 plain(each.get("raw")), plain(each.get("shrunken")),
             ]
             for name, f, each in zip(labels, some, worst, strict=True)
@@ -93,10 +93,10 @@ def subsets(contents: Contents, texts: Texts) -> Section:
     del texts
     parts = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
-        some = (benchmark.contestants or benchmark.findings)[:MOST_ROWS]
+        some = (benchmark.main_findings or benchmark.findings)[:MOST_ROWS]
         sizes: dict[str, int] = {}
         for f in some:
-            for name, estimate in f.own.summary.subsets.items():
+            for name, estimate in f.run.summary.subsets.items():
                 sizes[name] = max(sizes.get(name, 0), estimate.n)
         shown = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ROWS]
         if len(shown) < 2:
@@ -104,9 +104,9 @@ def subsets(contents: Contents, texts: Texts) -> Section:
         labels = _labels(some, contents.names)
         rows = {
             name: [
-                (label, f.own.summary.subsets[name])
+                (label, f.run.summary.subsets[name])
                 for label, f in zip(labels, some, strict=True)
-                if name in f.own.summary.subsets
+                if name in f.run.summary.subsets
             ]
             for name in sorted(shown)
         }

@@ -172,8 +172,8 @@ CHECKS = (
 
 
 def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
-    some = [f for f in benchmark.findings if f.own.summary.calibration is not None][:8]
-    curves = {names.run(f.own): _curve(f.own) for f in some}
+    some = [f for f in benchmark.findings if f.run.summary.calibration is not None][:8]
+    curves = {names.run(f.run): _curve(f.run) for f in some}
     curves = {name: curve for name, curve in curves.items() if curve[0].size}
     if not curves:
         return []

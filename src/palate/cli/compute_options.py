@@ -1,0 +1,46 @@
+"""Options of how scorers compute, as records of which a command takes the one it needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from palate.cli import options as flags
+from palate.evaluation import Options
+from palate.records import Settings
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The seed, and where a model computes."""
+
+    seed: flags.Seed = 0
+    dtype: flags.Dtype = None
+    device: flags.Device = None
+
+    def settings(self) -> Settings:
+        """Return checked settings; raises `UsageError` naming the flag that is wrong."""
+        given = asdict(self).items()
+        return flags.make_settings(**{k: v for k, v in given if k in Settings.model_fields})
+
+
+@dataclass(frozen=True)
+class Computing(Devices):
+    """What scores are computed with, in this process and behind endpoints."""
+
+    batch_tokens: flags.BatchTokens = 4096
+    cache: flags.Cache = None
+    max_cost: flags.MaxCost = None
+    retry_unscored: flags.Retry = False
+    engine: flags.Engine = None
+
+    def options(self) -> Options:
+        """Return how scorers are run; raises `UsageError` naming the flag that is wrong."""
+        return Options(self.settings(), self.retry_unscored, self.engine)
+
+
+@dataclass(frozen=True)
+class ComputingLocally(Computing):
+    """What else there is to say of models in this process."""
+
+    attention: flags.Attention = None
+    trust_remote_code: flags.Trust = False

@@ -1,0 +1,101 @@
+"""palate train classifier, planner: through TRL, from users' choices or their rubrics."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.cli.compute_options import Devices
+from palate.cli.flatten import flatten_options
+from palate.cli.training_data import (
+    Base,
+    Data,
+    NewFolder,
+    RecipeOptions,
+    RowsToTrainOn,
+    learn,
+    loss_of,
+    steps_of,
+)
+
+train = typer.Typer(no_args_is_help=True, help="Train a reward model or a planner on users' data.")
+
+
+@train.callback()
+def _train() -> None:
+    """Train a reward model or a planner on users' data."""
+
+
+@dataclass(frozen=True)
+class PlannerRecipe(RecipeOptions):
+    """How a planner is trained."""
+
+    steps: Annotated[int, typer.Option(help="Optimiser steps; 0 saves the untrained start.")] = 200
+    batch_pairs: Annotated[int, typer.Option(help="Rows a step.")] = 8
+    max_length: Annotated[int, typer.Option(help="Most tokens of prompt and aspects.")] = 2048
+    posts: Annotated[int, typer.Option(help="Posts of the profile that are read.")] = 10
+    rank: Annotated[int, typer.Option(help="Rank of the adapters.")] = 16
+
+
+@train.command("classifier")
+@flatten_options
+def train_a_classifier(
+    base: Base,
+    data: Data,
+    output: NewFolder,
+    *,
+    recipe: RecipeOptions,
+    leave_out: Annotated[
+        list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
+    ] = None,
+    rows: RowsToTrainOn,
+    devices: Devices,
+) -> None:
+    """Train a Bradley–Terry reward model with a classification head through TRL."""
+    made = learn(
+        "classifier", data, output, rows, devices, base=base, leave_out=leave_out or (),
+        options=asdict(recipe),
+    )  # fmt: skip
+    typer.echo(
+        f"{steps_of(made)}{made.n_pairs:,} pairs "
+        f"({made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
+    )
+    typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(made.folder)} …")
+
+
+@train.command("planner")
+@flatten_options
+def train_a_planner(
+    base: Base,
+    data: Annotated[str, typer.Option(help="File of rows with rubric aspects, or a benchmark.")],
+    output: NewFolder,
+    *,
+    disjoint_from: Annotated[
+        list[str] | None,
+        typer.Option(help="Benchmark none of whose people may be trained on; may be repeated."),
+    ] = None,
+    recipe: PlannerRecipe,
+    leave_out: Annotated[
+        list[str] | None, typer.Option(help="User whose rows are not trained on; may be repeated.")
+    ] = None,
+    rows: RowsToTrainOn,
+    devices: Devices,
+) -> None:
+    """Train a planner: from question and profile to what this user expects of an answer."""
+    made = learn(
+        "planner", data, output, rows, devices, base=base, leave_out=leave_out or (),
+        options={**asdict(recipe), "disjoint_from": disjoint_from or ()},
+    )  # fmt: skip
+    typer.echo(
+        f"{steps_of(made)}{made.n_pairs:,} rows ({made.n_without:,} without aspects or profile and "
+        f"{made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
+    )
+    typer.echo(f"use it with: palate evaluate -c plan:{_as_reference(made.folder)} …")
+
+
+def _as_reference(folder: Path) -> str:
+    text = str(folder)
+    return text if text.startswith(("/", ".", "~")) else f"./{text}"

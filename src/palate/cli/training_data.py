@@ -1,0 +1,94 @@
+"""What every command that learns takes: rows, users who are left out, and a bar meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from palate.benchmarks import Dataset
+from palate.cli.compute_options import Devices
+from palate.cli.console import bars, err
+from palate.cli.data_options import Reading
+from palate.learning import rows_to_learn, train
+from palate.training import TrainedModel
+
+Base = Annotated[str, typer.Option(help="Model to start from: hub, ./folder or pypi:PACKAGE.")]
+Data = Annotated[str, typer.Option(help="File of pairs, or a benchmark's name.")]
+NewFolder = Annotated[Path, typer.Option("-o", "--output", help="New folder for the model.")]
+
+
+@dataclass(frozen=True)
+class RowsToRead(Reading):
+    """Which rows are learnt from."""
+
+    split: Annotated[
+        str | None, typer.Option(help="Split to read; default adapt, where there is one.")
+    ] = None
+
+    def load(self, data: str) -> Dataset:
+        """Load them, and say which votes are left out because they are evaluated."""
+        pairs = rows_to_learn(data, self.split, self.options())
+        if pairs.history_left_out:
+            notice = (
+                f"{pairs.history_left_out} votes left out: their users cast them in another split "
+                "too"
+            )
+            err.print(f"{pairs.name}: {notice}", style="yellow", markup=False)
+        return pairs
+
+
+@dataclass(frozen=True)
+class RowsToTrainOn(RowsToRead):
+    """Which rows a language model is trained on."""
+
+    split: Annotated[
+        str | None, typer.Option(help="Split to train on; default adapt, where there is one.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Users who are not trained on."""
+
+    held_out_users: Annotated[
+        float, typer.Option(help="Share of users, drawn by the seed, that are not trained on.")
+    ] = 0.0
+    leave_out: Annotated[
+        list[str] | None, typer.Option(help="User who is not trained on; may be repeated.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """How a language model is trained."""
+
+    steps: Annotated[int, typer.Option(help="Optimiser steps; 0 saves the untrained start.")] = 60
+    batch_pairs: Annotated[int, typer.Option(help="Pairs a step.")] = 8
+    learning_rate: Annotated[float, typer.Option(help="Peak of the schedule.")] = 5e-5
+    max_length: Annotated[int, typer.Option(help="Longest conversation in tokens.")] = 1024
+
+
+def learn(
+    method: str, data: str, output: Path, rows: RowsToRead, devices: Devices, **how: Any
+) -> TrainedModel:
+    """Train a method under a bar; `how` is what else `palate.train` takes."""
+    settings, pairs = devices.settings(), rows.load(data)
+    with bars() as shown:
+        advance = shown.start(f"{method} on {len(pairs.pairs):,} rows")
+        return train(
+            method, pairs, output, split=rows.split, settings=settings, progress=advance, **how
+        )
+
+
+def steps_of(made: TrainedModel) -> str:
+    """Return what the optimiser did, in words."""
+    return f"{made.folder}: {made.steps} steps in {made.seconds:.0f} s on {made.n_seen:,} of "
+
+
+def loss_of(made: TrainedModel) -> str:
+    """Return the first loss and the mean of the last ten, where there are any."""
+    tail = made.losses[-10:]
+    return f"; loss {made.losses[0]:.3f} → {sum(tail) / len(tail):.3f}" if tail else ""

@@ -1,0 +1,88 @@
+"""Which sequences go through the model together: loads of like size that keep every thread busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from palate.engines.local.forward import Group, Load, Reduce, read_load
+from palate.engines.local.loading import LoadedModel
+from palate.engines.local.memory import share_of
+from palate.engines.local.threads import spread, workers
+from palate.engines.local.tree import build_tree
+
+if TYPE_CHECKING:
+    import torch
+
+AT_ONCE = 64
+"""Groups that are looked at together for beginnings they share."""
+CPU_TOKENS = 2048
+"""Tokens of a pass on a CPU: more are no faster and leave the caches."""
+TOGETHER = 1.1
+"""What several threads on one product cost over one thread each."""
+
+
+def read(
+    local: LoadedModel, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False
+) -> Iterator[tuple[int, list[torch.Tensor]]]:
+    """Yield (position of the group, what `reduce` makes of each sequence's wanted outputs).
+
+    Outputs are the last hidden states, or with `logits` what the model's own head makes of them.
+    """
+    numbered = iter(enumerate(groups))
+    side_by_side = workers(local.torch, local.device)
+    while some := list(islice(numbered, AT_ONCE)):
+        most = share_of(local, side_by_side)
+        target = min(most, CPU_TOKENS) if local.device == "cpu" else most
+        loads = cut(some, target, side_by_side)
+        if _uneven(loads, side_by_side):  # one after another, on all threads
+            for load in loads:
+                outputs = read_load(local, load, reduce, logits, 1)
+                yield from zip((k for k, _ in load), outputs, strict=True)
+            continue
+        jobs = (
+            (load, partial(read_load, local, load, reduce, logits, side_by_side)) for load in loads
+        )
+        for load, outputs in spread(local.torch, local.device, jobs):
+            yield from zip((k for k, _ in load), outputs, strict=True)
+
+
+def _uneven(loads: Sequence[Load], side_by_side: int) -> bool:
+    """Tell whether some threads would wait for others longer than working together costs."""
+    sizes = [sum(unique_tokens([one.ids for one in group]) for _, group in load) for load in loads]
+    lanes = [0] * side_by_side
+    for size in sizes:  # largest first
+        lanes[lanes.index(min(lanes))] += size
+    return max(lanes) * side_by_side > TOGETHER * sum(sizes)
+
+
+def cut(groups: Load, target: int, multiple: int) -> list[Load]:
+    """Deal groups into loads of about `target` tokens, neighbours in the tree together.
+
+    Loads come largest first and, where there are enough groups, in a number that keeps all workers
+    busy to the end.
+    """
+    ordered = sorted(groups, key=lambda it: [tuple(one.ids) for one in it[1][:1]])
+    sizes = [unique_tokens([one.ids for one in group]) for _, group in ordered]
+    total = sum(sizes)
+    number = -(-total // max(target, 1))
+    number = -(-number // multiple) * multiple
+    share = total / max(number, 1)
+    loads: list[tuple[int, Load]] = []
+    for group, size in zip(ordered, sizes, strict=True):
+        if loads and loads[-1][0] + size / 2 <= share:
+            loads[-1] = (loads[-1][0] + size, [*loads[-1][1], group])
+        else:
+            loads.append((size, [group]))
+    return [load for _, load in sorted(loads, key=lambda it: -it[0])]
+
+
+def unique_tokens(sequences: Sequence[Sequence[int]]) -> int:
+    """Return how many tokens a tree of these sequences holds.
+
+    >>> unique_tokens([list(range(100)), [*range(90), 0, 1]])
+    102
+    """
+    return sum(root.size for root in build_tree(sequences))

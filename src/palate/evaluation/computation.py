@@ -1,0 +1,140 @@
+"""What one scorer computes over rows: a plan and a pass for each of its components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from palate.execution import (
+    Job,
+    Pass,
+    ResultIndex,
+    Results,
+    RowSource,
+    Runner,
+    WorkPlan,
+    WorkPlanner,
+)
+from palate.records import (
+    Judge,
+    Scorer,
+    Settings,
+    Slate,
+    components_of,
+    info_of,
+)
+from palate.runs import (
+    JOURNAL,
+    Journal,
+    passes_of,
+    result_folders,
+)
+
+Progress = Callable[[int, int], None]
+"""Called with (rows done, rows in all); a pass of a scorer that needs two counts each row twice."""
+Start = Callable[[str], Progress]
+"""Called with the name of a piece of work that begins; gives that work's progress."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How scorers are run. Which pairs are read is decided where they are loaded."""
+
+    settings: Settings = field(default_factory=Settings)
+    retry_unscored: bool = False
+    engine: str | None = None
+    """Where scorers compute: `here` (the default) or e.g. `ray?workers=4`; no part of a run's
+    identity."""
+
+
+class WithoutContext:
+    """The same rows with nothing shown."""
+
+    def __init__(self, rows: RowSource) -> None:
+        self._rows = rows
+        self.prepare, self.id, self.candidates = rows.prepare, rows.id, rows.candidates
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def slate(self, row: int) -> Slate:
+        """Return the row's slate without context."""
+        return self._rows.slate(row).without_context()
+
+
+class Computation:
+    """One scorer over one set of rows, planned and ready to run.
+
+    `built_from` is the spec that a worker elsewhere builds the scorer from, where it can.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer | Judge,
+        spec: str,
+        rows: RowSource,
+        options: Options,
+        built_from: str | None = None,
+    ) -> None:
+        self.scorer, self.spec, self.rows = scorer, spec, rows
+        self.options, self.built_from = options, built_from
+        self.components = components_of(scorer)
+        self.info = tuple(info_of(part.scorer, spec) for part in self.components)
+        self.plans = self._plans()
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Of each component: all that its numbers depend on beside the rows."""
+        return tuple(info.fingerprint for info in self.info)
+
+    @property
+    def details(self) -> tuple[Mapping[str, Any], ...]:
+        """Of each component: what a manifest says of it."""
+        return tuple(info.details for info in self.info)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the numbers come from: content hashes of folders, names of served models."""
+        told = (details.get(key) for details in self.details for key in ("content", "model"))
+        return tuple(sorted({str(one) for one in told if one is not None}))
+
+    def run(
+        self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress
+    ) -> list[Results]:
+        """Return each component's results; what journals under `root` hold is not computed anew."""
+        done, total = 0, len(self.rows) * len(self.components)
+
+        def advance(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, total)
+
+        results = []
+        for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
+            source = WithoutContext(self.rows) if part.blind else self.rows
+            task = Job(self.scorer, number, self.built_from, self.options.settings, self.spec)
+            with ResultIndex(plan) as known:
+                if root is not None and journal is not None:
+                    own = journal.path.parent
+                    for other in result_folders(root):
+                        if other != own and plan.id in passes_of(other):
+                            known.read(other / JOURNAL)
+                    known.read(journal.path, of_this_run=True)  # last, so that its own lines win
+                results.append(Pass(
+                    task, plan, source, known, journal,
+                    retry_unscored=self.options.retry_unscored, advance=advance,
+                ).run(runner))  # fmt: skip
+        return results
+
+    def _plans(self) -> list[WorkPlan]:
+        self.rows.prepare()
+        # All in one sweep: what a context shows may be costly to find.
+        both = zip(self.components, self.info, strict=True)
+        planners = [WorkPlanner(part.scorer, info) for part, info in both]
+        for row in range(len(self.rows)):
+            slate = self.rows.slate(row)
+            for part, planner in zip(self.components, planners, strict=True):
+                planner.add(slate.without_context() if part.blind else slate)
+        return [planner.plan(self.rows) for planner in planners]

@@ -1,0 +1,143 @@
+"""One scorer under one context on one benchmark: checked, adapted, ready to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from palate.benchmarks import Dataset
+from palate.contexts import build_context
+from palate.errors import UsageError
+from palate.evaluation.computation import Computation, Options, Progress
+from palate.evaluation.rows import ContextRows, make_rows
+from palate.evaluation.states import adapt_to, user_keys_fn
+from palate.execution import Results, RowSource, build_runner
+from palate.records import Context, Judge, Scorer, ScorerInfo, info_of
+from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
+from palate.scorers import build_scorer
+from palate.seeding import digest
+from palate.specs import Spec
+
+
+def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -> str:
+    """Return what a scorer is called: without options that change no number, as a time-out."""
+    if text is None:
+        return name or type(scorer).__name__
+    own = getattr(scorer, "canonical", None)
+    return own if isinstance(own, str) else str(Spec.parse(text))
+
+
+def meaningless(info: ScorerInfo, context: Context) -> bool:
+    """Tell whether a cell has no meaning: a scorer that needs text under a context without any."""
+    return info.needs_shown and context.blind
+
+
+def refuse(info: ScorerInfo, context: Context, spec: str) -> None:
+    """Raise `UsageError` for a scorer under a context that makes no sense for it."""
+    if meaningless(info, context):
+        raise UsageError(f"{spec} has no meaning under {context.spec}: nothing is shown")
+    if info.protocol == "paper" and not context.blind:
+        raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What is to be computed; `PlannedRun.of` builds it from specs or objects."""
+
+    scorer: Scorer | Judge
+    """With a state for each user, where it learns from their choices."""
+    spec: str
+    info: ScorerInfo
+    context: Context
+    pairs: Dataset
+    rows: ContextRows
+    options: Options
+    built_from: str | None
+    """The spec that a worker elsewhere builds the scorer from, where it can."""
+
+    @classmethod
+    def of(
+        cls,
+        scorer: str | Scorer | Judge,
+        pairs: Dataset,
+        context: str | Context,
+        options: Options,
+        name: str | None = None,
+    ) -> PlannedRun:
+        """Build scorer and context; raises `UsageError` where they make no sense together."""
+        settings, text = options.settings, scorer if isinstance(scorer, str) else None
+        built = build_scorer(scorer, settings) if isinstance(scorer, str) else scorer
+        spec = spec_of(built, text, name)
+        shown = build_context(context, settings) if isinstance(context, str) else context
+        adapted = adapt_to(built, pairs, spec)
+        info = info_of(adapted, spec)
+        refuse(info, shown, spec)
+        user_keys = user_keys_fn(adapted, info, pairs, settings.seed)
+        draws: int = getattr(adapted, "draws", 1)
+        rows = make_rows(pairs, shown, seed=settings.seed, user_keys=user_keys, state_draws=draws)
+        built_from = text if adapted is built else None
+        return cls(adapted, spec, info, shown, pairs, rows, options, built_from)
+
+    @cached_property
+    def judges(self) -> bool:
+        """True where the scorer is a judge."""
+        return isinstance(self.scorer, Judge)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the report must know of the scorer and the context."""
+        note_sources = (self.scorer, self.context)
+        told = [note for each in note_sources for note in getattr(each, "notes", tuple)()]
+        return (*self.info.notes, *told)
+
+    @contextmanager
+    def computed(
+        self,
+        rows: RowSource,
+        kind: str,
+        root: Path | None,
+        progress: Progress | None,
+        identity: Mapping[str, Any],
+        **more: str,
+    ) -> Iterator[tuple[Computation, list[Results], Path | None]]:
+        """Compute what is missing over the job's rows, or others made of them.
+
+        Gives the computation, what each of its passes gave, and the folder of results under `root`,
+        locked as long as this lasts. `identity` is what the job alone does not know of the result's
+        identity, `more` what is hashed beside it.
+        """
+        work = Computation(self.scorer, self.spec, rows, self.options, self.built_from)
+        settings, details = self.options.settings, work.details[0]
+        with ExitStack() as stack:
+            folder = journal = None
+            if root is not None:
+                named = Identity(
+                    benchmark=self.pairs.name, scorer=self.spec, context=self.context.spec,
+                    fingerprints=work.fingerprints, protocol=self.info.protocol,
+                    split=self.pairs.split, shown_by=_shown_by(self.context, self.pairs),
+                    seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
+                    batch_tokens=settings.batch_tokens, **identity,
+                )  # fmt: skip
+                manifest = Manifest(
+                    kind=kind, identity={**named.model_dump(mode="json"), **more},
+                    passes=tuple(plan.id for plan in work.plans), details=work.details,
+                    versions=versions(),
+                )  # fmt: skip
+                folder = manifest.folder(root)
+                journal = stack.enter_context(Journal(folder / JOURNAL))
+                manifest.write(folder)
+            runner = build_runner(self.options.engine)
+            passes = work.run(journal, root, runner, progress or (lambda done, total: None))
+            yield work, passes, folder
+
+
+def _shown_by(context: Context, pairs: Dataset) -> str | None:
+    """Return the hash of what a context computes with and, where it reads them, past choices."""
+    own = getattr(context, "fingerprint", None)
+    if "choices" in getattr(context, "needs", ()) and pairs.history:
+        return digest("choices", own, pairs.history_hash)
+    return own

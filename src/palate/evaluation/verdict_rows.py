@@ -1,0 +1,121 @@
+"""From what a run's passes gave for a row to the verdict on its pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.evaluation.planned_run import PlannedRun
+from palate.execution import Results
+from palate.records import (
+    NO_STRANGER,
+    Judgement,
+    Outcome,
+    PreferencePair,
+    ScorerInfo,
+    Scores,
+    Verdict,
+    margin_of,
+)
+from palate.runs import RatedPair, VerdictRow
+from palate.seeding import digest
+
+Combine = Callable[[Sequence[Scores]], Scores]
+
+
+def verdict_rows(
+    job: PlannedRun, passes: Sequence[Results], mirror_rows: NDArray[np.int32]
+) -> Iterator[VerdictRow]:
+    """Yield each pair's verdict, judged from what each of the scorer's computations gave.
+
+    `mirror_rows` holds the pair that each makes a couple with, under the mirror law; else -1. Where
+    several strangers were drawn for a pair, their verdicts are averaged; scores never are.
+    """
+    pairs, rows = job.pairs.pairs, job.rows
+    for at, pair in enumerate(pairs):
+        mirror_row, first = int(mirror_rows[at]), at * rows.draws
+        drawn = [_judged(job, row, passes) for row in range(first, first + rows.draws)]
+        verdict, scores = drawn[0]
+        if rows.draws > 1:
+            verdict, scores = mean_verdict([each for each, _ in drawn]), None
+        position = rows.chosen_position(first)
+        yield VerdictRow(
+            id=pair.id,
+            content_hash=pair.content,
+            question_hash=VerdictRow.hash_of(pair.text),
+            response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
+            user=pair.user_id,
+            subset=pair.subset,
+            mirror_of=pairs[mirror_row].id if mirror_row >= 0 else None,
+            outcome=verdict.outcome,
+            margin=verdict.margin,
+            share=verdict.share,
+            orders=verdict.orders,
+            chosen_first=position == 0,
+            reason=verdict.reason,
+            own_words=int(rows.own_words[first]),
+            lengths=(len(pair.chosen), len(pair.rejected)),
+            category=pair.category,
+            traits=pair.traits,
+            ratings=_rated(pair, position, scores),
+        )
+
+
+def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of a row on which several were passed: the mean of their values.
+
+    A verdict counts 1, ½ or 0, or as the share that it holds; unscored ones are left out, and where
+    all are, the first gives the reason. There is no margin.
+
+    >>> mean_verdict([Verdict(outcome=o) for o in ("chosen", "tie", "unscored")]).share
+    0.75
+    """
+    values = [each.value for each in drawn if each.outcome is not Outcome.UNSCORED]
+    return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
+
+
+def _judged(job: PlannedRun, row: int, passes: Sequence[Results]) -> tuple[Verdict, Scores | None]:
+    rows, info = job.rows, job.info
+    position = rows.chosen_position(row)
+    if rows.no_stranger[row]:
+        return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
+    if info.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
+        return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
+    if job.judges:
+        (judgement,) = passes[0].judgements(row)
+        verdict = judgement.verdict(position)
+        if info.votes and verdict.margin is not None:
+            return Verdict.of_share((1 + verdict.margin) / 2), None
+        return _by_protocol(verdict, info), None
+    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
+    scores = combine([results.scores(row) for results in passes])
+    first, second = scores.values
+    if first is None or second is None:
+        reason = scores.reason(0) or scores.reason(1) or "no score"
+        return Verdict(outcome=Outcome.UNSCORED, reason=reason), scores
+    verdict = Judgement(margin=margin_of(first, second)).verdict(position)
+    return _by_protocol(verdict, info), scores
+
+
+def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> RatedPair | None:
+    if pair.gold.ratings == (None, None):
+        return None
+    first, second = scores.values if scores is not None else (None, None)
+    return RatedPair(
+        ratings=pair.gold.ratings,
+        scale=pair.gold.rating_scale,
+        scores=(first, second) if chosen_position == 0 else (second, first),
+        response_hashes=(
+            digest(pair.text, pair.chosen)[:16],
+            digest(pair.text, pair.rejected)[:16],
+        ),
+    )
+
+
+def _by_protocol(verdict: Verdict, info: ScorerInfo) -> Verdict:
+    if info.protocol == "paper" and verdict.outcome is Outcome.TIE:
+        return verdict.model_copy(update={"outcome": Outcome.REJECTED})
+    return verdict

@@ -1,0 +1,86 @@
+"""What runs on a worker, and what travels there and back.
+
+What goes wrong travels back as a value, so that it reaches the user as one line and costs no retry.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from palate import errors
+from palate.errors import EngineError, PalateError, UsageError
+from palate.execution.ray_runner.cluster import one_line
+from palate.execution.runner import Job, compute
+from palate.records import Settings, Slate, components_of
+from palate.scorers import build_scorer
+
+REPLY_EVERY_S = 1.0
+RESULTS, BROKEN = "results", "broken"
+Reply = tuple[str, Any]
+"""(`RESULTS`, [(position, result), ...]), or an error's kind and its message."""
+
+
+class Worker:
+    """Scores units of one component of a scorer, which it builds once."""
+
+    def __init__(
+        self, source: str | bytes, settings: Settings, component: int, paths: list[str]
+    ) -> None:
+        # A scorer's own module may lie beside the script that named it.
+        sys.path += [path for path in paths if path not in sys.path]
+        self._source, self._settings, self._component = source, settings, component
+        self._scorer: Any = None
+
+    def work(self, slates: tuple[Slate, ...]) -> Iterator[Reply]:
+        """Yield results about once a second; without slates the scorer is only built."""
+        try:
+            if self._scorer is None:
+                yield RESULTS, []  # it lives; loading may take as long again
+                self._scorer = self._build()
+            results, since = [], time.monotonic()
+            for result in compute(self._scorer, slates) if slates else ():
+                results.append(result)
+                if time.monotonic() - since >= REPLY_EVERY_S:
+                    yield RESULTS, results
+                    results, since = [], time.monotonic()
+            yield RESULTS, results
+        except PalateError as error:
+            yield type(error).__name__, str(error)
+        except Exception as error:
+            yield BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+    def _build(self) -> Any:
+        source = self._source
+        if isinstance(source, bytes):
+            whole = pickle.loads(source)
+        else:
+            whole = build_scorer(source, self._settings)
+        return components_of(whole)[self._component].scorer
+
+
+def source_of(ray: Any, task: Job) -> str | bytes:
+    """Return what a worker builds the scorer from: its spec, or the object pickled."""
+    if task.spec is not None:
+        return task.spec
+    try:
+        made: bytes = ray.cloudpickle.dumps(task.scorer)
+    except Exception as error:  # pickling runs the object's own code
+        raise UsageError(
+            f"{task.name}: cannot be sent to workers ({one_line(error)}); register it under "
+            "palate.scorers and name it by its spec, or use engine here"
+        ) from error
+    return made
+
+
+def results_in(task: Job, reply: Reply) -> list[tuple[int, Any]]:
+    """Return the results of a reply; raises what the scorer raised."""
+    kind, content = reply
+    if kind == BROKEN:
+        raise EngineError(f"{task.name}: {content}")
+    if kind != RESULTS:
+        raise getattr(errors, kind, PalateError)(content)
+    return list(content)
