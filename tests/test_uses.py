@@ -61,7 +61,7 @@ class Marks:
 
     def __init__(self, mark: str) -> None:
         self.mark = mark
-        self.traits = palate.Traits(fingerprint=f"marks {mark}", exact=True)
+        self.info = palate.ScorerInfo(fingerprint=f"marks {mark}", exact=True)
 
     def score(self, slates):  # type: ignore[no-untyped-def]
         for k, slate in enumerate(slates):

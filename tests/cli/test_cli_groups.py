@@ -88,10 +88,10 @@ def test_target_rating_prints_one_table_more(rated: Path, tmp_path: Path) -> Non
 def test_mirrored_sets_are_told_in_one_line(tmp_path: Path) -> None:
     done = palate("evaluate", "-b", "tasting", "-s", "longest", "--by", "subset", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if "by group" in line]
+    (line,) = [line for line in done.stdout.splitlines() if "by subgroup" in line]
     assert line == (
-        "tasting: by subset: mirrored couples: no figure by group (the two users of a couple make "
-        "½ by construction)."
+        "tasting: by subset: mirrored couples: no accuracy by subgroup (the two users of a couple "
+        "make ½ by construction)."
     )
 
 

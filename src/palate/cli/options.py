@@ -90,7 +90,7 @@ Retry = Annotated[bool, _endpoint("--retry-unscored", help="Ask again for unread
 Format = Annotated[Form, _output("--format", help="How results are printed.")]
 By = Annotated[
     list[str] | None,
-    _output("--by", help="Also by group: subset, category or trait:NAME; may be repeated."),
+    _output("--by", help="Also by subgroup: subset, category or trait:NAME; may be repeated."),
 ]
 Against = Annotated[
     Target, _output("--target", help="rating: also against the ratings that users gave.")

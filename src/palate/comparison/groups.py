@@ -1,4 +1,4 @@
-"""A run by groups of its rows: a trait of the user, a category, a subset."""
+"""A run by subgroups: a trait of the user, a category, a subset."""
 
 from __future__ import annotations
 
