@@ -42,7 +42,9 @@ def test_does_my_reward_model_personalise(tiny, tmp_path: Path) -> None:  # type
     )  # fmt: skip
     identity = next(gain for gain in grid.gains if gain.kind == "identity")
     assert (identity.context, identity.n) == ("profile:2", 8)
-    assert "identity gain" in str(grid)
+    assert "accuracy when shown" in str(grid)
+    assert "accuracy when shown" in grid._repr_html_()
+    assert "identity gain [95 %]" in grid.tables()[0].text()
 
 
 def test_which_should_i_deploy(tmp_path: Path) -> None:

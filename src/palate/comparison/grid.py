@@ -24,9 +24,10 @@ from palate.evaluation import (
 )
 from palate.execution import build_runner
 from palate.records import Context, Judge, Record, Scorer, components_of, info_of
-from palate.runs import Gain, RatingReport, Run, SubgroupReport, Summary, Tabular
+from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.specs import Spec
+from palate.specs import load as load_registered
 
 
 class Cell(NamedTuple):
@@ -70,6 +71,11 @@ class Grid(Tabular):
     """By groups of rows or users, where that was asked for."""
     ratings: tuple[RatingReport, ...] = ()
     """Against users' own ratings, where that was asked for."""
+
+    def printed(self) -> Sequence[Printed]:
+        """Return the first screen of each benchmark; `tables()` has every figure."""
+        screens: Sequence[Printed] = load_registered("palate.screens", self.kind)(self)
+        return screens
 
     def content(self) -> Evaluation:
         """Return all but the verdicts."""

@@ -75,6 +75,10 @@ class Screen:
             row.insert(at, axis.drawn(gain))
         return aligned(columns, rows)
 
+    def html(self) -> str:
+        """Return it for a notebook."""
+        return self.table().html()
+
     def table(self) -> Table:
         """Return it for Markdown, LaTeX or Arrow."""
         names = [f"{c.group}, {c.name}" if c.group == ACCURACY else c.name for c in self.columns]

@@ -18,6 +18,7 @@ from palate.runs.manifest import (
 from palate.runs.rated import RatedPair
 from palate.runs.ratings import RatingBaseline, RatingReport
 from palate.runs.result import (
+    Printed,
     RecordResult,
     Result,
     Tabular,
@@ -43,6 +44,7 @@ __all__ = [
     "Journal",
     "Line",
     "Manifest",
+    "Printed",
     "RatedPair",
     "RatingBaseline",
     "RatingReport",

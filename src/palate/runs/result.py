@@ -29,18 +29,21 @@ R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)
 
 
-class ResultTable(Protocol):
-    """What a result is printed as."""
+class Printed(Protocol):
+    """What `print` and a notebook show of a result."""
 
     def text(self) -> str:
         """Return it for a terminal."""
 
-    def latex(self) -> str:
-        """Return it as LaTeX."""
-
     def html(self) -> str:
         """Return it as HTML."""
-        ...
+
+
+class ResultTable(Printed, Protocol):
+    """A table of a result, for documents and programs too."""
+
+    def latex(self) -> str:
+        """Return it as LaTeX."""
 
     def columns_of_values(self) -> dict[str, list[object]]:
         """Return its cells by column, numbers as numbers."""
@@ -66,11 +69,15 @@ class Tabular:
         tables: Sequence[ResultTable] = load_registered(TABLES, self.kind)(self)
         return tables
 
+    def printed(self) -> Sequence[Printed]:
+        """Return what `print` and a notebook show: its tables."""
+        return self.tables()
+
     def __str__(self) -> str:
-        return "\n".join(table.text() for table in self.tables()).rstrip("\n")
+        return "\n\n".join(table.text().rstrip("\n") for table in self.printed())
 
     def _repr_html_(self) -> str:
-        return "\n".join(table.html() for table in self.tables())
+        return "\n".join(table.html() for table in self.printed())
 
     def to_json(self) -> str:
         """Return the document as text."""
