@@ -30,6 +30,7 @@ from palate.evaluation import Options, evaluate
 from palate.execution import build_runner
 from palate.execution.ray_runner import engine
 from palate.execution.ray_runner import worker as over_ray
+from palate.execution.ray_runner.cluster import STARTING
 from palate.records import Message, Settings, Slate
 from palate.runs import located_lines, read_manifest
 
@@ -42,6 +43,7 @@ ONE = "ray?workers=1&wait=300"
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
+    os.environ |= STARTING
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()

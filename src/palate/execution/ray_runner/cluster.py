@@ -8,6 +8,13 @@ from typing import Any
 
 from palate.errors import EngineError, UsageError
 
+STARTING = {
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # its notices go to our stderr
+    # A worker that registers late is ended and begun again: on a busy machine, without an end.
+    "RAY_worker_register_timeout_seconds": "600",
+}
+"""What a cluster of our own reads while it starts."""
+
 
 def connect(address: str) -> Any:
     """Join the cluster at an address, or start one; returns the module `ray`."""
@@ -22,7 +29,8 @@ def connect(address: str) -> Any:
     dashboard = None
     if address == "local":
         dashboard = False
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its notices go to our stderr
+        for name, value in STARTING.items():
+            os.environ.setdefault(name, value)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         ray.init(address, include_dashboard=dashboard, **quiet)
