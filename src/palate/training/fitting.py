@@ -6,10 +6,10 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from palate.errors import ResourceError, UsageError
-from palate.models import import_torch, import_transformers
+from palate.models import choose_dtype, import_torch, import_transformers
 from palate.training.rows import in_batches
 
 if TYPE_CHECKING:
@@ -24,17 +24,49 @@ Progress = Callable[[int, int, float], None]
 MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
+class TrainingOptions(TypedDict, total=False):
+    """What training by steps may be told; what is not told is the method's default."""
+
+    steps: int
+    """Of the optimiser; 0 saves the untrained start."""
+    seed: int
+    """Of what is drawn before the first step, and of the order of the rows."""
+    batch_pairs: int
+    """Rows a step."""
+    learning_rate: float
+    """Its peak."""
+    warmup: float
+    """Share of the steps, in [0, 1)."""
+    max_length: int
+    """Most tokens of a row as the model reads it."""
+    dtype: str | None
+    """bfloat16 (the default) or float32."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What a training run does; written into the model's folder."""
 
     steps: int
-    seed: int
-    batch_pairs: int
-    learning_rate: float
-    warmup: float
-    max_length: int
-    dtype: str
+    seed: int = 0
+    batch_pairs: int = 8
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    max_length: int = 1024
+    dtype: str = "bfloat16"
+
+    @classmethod
+    def of(cls, device: str, told: TrainingOptions, **defaults: float) -> Self:
+        """Return what was told over a method's defaults; raises `UsageError` as the class does."""
+        dtype = str(choose_dtype(told.get("dtype") or cls.dtype, device)).removeprefix("torch.")
+        fields: dict[str, Any] = {**defaults, **told, "dtype": dtype}
+        return cls(**fields)
+
+    def longest(self, model: Any) -> int:
+        """Return how many tokens of a row this model reads."""
+        return min(
+            self.max_length, getattr(model.config, "max_position_embeddings", self.max_length)
+        )
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant; raises `UsageError`."""
