@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings import Features, build_features
-from palate.errors import ModelError, ResourceError
+from palate.errors import ModelError, writing
 from palate.personal.choices import Floats
 from palate.personal.gathering import Progress, gather
 from palate.personal.protocol import Model, States, method_of, repeated, take
@@ -122,12 +122,10 @@ class PersonalModel:
             "meaning": self.meaning, **self.facts,
         }  # fmt: skip
         tensors = {name: np.ascontiguousarray(array) for name, array in self._tensors().items()}
-        try:
+        with writing(folder):
             save_file(tensors, folder / WEIGHTS)
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             (folder / FACTS).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error
 
     @classmethod
     def load(cls, folder: Path) -> PersonalModel:
