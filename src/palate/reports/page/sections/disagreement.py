@@ -90,11 +90,7 @@ def _disagreements(
         for subset, verdicts in findings[0].run.verdicts.of_subsets()
         for key in verdicts.keys
     }
-    several = len({f.context for f in findings}) > 1
-    labels = [
-        names.scorer(f.scorer) + (f", {names.context(f.context)}" if several else "")
-        for f in findings
-    ]
+    labels = names.findings(findings)
     ranked = []
     for key in values[0]:
         column = np.array([each.get(key, np.nan) for each in values])
