@@ -37,7 +37,6 @@ def plot_bench(benches: Sequence[PrefixBench], file: Path) -> None:
     axes.invert_yaxis()
     axes.axvline(1, color="#d0d4d9", lw=1, zorder=0)
     axes.set_xlabel("times as fast as the usual loop")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlim(0, 1.1 * max(bench.speedup for bench in benches))
     figure.legend(frameon=False, fontsize=8, loc="outside upper right", ncols=3)
     save(figure, file)

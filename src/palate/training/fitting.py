@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-from palate.errors import ResourceError, UsageError
+from palate.engines.local.memory import within_memory
+from palate.errors import UsageError
 from palate.models import choose_dtype, import_torch, import_transformers
 from palate.training.rows import in_batches
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from palate.training.tuning import Lora, TrainingExample
 
 Progress = Callable[[int, int, float], None]
-MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -144,14 +144,10 @@ def one_device(device: str) -> None:
 def run(trainer: Any, recipe: Recipe) -> None:
     """Take a trainer's steps, silently; raises `ResourceError` where memory runs out."""
     trainer.remove_callback(import_transformers().PrinterCallback)
-    try:
+    with within_memory(
+        f"out of memory at {recipe.batch_pairs} pairs a step; lower batch_pairs or max_length"
+    ):
         trainer.train()
-    except RuntimeError as error:
-        if not any(sign in str(error).lower() for sign in MEMORY):
-            raise
-        raise ResourceError(
-            f"out of memory at {recipe.batch_pairs} pairs a step; lower batch_pairs or max_length"
-        ) from error
 
 
 def config(kind: Any, recipe: Recipe, device: str, scratch: Path) -> Any:
