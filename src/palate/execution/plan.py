@@ -106,14 +106,6 @@ class WorkPlan:
         return np.bincount(group, minlength=self.n_groups).astype(np.int32)
 
 
-def make_plan(scorer: Scorer | Judge, info: ScorerInfo, source: RowSource) -> WorkPlan:
-    """Plan one pass over these rows."""
-    planner = WorkPlanner(scorer, info)
-    for row in range(len(source)):
-        planner.add(source.slate(row))
-    return planner.plan(source)
-
-
 class WorkPlanner:
     """Reads every row once, in order, and makes the plan of one pass."""
 
