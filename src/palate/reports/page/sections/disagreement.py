@@ -55,9 +55,10 @@ class Disagreements:
     """True for the one list of the page that the filter works on."""
 
 
-def disagreements(contents: Contents, texts: Texts) -> Section:
+def disagreements(contents: Contents) -> Section:
     """Return up to fifty pairs per benchmark, the most divided first."""
     parts: list[object] = []
+    texts = contents.texts
     for benchmark in contents.benchmarks:
         chosen = _findings(benchmark)
         if len(chosen) < 2:

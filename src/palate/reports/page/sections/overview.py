@@ -20,7 +20,6 @@ from palate.reports.page.figures.plots import (
 )
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 from palate.runs import Gain, ReportedEstimate, Run
 
@@ -58,9 +57,8 @@ def limits(benchmark: BenchmarkRuns) -> str:
     )
 
 
-def scorers(contents: Contents, texts: Texts) -> Section:
+def scorers(contents: Contents) -> Section:
     """Return the table of scorers, one per benchmark."""
-    del texts
     parts: list[object] = []
     for benchmark in contents.benchmarks:
         if benchmark.findings:
@@ -108,9 +106,8 @@ def finding_cell(word: str) -> Markup:
     ).format(SHAPES[word], to_html(word.replace("'", "’")))
 
 
-def pictures(contents: Contents, texts: Texts) -> Section:
+def pictures(contents: Contents) -> Section:
     """Return the dumbbells of every benchmark."""
-    del texts
     parts = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         rows = list(_dumbbells(benchmark, contents.names))

@@ -12,13 +12,11 @@ from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import rank_lines
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 
 
-def ranking(contents: Contents, texts: Texts) -> Section:
+def ranking(contents: Contents) -> Section:
     """Return the ranks that the tests leave open, under the context with the most scorers."""
-    del texts
     parts = [
         made
         for k, benchmark in enumerate(contents.benchmarks, 1)

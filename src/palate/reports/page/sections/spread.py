@@ -10,7 +10,6 @@ from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import subset_panels, user_dots
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section, Text
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -21,9 +20,8 @@ MIRRORED = (
 )
 
 
-def users(contents: Contents, texts: Texts) -> Section:
+def users(contents: Contents) -> Section:
     """Return how accuracy is spread over users, the worst served first."""
-    del texts
     parts: list[object] = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         if benchmark.mirrored:
@@ -85,9 +83,8 @@ def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
     }
 
 
-def subsets(contents: Contents, texts: Texts) -> Section:
+def subsets(contents: Contents) -> Section:
     """Return accuracy by subset, all on one axis."""
-    del texts
     parts = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         some = (benchmark.main_findings or benchmark.findings)[:MOST_ROWS]
