@@ -37,23 +37,18 @@ class RowSource(Protocol):
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        ...
 
     def prepare(self) -> None:
         """Do at once what would be costly row by row."""
-        ...
 
     def id(self, row: int) -> str:
         """Return the row's id."""
-        ...
 
     def slate(self, row: int) -> Slate:
         """Return the row's slate; the same at every call."""
-        ...
 
     def candidates(self, row: int) -> tuple[str, ...]:
         """Return the slate's candidates."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,28 +44,22 @@ class Model(Protocol):
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
         """Learn what users share. Raises `DataError` where nothing can be learnt."""
-        ...
 
     def prior(self) -> States:
         """Return the state of one user of whom nothing is known."""
-        ...
 
     def adapt(self, choices: Choices) -> States:
         """Return one state per user of `choices`, all in one job; no choices give the prior."""
-        ...
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return scores (s × c) of slates' candidates (s × c × d), one user state a slate."""
-        ...
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return what was learnt."""
-        ...
 
     @classmethod
     def load(cls, tensors: Mapping[str, NDArray[Any]], options: Options) -> Self:
         """Return the model of what `tensors` gave."""
-        ...
 
 
 def method_of(name: str) -> type[Model]:

@@ -40,7 +40,6 @@ class ResultTable(Protocol):
 
     def html(self) -> str:
         """Return it as HTML."""
-        ...
 
     def columns_of_values(self) -> dict[str, list[object]]:
         """Return its cells by column, numbers as numbers."""

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from palate.data import content_hash
 from palate.errors import DataError
 from palate.models import choose_device, resolve
+from palate.records import PreferencePair
+from palate.specs import Reference
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe, TrainingOptions, fit
 from palate.training.output import TrainedModel, new_folder
 from palate.training.rows import encode, keep_users
 from palate.training.saving import named, save
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from palate.records import PreferencePair
-    from palate.specs import Reference
 
 
 def train_classifier(

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict
 
 from palate.engines.local.memory import within_memory
 from palate.errors import UsageError
 from palate.models import choose_dtype, import_torch, import_transformers
-from palate.training.rows import in_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from palate.training.base import Base
-    from palate.training.rows import TokenPair
-    from palate.training.tuning import Lora, TrainingExample
+from palate.training.base import Base
+from palate.training.rows import TokenPair, in_batches
+from palate.training.tuning import Lora, TrainingExample
 
 Progress = Callable[[int, int, float], None]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from palate.contexts import build_context
 from palate.data import content_hash
+from palate.engines import ChatTemplate
 from palate.errors import DataError
 from palate.models import choose_device, resolve
 from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
 from palate.records import Context, PreferencePair, User, UserPool
+from palate.specs import Reference
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe, TrainingOptions, fit
 from palate.training.output import TrainedModel, new_folder
@@ -19,12 +22,6 @@ from palate.training.overlap import refuse_overlap
 from palate.training.rows import keep_users
 from palate.training.saving import named, save
 from palate.training.tuning import Lora, TrainingExample
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from palate.engines import ChatTemplate
-    from palate.specs import Reference
 
 
 def train_planner(

@@ -40,7 +40,6 @@ class LinearModel(ArrayModel, Protocol):
 
     def heads_of(self, states: States) -> Doubles:
         """Return the vector of each state (users × d)."""
-        ...
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return the products."""

@@ -43,16 +43,13 @@ class Shrunk(Model, Protocol):
     @classmethod
     def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
         """Return the model in which everybody has the global head."""
-        ...
 
     @classmethod
     def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return a rough model in which users differ, for a fit to start from."""
-        ...
 
     def refined(self, choices: Choices, head: Doubles, options: Options) -> tuple[Self, float]:
         """Return the fit that starts here, and its loss."""
-        ...
 
 
 S = TypeVar("S", bound=Shrunk)

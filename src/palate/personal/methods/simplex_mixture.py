@@ -39,11 +39,9 @@ class SimplexMixture(Shrunk, ArrayModel, Protocol):
 
     def joint(self, choices: Choices, head: Doubles) -> Loss:
         """Return the loss of the fitted arrays and users' w (users × K), with its gradients."""
-        ...
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each of the rewards that are mixed (n × K)."""
-        ...
 
     def refined(self, choices: Choices, head: Doubles, options: Options) -> tuple[Self, float]:
         """Return the joint fit that starts here, and its loss."""
