@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from palate.errors import DataError
 from palate.models import ModelFolder, choose_device, import_torch, resolve
@@ -17,6 +17,7 @@ from palate.personal.p_dpo.folder import POLICY, STATE, USERS, PersonalPolicy, w
 from palate.personal.states import UserStates
 from palate.records import Choice, Message, user_key
 from palate.seeding import digest
+from palate.specs import Reference
 from palate.training import Lora, TrainedModel, new_folder
 from palate.training.base import Base, load_base
 from palate.training.fitting import Progress, Recipe, TrainingOptions
@@ -24,9 +25,6 @@ from palate.training.preferences import EncodedPair, PreferenceOptions, SoftToke
 from palate.training.rows import in_batches
 from palate.training.saving import named, save
 from palate.training.user_tokens import opening
-
-if TYPE_CHECKING:
-    from palate.specs import Reference
 
 SAMPLE = 4096
 """Words whose vectors tell how large a word's numbers are."""
