@@ -101,7 +101,7 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def writing(place: Path, error: type[PalateError] = ResourceError) -> Iterator[None]:
+def writing(place: Path | str, error: type[PalateError] = ResourceError) -> Iterator[None]:
     """Raise this error, with the place and the reason, for what cannot be written meanwhile."""
     try:
         yield

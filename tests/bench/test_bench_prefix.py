@@ -7,12 +7,13 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from palate.bench import FULL, BenchCase, bench_prefix, plot
+from palate.bench import FULL, BenchCase, bench_prefix
 from palate.bench.operations import Costs, dense_operations, tree_operations, tree_tokens
 from palate.bench.work import SPREAD, BenchWork, draw_work
 from palate.engines import LocalModel
 from palate.errors import SpecError, UsageError
 from palate.records import Settings
+from palate.reports.bench import plot_bench
 from palate.specs import Reference
 
 CASES = (
@@ -107,8 +108,8 @@ def test_the_full_bench_is_what_the_documentation_says():
 def test_the_picture_is_written_or_refused_in_one_line(tiny, tmp_path):
     found = bench_prefix(tiny.model(), cases=CASES[:1], settings=Settings(dtype="float32"))
     for name in ("bench.svg", "bench.png"):
-        plot(found, tmp_path / name)
+        plot_bench(found, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 5000
-    for wrong in (tmp_path / "none" / "bench.svg", tmp_path / "bench.doc"):
+    for wrong in (tmp_path / "bench.svg" / "bench.svg", tmp_path / "bench.doc"):
         with pytest.raises(UsageError, match="cannot be written"):
-            plot(found, wrong)
+            plot_bench(found, wrong)

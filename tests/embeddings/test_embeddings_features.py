@@ -53,13 +53,6 @@ def test_sources_stand_side_by_side_and_style_needs_no_model(tiny):
     assert features.prompts(ITEMS).shape == table.shape
 
 
-def test_blocks_are_the_table_in_pieces(tiny):
-    features = build_features([tiny.model(), "style"], EXACT)
-    pieces = list(features.blocks(ITEMS, size=2))
-    assert [len(piece) for piece in pieces] == [2, 1]
-    assert np.array_equal(np.concatenate(pieces), features.table(ITEMS))
-
-
 def test_precision_is_part_of_where_vectors_are_kept_and_not_of_what_they_mean(tiny):
     exact, coarse = (
         build_features([tiny.model()], Settings(dtype=dtype)) for dtype in ("float32", "bfloat16")

@@ -6,7 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from palate.execution.plan import CHARACTERS_PER_BATCH, GROUPS_PER_BATCH
+from palate.execution.plan import (
+    CHARACTERS_PER_BATCH,
+    GROUPS_PER_BATCH,
+    WorkPlan,
+    WorkPlanner,
+)
 from palate.records import Judge, ScorerInfo, Slate, scorer_view
 from palate.seeding import digest
 
@@ -35,6 +40,13 @@ class Listed:
 
     def candidates(self, row: int) -> tuple[str, ...]:
         return self.slates[row].candidates
+
+
+def make_plan(scorer, info: ScorerInfo, source: Listed) -> WorkPlan:  # type: ignore[no-untyped-def]
+    planner = WorkPlanner(scorer, info)
+    for row in range(len(source)):
+        planner.add(source.slate(row))
+    return planner.plan(source)
 
 
 def keys_of(scorer, info: ScorerInfo, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]

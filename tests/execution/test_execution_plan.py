@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planning import Listed, keys_of, plain_plan
+from planning import Listed, keys_of, make_plan, plain_plan
 
 from palate.errors import PalateError
-from palate.execution import make_plan
 from palate.execution import plan as planning
 from palate.execution.groups import build
 from palate.records import Judgement, Message, Part, ScorerInfo, Scores, Slate

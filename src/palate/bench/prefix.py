@@ -20,13 +20,12 @@ from palate.bench.work import FULL, BenchCase, draw_work
 from palate.engines import LocalModel, load_local
 from palate.engines.local.padding import pad
 from palate.errors import UsageError
-from palate.records import Settings
+from palate.records import Progress, Settings
 from palate.specs import Reference
 
 USUAL_BATCH = 8
 BARE_BATCHES = (1, 2, 4)
 Row = tuple[Sequence[int], int]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from palate.bench import FULL, QUICK, PrefixBench, bench_prefix, plot
+from palate.bench import FULL, QUICK, PrefixBench, bench_prefix
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.errors import UsageError
 from palate.reports import Form, Table
+from palate.reports.bench import plot_bench
 
 COLUMNS = [
     "case", "dtype", "usual", "sorted", "shared", "speed-up", "token ideal", "of the roof",
@@ -52,7 +53,7 @@ def bench(
     table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
     show([table], form, [asdict(one) for one in found])
     if picture is not None:
-        plot(found, picture)
+        plot_bench(found, picture)
 
 
 def _row(bench: PrefixBench) -> list[str]:

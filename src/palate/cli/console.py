@@ -42,7 +42,7 @@ err = PrintableConsole(stderr=True, soft_wrap=True)
 LINE_EVERY_S = 20.0
 
 
-def show(tables: Sequence[Table], form: Form, document: object, closing: str = "") -> None:
+def show(tables: Sequence[Table], form: Form, document: object) -> None:
     """Print tables, or the JSON document they are made of."""
     if form is Form.JSON:
         text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
@@ -55,8 +55,6 @@ def show(tables: Sequence[Table], form: Form, document: object, closing: str = "
             out.print(table.rich())
     else:
         sys.stdout.write(render(tables, form))
-    if closing:
-        sys.stdout.write(f"\n{closing}\n")
 
 
 def show_text(text: str) -> None:

@@ -91,7 +91,7 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         if not run.summary.oracle:
             grouped[group_of(run), run.summary.context].append(run)
     for group in grouped.values():
-        _refuse_duplicates(group)
+        refuse_duplicates(group)
     places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
     couples = {
         name: list(combinations([runs[0] for runs in _distinct(equal)], 2))
@@ -135,14 +135,16 @@ def group_of(run: Run) -> str:
     return f"{name} (mirrored couples)" if run.verdicts.mirrored else name
 
 
-def _refuse_duplicates(runs: Sequence[Run]) -> None:
-    seen: dict[tuple[str, str], Run] = {}
+def refuse_duplicates(runs: Sequence[Run]) -> None:
+    """Raise `ComparisonError` for two runs of one scorer under one context on one benchmark."""
+    seen: dict[tuple[str, str, str], Run] = {}
     for run in runs:
-        first = seen.setdefault((run.summary.scorer, run.summary.context), run)
+        told = run.summary
+        first = seen.setdefault((told.benchmark, told.scorer, told.context), run)
         if first is not run:
             raise ComparisonError(
-                f"{run.summary.scorer} under {run.summary.context} is there twice, with other "
-                f"settings: {first.folder} and {run.folder}; name one of them"
+                f"{told.scorer} under {told.context} is there twice, with other settings: "
+                f"{first.folder} and {run.folder}; name one of them"
             )
 
 

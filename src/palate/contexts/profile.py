@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from palate.contexts.leaks import forbidden_texts, leaks
-from palate.contexts.options import DRAWS, OWNERS, one_spelling, read_count, read_draws
+from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
 from palate.errors import SpecError
 from palate.records import Gold, Part, Post, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import build_ranking
@@ -32,8 +32,7 @@ class Profile:
     def __init__(self, spec: Spec, settings: Settings) -> None:
         spec.only(DEFAULT)
         self.k = read_count(spec, "profile:5", "posts")
-        self.of = spec.choice("of", OWNERS, "self")
-        self.draws = read_draws(spec, self.of)
+        self.of, self.draws = read_owner(spec)
         order = spec.options.get("order", str(DEFAULT["order"]))
         self.rank, self.fingerprint = build_ranking(order, settings)
         plain = Spec(kind="profile", reference=str(self.k))

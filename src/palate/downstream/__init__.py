@@ -3,13 +3,11 @@
 from palate.downstream.best_of_n import best_of_n, sizes_up_to
 from palate.downstream.best_of_result import BestOfResult, Selection
 from palate.downstream.quality import build_quality, contrast_samples
-from palate.downstream.sampling import Policy, Sample, Samples, build_policy, draw_samples
+from palate.downstream.sampling import Samples, build_policy, draw_samples
 from palate.downstream.scores import SampleScores
 
 __all__ = [
     "BestOfResult",
-    "Policy",
-    "Sample",
     "SampleScores",
     "Samples",
     "Selection",

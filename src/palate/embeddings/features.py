@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -18,11 +18,10 @@ from palate.engines.endpoints.embeddings import EmbeddingEndpoint
 from palate.engines.http import SHARED, HttpSettings, http_options, ledger_of
 from palate.errors import SpecError
 from palate.models import cache_folder, resolve
-from palate.records import Settings
+from palate.records import Progress, Settings
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
-Progress = Callable[[int, int], None]
 AT_ONCE = 512
 """Vectors computed before they are written to disk."""
 
@@ -61,12 +60,6 @@ class Features:
             _fill(source, asked, None)
             parts.append(_rows(source, asked))
         return np.asarray(np.concatenate(parts, axis=1)[positions])
-
-    def blocks(self, items: Sequence[Item], size: int = 65_536) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of the items, `size` at a time, in memory that does not grow."""
-        self.fill(distinct(items)[0])
-        for first in range(0, len(items), size):
-            yield self._rows(items[first : first + size])
 
     def fill(self, items: Sequence[Item], progress: Progress | None = None) -> int:
         """Compute and store what is not stored yet; returns how many vectors that were."""

@@ -67,11 +67,6 @@ class EmbeddingStore:
             return np.empty((0, self.width), np.float16)
         return np.asarray(self._vectors()[rows])
 
-    def blocks(self, rows: Rows, size: int = 65_536) -> Iterator[NDArray[np.float16]]:
-        """Yield the vectors of these rows, `size` at a time."""
-        for first in range(0, len(rows), size):
-            yield self.read(rows[first : first + size])
-
     def append(self, keys: Keys, vectors: NDArray[np.floating]) -> None:
         """Store vectors (n × width) under their keys; raises `ModelError` if one is not finite."""
         with np.errstate(over="ignore"):

@@ -1,6 +1,6 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.computation import Computation, Options, Progress, Start
+from palate.evaluation.computation import Computation, Options, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
 from palate.evaluation.rows import ContextRows, make_rows, own_user_keys
@@ -15,6 +15,7 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import summarise
+from palate.records import Progress
 
 __all__ = [
     "COMMON_PAIRS",

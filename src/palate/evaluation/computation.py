@@ -19,6 +19,7 @@ from palate.execution import (
 )
 from palate.records import (
     Judge,
+    Progress,
     Scorer,
     Settings,
     Slate,
@@ -32,10 +33,9 @@ from palate.runs import (
     result_folders,
 )
 
-Progress = Callable[[int, int], None]
-"""Called with (rows done, rows in all); a pass of a scorer that needs two counts each row twice."""
 Start = Callable[[str], Progress]
-"""Called with the name of a piece of work that begins; gives that work's progress."""
+"""Called with the name of a piece of work that begins; gives that work's progress, which a scorer
+that needs two passes moves twice for each row."""
 
 
 @dataclass(frozen=True)

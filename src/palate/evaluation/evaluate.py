@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
-from palate.evaluation.computation import Computation, Options, Progress
+from palate.evaluation.computation import Computation, Options
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import summarise
 from palate.evaluation.verdict_rows import verdict_rows
 from palate.execution import Results, build_runner
-from palate.records import Context, Judge, Scorer, ScorerInfo
+from palate.records import Context, Judge, Progress, Scorer, ScorerInfo
 from palate.runs import Run, Summary, Verdicts
 
 

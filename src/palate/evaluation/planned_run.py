@@ -12,11 +12,11 @@ from typing import Any
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.errors import UsageError
-from palate.evaluation.computation import Computation, Options, Progress
+from palate.evaluation.computation import Computation, Options
 from palate.evaluation.rows import ContextRows, make_rows
 from palate.evaluation.states import adapt_to, user_keys_fn
 from palate.execution import Results, RowSource, build_runner
-from palate.records import Context, Judge, Scorer, ScorerInfo, info_of
+from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, info_of
 from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest

@@ -79,12 +79,8 @@ class ContextRows(Lazy[ContextRow]):
         state_draws: int,
         live: LiveUsers,
     ) -> None:
-        self.questions, self.context, self.seed, self.user_keys = (
-            dataset.rows,
-            context,
-            seed,
-            user_keys,
-        )
+        self.questions, self.context = dataset.rows, context
+        self.seed, self.user_keys = seed, user_keys
         self._state_draws, self._live = state_draws, live.users
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws

@@ -37,23 +37,18 @@ class RowSource(Protocol):
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        ...
 
     def prepare(self) -> None:
         """Do at once what would be costly row by row."""
-        ...
 
     def id(self, row: int) -> str:
         """Return the row's id."""
-        ...
 
     def slate(self, row: int) -> Slate:
         """Return the row's slate; the same at every call."""
-        ...
 
     def candidates(self, row: int) -> tuple[str, ...]:
         """Return the slate's candidates."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,14 +99,6 @@ class WorkPlan:
         some = self.row_starts[:-1][np.diff(self.row_starts) > 0]
         group = np.searchsorted(self.group_starts, self.requests[some], side="right") - 1
         return np.bincount(group, minlength=self.n_groups).astype(np.int32)
-
-
-def make_plan(scorer: Scorer | Judge, info: ScorerInfo, source: RowSource) -> WorkPlan:
-    """Plan one pass over these rows."""
-    planner = WorkPlanner(scorer, info)
-    for row in range(len(source)):
-        planner.add(source.slate(row))
-    return planner.plan(source)
 
 
 class WorkPlanner:

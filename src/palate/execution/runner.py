@@ -54,14 +54,12 @@ class Runner(Protocol):
 
     def groups_per_batch(self, groups: int) -> int:
         """Return how many of an exact scorer's groups make one unit."""
-        ...
 
     def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as they come, each position of each unit once; units are drawn as needed.
 
         Raises `PalateError` where a position stays without a result.
         """
-        ...
 
 
 class LocalRunner:

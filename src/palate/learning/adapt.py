@@ -9,10 +9,9 @@ from palate.benchmarks import Dataset
 from palate.errors import UsageError
 from palate.learning.rows import rows_to_learn
 from palate.personal import PersonalModel, UserStates
-from palate.personal.gathering import Progress
 from palate.personal.p_dpo import PersonalPolicy, is_policy
 from palate.personal.p_dpo import adapt as adapt_policy
-from palate.records import Choice, Settings, choices_of, user_key
+from palate.records import Choice, Progress, Settings, choices_of, user_key
 
 Learner = Callable[[Mapping[str, Sequence[Choice]], Progress | None], UserStates]
 """From (key → choices, progress) to states."""

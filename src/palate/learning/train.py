@@ -11,11 +11,10 @@ from palate.benchmarks import Dataset, dataset_of
 from palate.errors import UsageError
 from palate.learning.rows import left_out_users, rows_to_learn
 from palate.personal import fit
-from palate.personal.gathering import Progress
 from palate.personal.p_dpo import METHOD as P_DPO
 from palate.personal.p_dpo import PreferenceOptions as PolicyOptions
 from palate.personal.p_dpo import train_p_dpo
-from palate.records import PreferencePair, Settings, choices_of
+from palate.records import PreferencePair, Progress, Settings, choices_of
 from palate.specs import Reference
 from palate.training import Lora, TrainedModel, new_folder, train_classifier, train_planner
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from palate.errors import DataError
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Whole = NDArray[np.int64]
 BLOCK_NUMBERS = 2**25
 """Float32 numbers held at a time where users' choices are laid side by side (128 MiB)."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from palate.embeddings import build_features
 from palate.errors import DataError
-from palate.personal.gathering import Progress, gather
+from palate.personal.gathering import gather
 from palate.personal.options import read_options
 from palate.personal.personal_model import PersonalModel
 from palate.personal.protocol import method_of
 from palate.personal.scaling import Scaling
-from palate.records import Choice, Settings, user_key
+from palate.records import Choice, Progress, Settings, user_key
 from palate.seeding import digest
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from palate.embeddings import Features, plain_item
 from palate.personal.choices import Choices
-from palate.records import Choice
-
-Progress = Callable[[int, int], None]
+from palate.records import Choice, Progress
 
 
 class Gathered(NamedTuple):

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.methods.pref import PReF
 from palate.personal.projection import NUMBERS, along, narrowed
 from palate.seeding import rng
-
-Doubles = NDArray[np.float64]
 
 
 def next_question(

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings import Features, build_features
-from palate.errors import ModelError, ResourceError
-from palate.personal.choices import Floats
-from palate.personal.gathering import Progress, gather
+from palate.errors import ModelError, writing
+from palate.personal.choices import Doubles, Floats
+from palate.personal.gathering import gather
 from palate.personal.protocol import Model, States, method_of, repeated, take
 from palate.personal.scaling import Scaling
 from palate.personal.states import UserStates, hash_of, read_tensors
-from palate.records import Choice, Settings
+from palate.records import Choice, Progress, Settings
 from palate.seeding import digest
 
 WEIGHTS, FACTS = "weights.safetensors", "palate.json"
@@ -72,9 +72,7 @@ class PersonalModel:
         states = self.model.adapt(self.scaling.of_choices(gathered.choices))
         return UserStates(tuple(history), states, self.fingerprint, gathered.n_too_long)
 
-    def score(
-        self, states: States, candidates: Floats, prompts: Floats | None
-    ) -> NDArray[np.float64]:
+    def score(self, states: States, candidates: Floats, prompts: Floats | None) -> Doubles:
         """Return scores (s × c) of unscaled vectors (s × c × d), one state a slate."""
         scaled = self.scaling.apply(candidates)
         asked = None if prompts is None else self.scaling.apply(prompts)
@@ -87,7 +85,7 @@ class PersonalModel:
         prompts: Floats | None,
         *,
         minus_prior: bool = False,
-    ) -> NDArray[np.float64]:
+    ) -> Doubles:
         """Return scores (u × s × c) of unscaled vectors (s × c × d), every state with every slate.
 
         With `minus_prior` less the prior's, exactly 0 for a state that is the prior. Where a score
@@ -100,13 +98,13 @@ class PersonalModel:
             if minus_prior:
                 # As many rows: products of matrices of one shape round alike.
                 heads = heads - heads_of(repeated(self.model.prior(), len(heads)))
-            found: NDArray[np.float64] = np.einsum(
+            found: Doubles = np.einsum(
                 "scd,ud->usc", scaled.astype(np.float64), heads, optimize=True
             )
             return found
         asked = None if prompts is None else self.scaling.apply(prompts)
 
-        def scores(known: States, user: int) -> NDArray[np.float64]:
+        def scores(known: States, user: int) -> Doubles:
             return self.model.score(take(known, np.full(len(scaled), user)), scaled, asked)
 
         each = np.stack([scores(states, user) for user in range(len(next(iter(states.values()))))])
@@ -122,12 +120,10 @@ class PersonalModel:
             "meaning": self.meaning, **self.facts,
         }  # fmt: skip
         tensors = {name: np.ascontiguousarray(array) for name, array in self._tensors().items()}
-        try:
+        with writing(folder):
             save_file(tensors, folder / WEIGHTS)
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             (folder / FACTS).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error
 
     @classmethod
     def load(cls, folder: Path) -> PersonalModel:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
+from palate.personal.choices import Doubles
 
 
 def dots(vectors: NDArray[np.floating], heads: Doubles) -> Doubles:

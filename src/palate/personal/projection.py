@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.protocol import Model, States, take
 
-Doubles = NDArray[np.float64]
 NUMBERS = 2**22
 """Numbers of wide vectors converted to float64 at a time (32 MiB)."""
 

@@ -8,10 +8,14 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.specs import load
 
 GROUP = "palate.methods"
+Options = Mapping[str, Any]
+"""Of a method, by name."""
+Seed = tuple[int, int]
+"""The seed of a fit, and which of its starts it is for."""
 States = Mapping[str, NDArray[np.float32]]
 """What is kept of users: named arrays whose first axis is the user."""
 
@@ -32,38 +36,30 @@ class Model(Protocol):
     """True where a score also depends on the question's vector."""
     exact: ClassVar[bool]
     """True where a score does not depend on what is scored with it, to the last bit."""
-    defaults: ClassVar[Mapping[str, Any]]
+    defaults: ClassVar[Options]
     """Options of `fit` and their values where none is given."""
-    options: Mapping[str, Any]
+    options: Options
     """What it was fitted with."""
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
         """Learn what users share. Raises `DataError` where nothing can be learnt."""
-        ...
 
     def prior(self) -> States:
         """Return the state of one user of whom nothing is known."""
-        ...
 
     def adapt(self, choices: Choices) -> States:
         """Return one state per user of `choices`, all in one job; no choices give the prior."""
-        ...
 
-    def score(
-        self, states: States, candidates: Floats, prompts: Floats | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return scores (s × c) of slates' candidates (s × c × d), one user state a slate."""
-        ...
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return what was learnt."""
-        ...
 
     @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
+    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Options) -> Self:
         """Return the model of what `tensors` gave."""
-        ...
 
 
 def method_of(name: str) -> type[Model]:

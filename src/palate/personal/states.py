@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.errors import ModelError, ResourceError
+from palate.errors import ModelError, writing
 from palate.personal.protocol import States
 from palate.seeding import digest
 
@@ -73,11 +73,9 @@ class UserStates:
 
         header = {"schema": SCHEMA, "model": self.model, "users": json.dumps(self.keys)}
         arrays = {name: np.ascontiguousarray(array) for name, array in self.states.items()}
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             save_file(arrays, path, metadata=header)
-        except OSError as error:
-            raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
 
     @classmethod
     def load(cls, path: Path, model: str) -> UserStates:

@@ -3,7 +3,6 @@
 from palate.prompts.grading import aspect_prompt, parse_numbers, titles_prompt
 from palate.prompts.judging import (
     Form,
-    Letter,
     Unreadable,
     pair_prompt,
     parse_rating,
@@ -23,7 +22,6 @@ from palate.prompts.writing import (
 
 __all__ = [
     "Form",
-    "Letter",
     "Unreadable",
     "about",
     "as_text",

@@ -24,7 +24,6 @@ HEADINGS = {
     "aspect": "What the person who asks expects of an answer:",
 }
 FRAME = re.compile(r"<(?=/?(?:post|example|persona|plan|response(?:_[ab])?)\b)", re.IGNORECASE)
-Count = Callable[[tuple[Message, ...]], int]
 
 
 def fence(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -13,6 +13,9 @@ from palate.records.slates import Part, Slate
 from palate.records.users import Record, User
 from palate.records.verdicts import Judgement, Scores
 from palate.seeding import digest
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what there is in all, rows unless a function says otherwise."""
 
 
 class Shown(Record):

@@ -1,7 +1,7 @@
 """Runs and comparisons as tables."""
 
 from palate.reports.comparison import comparison_tables
-from palate.reports.grid import detail_tables, grid_tables
+from palate.reports.grid import grid_tables
 from palate.reports.groups import group_tables
 from palate.reports.names import context_name
 from palate.reports.numbers import seconds
@@ -15,7 +15,6 @@ __all__ = [
     "Table",
     "comparison_tables",
     "context_name",
-    "detail_tables",
     "grid_tables",
     "group_tables",
     "printable",

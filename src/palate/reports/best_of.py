@@ -106,7 +106,6 @@ def plot_best_of(result: BestOfResult, file: Path) -> None:
         ax.set_xticks(ks, [str(k) for k in ks])
         ax.set_xlabel("k samples")
         ax.set_title(quality, fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
     save(figure, file)

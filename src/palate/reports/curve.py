@@ -90,7 +90,6 @@ def plot_curve(curve: LearningCurve, file: Path) -> None:
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])
         ax.set_xlabel("choices per user")
         ax.set_title(title, fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
     save(figure, file)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, figure, p_value, plain, with_interval, without_interval
-from palate.reports.table import Table
+from palate.reports.table import Table, breaks_between
 from palate.runs import SubgroupReport
 
 
@@ -25,21 +25,19 @@ def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
 
 def _by_group(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
-    rows, breaks = [], set()
-    for view in views:
-        for group in view.groups:
-            rows.append(
-                [
-                    short[view.scorer],
-                    context_name(view.context, oracle=view.oracle),
-                    group.name,
-                    figure(group.accuracy),
-                    f"{group.n_pairs:,}",
-                    f"{group.n_users:,}" + ("*" if group.under_10_users else ""),
-                    plain(group.worst_decile["shrunken"]),
-                ]
-            )
-        breaks.add(len(rows) - 1)
+    rows = [
+        [
+            short[view.scorer],
+            context_name(view.context, oracle=view.oracle),
+            group.name,
+            figure(group.accuracy),
+            f"{group.n_pairs:,}",
+            f"{group.n_users:,}" + ("*" if group.under_10_users else ""),
+            plain(group.worst_decile["shrunken"]),
+        ]
+        for view in views
+        for group in view.groups
+    ]
     notes = [
         "Intervals: jackknife by user and, where users share questions, by question (by response "
         "within one question). worst tenth: mean over the lowest tenth of the subgroup's users, "
@@ -63,14 +61,8 @@ def _by_group(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table
         "users",
         "worst tenth",
     ]
-    return Table(
-        f"{benchmark}: accuracy by {by}",
-        columns,
-        rows,
-        notes,
-        3,
-        frozenset(breaks - {len(rows) - 1}),
-    )
+    breaks = breaks_between(f"{view.scorer} {view.context}" for view in views for _ in view.groups)
+    return Table(f"{benchmark}: accuracy by {by}", columns, rows, notes, 3, breaks)
 
 
 def _by_run(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:

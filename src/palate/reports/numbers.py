@@ -98,7 +98,7 @@ def seconds(time: float) -> Number:
     return Number(text, time)
 
 
-def without_interval(named: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+def without_interval(named: Iterable[tuple[str, str | None]], between: str = "; ") -> Iterator[str]:
     """Yield a line for each reason why figures have no interval, with the figures it holds for.
 
     >>> few = "no interval: 1.0 effective questions, and more than 2 are needed"
@@ -110,4 +110,4 @@ def without_interval(named: Iterable[tuple[str, str | None]]) -> Iterator[str]:
         if reason is not None:
             figures.setdefault(reason, []).append(name)
     for reason, names in figures.items():
-        yield f"{'; '.join(dict.fromkeys(names))}: {reason}."
+        yield f"{between.join(dict.fromkeys(names))}: {reason}."

@@ -26,7 +26,10 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any
     except ImportError as error:
         raise UsageError("--plot needs pip install 'palate[plot]'") from error
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def save(figure: Any, file: Path) -> None:

@@ -125,7 +125,6 @@ def _scatter(ax: Any, shown: Coefficients, *, several: bool) -> None:
     ax.set_ylabel(f"best of {of.k}, {of.quality}{whose}", fontsize=8)
     interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
     ax.set_title(f"τ = {interval}, n = {tau.n}", fontsize=9, loc="left")
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _slopes(ax: Any, shown: Coefficients) -> None:
@@ -137,7 +136,7 @@ def _slopes(ax: Any, shown: Coefficients) -> None:
     ax.set_xlim(-0.9, 1.15)
     ax.set_xticks([0, 1], [shown.metric, f"best of {shown.downstream.k}"], fontsize=8)
     ax.set_yticks([])
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.spines["left"].set_visible(False)
 
 
 def _values(one: Coefficients) -> tuple[list[float], list[float]]:

@@ -8,11 +8,10 @@ from palate.retrieval.ordering import (
     nearest_first,
     sorted_by,
 )
-from palate.retrieval.ranking import Ranking, build_ranking
+from palate.retrieval.ranking import build_ranking
 
 __all__ = [
     "Ordering",
-    "Ranking",
     "Sorting",
     "build_ranking",
     "dense_by",

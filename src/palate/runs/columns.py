@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -54,9 +53,9 @@ def by_row(numbers: NDArray[np.float64], counts: NDArray[np.int8]) -> NDArray[np
 class NameCodes:
     """Few different texts, numbered in order of appearance."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names = list(names)
-        self._codes = {name: code for code, name in enumerate(self.names)}
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._codes: dict[str, int] = {}
 
     def code(self, name: str) -> int:
         """Return the number of a name, a new one where it has none yet."""

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from palate.data import content_hash
 from palate.errors import DataError
-from palate.models import choose_device, choose_dtype, resolve
+from palate.models import choose_device, resolve
+from palate.records import PreferencePair
+from palate.specs import Reference
 from palate.training.base import load_base
-from palate.training.fitting import Progress, Recipe, fit
+from palate.training.fitting import Progress, Recipe, TrainingOptions, fit
 from palate.training.output import TrainedModel, new_folder
 from palate.training.rows import encode, keep_users
 from palate.training.saving import named, save
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from palate.records import PreferencePair
-    from palate.specs import Reference
 
 
 def train_classifier(
@@ -27,16 +24,10 @@ def train_classifier(
     base: Reference,
     output: Path,
     *,
-    steps: int = 60,
-    seed: int = 0,
-    batch_pairs: int = 8,
-    learning_rate: float = 5e-5,
-    warmup: float = 0.1,
-    max_length: int = 1024,
-    dtype: str | None = None,
     device: str | None = None,
     leave_out: Collection[str] = (),
     progress: Progress | None = None,
+    **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Fit P(chosen over rejected) = sigmoid(r(question, chosen) - r(question, rejected)).
 
@@ -49,16 +40,10 @@ def train_classifier(
         pairs: decided pairs; only question and responses are read.
         base: a causal model or classifier with a chat template.
         output: a folder that is new or empty.
-        steps: of the optimiser.
-        seed: of a new head and of the order of the pairs.
-        batch_pairs: pairs a step.
-        learning_rate: its peak.
-        warmup: in [0, 1).
-        max_length: longest conversation in tokens; pairs beyond it are left out and counted.
-        dtype: bfloat16 (the default) or float32.
         device: by default the accelerator if there is one, else the CPU.
         leave_out: user ids whose pairs must not be trained on.
         progress: called with (step, steps, loss).
+        **told: see `TrainingOptions`; 60 steps. Pairs over `max_length` are left out and counted.
 
     Raises:
         UsageError: for an output that is not empty or not writable, or an impossible setting.
@@ -72,21 +57,20 @@ def train_classifier(
         Traceback (most recent call last):
         palate.errors.DataError: no pair to train on
     """
-    where = choose_device(device)
-    precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
-    recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
+    device = choose_device(device)
+    recipe = Recipe.of(device, told, steps=60)
     usable = keep_users(pairs, leave_out)
     with new_folder(output) as folder:
         source = resolve(base)
-        start = load_base(source, str(base), seed)
-        limit = min(max_length, getattr(start.model.config, "max_position_embeddings", max_length))
+        start = load_base(source, str(base), recipe.seed)
+        limit = recipe.longest(start.model)
         encoded = [(pair, encode(pair, start.template)) for pair in usable]
         fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
         if not fitting:
             raise DataError(f"no pair to train on: each of {len(usable)} is over {limit} tokens")
         rows, scratch = [row for _, row in fitting], folder.parent / "trainer"
         model, losses, seconds = fit(
-            "Reward", start, rows, recipe, device=where, scratch=scratch, progress=progress
+            "Reward", start, rows, recipe, device=device, scratch=scratch, progress=progress
         )
         too_long = len(usable) - len(fitting)
         facts = {
@@ -101,11 +85,11 @@ def train_classifier(
     return TrainedModel(
         folder=output,
         n_pairs=len(fitting),
-        n_seen=min(len(fitting), steps * batch_pairs),
+        n_seen=min(len(fitting), recipe.steps * recipe.batch_pairs),
         n_too_long=too_long,
         n_users=len({pair.user_id for pair, _ in fitting}),
         n_users_left_out=len(set(leave_out)),
-        steps=steps,
+        steps=recipe.steps,
         seconds=seconds,
         losses=losses,
     )

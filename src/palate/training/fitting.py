@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict
 
-from palate.errors import ResourceError, UsageError
-from palate.models import import_torch, import_transformers
-from palate.training.rows import in_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from palate.training.base import Base
-    from palate.training.rows import TokenPair
-    from palate.training.tuning import Lora, TrainingExample
+from palate.engines.local.memory import within_memory
+from palate.errors import UsageError
+from palate.models import choose_dtype, import_torch, import_transformers
+from palate.training.base import Base
+from palate.training.rows import TokenPair, in_batches
+from palate.training.tuning import Lora, TrainingExample
 
 Progress = Callable[[int, int, float], None]
-MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+
+
+class TrainingOptions(TypedDict, total=False):
+    """What training by steps may be told; what is not told is the method's default."""
+
+    steps: int
+    """Of the optimiser; 0 saves the untrained start."""
+    seed: int
+    """Of what is drawn before the first step, and of the order of the rows."""
+    batch_pairs: int
+    """Rows a step."""
+    learning_rate: float
+    """Its peak."""
+    warmup: float
+    """Share of the steps, in [0, 1)."""
+    max_length: int
+    """Most tokens of a row as the model reads it."""
+    dtype: str | None
+    """bfloat16 (the default) or float32."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +43,25 @@ class Recipe:
     """What a training run does; written into the model's folder."""
 
     steps: int
-    seed: int
-    batch_pairs: int
-    learning_rate: float
-    warmup: float
-    max_length: int
-    dtype: str
+    seed: int = 0
+    batch_pairs: int = 8
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    max_length: int = 1024
+    dtype: str = "bfloat16"
+
+    @classmethod
+    def of(cls, device: str, told: TrainingOptions, **defaults: float) -> Self:
+        """Return what was told over a method's defaults; raises `UsageError` as the class does."""
+        dtype = str(choose_dtype(told.get("dtype") or cls.dtype, device)).removeprefix("torch.")
+        fields: dict[str, Any] = {**defaults, **told, "dtype": dtype}
+        return cls(**fields)
+
+    def longest(self, model: Any) -> int:
+        """Return how many tokens of a row this model reads."""
+        return min(
+            self.max_length, getattr(model.config, "max_position_embeddings", self.max_length)
+        )
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant; raises `UsageError`."""
@@ -112,14 +139,10 @@ def one_device(device: str) -> None:
 def run(trainer: Any, recipe: Recipe) -> None:
     """Take a trainer's steps, silently; raises `ResourceError` where memory runs out."""
     trainer.remove_callback(import_transformers().PrinterCallback)
-    try:
+    with within_memory(
+        f"out of memory at {recipe.batch_pairs} pairs a step; lower batch_pairs or max_length"
+    ):
         trainer.train()
-    except RuntimeError as error:
-        if not any(sign in str(error).lower() for sign in MEMORY):
-            raise
-        raise ResourceError(
-            f"out of memory at {recipe.batch_pairs} pairs a step; lower batch_pairs or max_length"
-        ) from error
 
 
 def config(kind: Any, recipe: Recipe, device: str, scratch: Path) -> Any:

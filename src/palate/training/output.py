@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from palate.errors import ResourceError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from palate.errors import ResourceError, UsageError, writing
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,11 @@ def new_folder(target: Path) -> Iterator[Path]:
         ResourceError: if it cannot be put in place at the end.
     """
     target = target.expanduser().absolute()
-    try:
+    with writing(f"output {target}", UsageError):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise UsageError(f"output {target}: exists already; name a new or an empty folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished = tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-")
-    except OSError as error:
-        raise UsageError(f"output {target}: cannot be written ({error.strerror})") from error
     with unfinished as scratch:
         made = Path(scratch) / "model"
         made.mkdir()

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Unpack
 
 from palate.contexts import build_context
 from palate.data import content_hash
+from palate.engines import ChatTemplate
 from palate.errors import DataError
-from palate.models import choose_device, choose_dtype, resolve
+from palate.models import choose_device, resolve
 from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
 from palate.records import Context, PreferencePair, User, UserPool
+from palate.specs import Reference
 from palate.training.base import load_base
-from palate.training.fitting import Progress, Recipe, fit
+from palate.training.fitting import Progress, Recipe, TrainingOptions, fit
 from palate.training.output import TrainedModel, new_folder
 from palate.training.overlap import refuse_overlap
 from palate.training.rows import keep_users
 from palate.training.saving import named, save
 from palate.training.tuning import Lora, TrainingExample
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from palate.engines import ChatTemplate
-    from palate.specs import Reference
 
 
 def train_planner(
@@ -32,19 +29,13 @@ def train_planner(
     base: Reference,
     output: Path,
     *,
-    steps: int = 200,
-    seed: int = 0,
-    batch_pairs: int = 8,
-    learning_rate: float = 5e-5,
-    warmup: float = 0.125,
-    max_length: int = 2048,
     posts: int = 10,
     lora: Lora | None = None,
-    dtype: str | None = None,
     device: str | None = None,
     leave_out: Collection[str] = (),
     disjoint_from: Mapping[str, Sequence[PreferencePair]] | None = None,
     progress: Progress | None = None,
+    **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
 
@@ -58,20 +49,14 @@ def train_planner(
         pairs: decided rows with rubric aspects and a profile; responses are not read.
         base: a causal model with a chat template.
         output: a folder that is new or empty.
-        steps: of the optimiser.
-        seed: of the adapters and of the order of the rows.
-        batch_pairs: rows a step.
-        learning_rate: its peak.
-        warmup: share of the steps, in [0, 1).
-        max_length: most tokens of prompt and aspects; posts are left out, the least relevant
-            first, until they fit.
         posts: of the profile, the most relevant by BM25, as `plan:…?k=` reads them.
         lora: rank, alpha and dropout of the adapters.
-        dtype: bfloat16 (the default) or float32.
         device: by default the accelerator if there is one, else the CPU.
         leave_out: user ids whose rows must not be trained on.
         disjoint_from: benchmarks by name, none of whose people may be trained on.
         progress: called with (step, steps, loss).
+        **told: see `TrainingOptions`; 200 steps, warm-up 0.125, 2048 tokens. Posts are left out,
+            the least relevant first, until prompt and aspects fit.
 
     Raises:
         UsageError: for an output that is not empty or not writable, or an impossible setting.
@@ -89,9 +74,8 @@ def train_planner(
     allowed, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
     for name, evaluated in disjoint_from.items():
         refuse_overlap(allowed, evaluated, name)
-    where = choose_device(device)
-    precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
-    recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
+    device = choose_device(device)
+    recipe = Recipe.of(device, told, steps=200, warmup=0.125, max_length=2048)
     lora = lora or Lora()
     profile = build_context(f"profile:{posts}")
     usable = [pair for pair in allowed if pair.gold.aspects and pair.profile]
@@ -101,10 +85,10 @@ def train_planner(
         )
     with new_folder(output) as folder:
         source = resolve(base)
-        start = load_base(source, str(base), seed, "causal")
-        limit = min(max_length, getattr(start.model.config, "max_position_embeddings", max_length))
-        lessons = [Lesson(pair, encode(pair, profile, start.template, limit)) for pair in usable]
-        fitting = [(pair, row) for pair, row in lessons if row is not None]
+        start = load_base(source, str(base), recipe.seed, "causal")
+        limit = recipe.longest(start.model)
+        encoded = [(pair, encode(pair, profile, start.template, limit)) for pair in usable]
+        fitting = [(pair, row) for pair, row in encoded if row is not None]
         if not fitting:
             raise DataError(f"no row to train on: each of {len(usable)} is over {limit} tokens")
         model, losses, seconds = fit(
@@ -112,7 +96,7 @@ def train_planner(
             start,
             [row for _, row in fitting],
             recipe,
-            device=where,
+            device=device,
             scratch=folder.parent / "trainer",
             lora=lora,
             progress=progress,
@@ -130,23 +114,16 @@ def train_planner(
         save(model, start.tokenizer, folder, {"kind": "planner", **facts, **asdict(recipe)})
     return TrainedModel(
         folder=output,
-        steps=steps,
+        steps=recipe.steps,
         seconds=seconds,
         n_pairs=len(fitting),
-        n_seen=min(len(fitting), steps * batch_pairs),
+        n_seen=min(len(fitting), recipe.steps * recipe.batch_pairs),
         n_users=len({pair.user_id for pair, _ in fitting}),
         n_users_left_out=len(set(leave_out)),
         n_without=len(allowed) - len(usable),
         n_too_long=len(usable) - len(fitting),
         losses=losses,
     )
-
-
-class Lesson(NamedTuple):
-    """A row and what is learned of it; None where it is too long."""
-
-    pair: PreferencePair
-    row: TrainingExample | None
 
 
 def encode(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from palate.engines import Encoded
 from palate.errors import UsageError
 from palate.models import import_torch
+from palate.training.base import Base
 from palate.training.fitting import (
     Progress,
     Recipe,
@@ -18,15 +21,8 @@ from palate.training.fitting import (
     run,
     watch,
 )
+from palate.training.tuning import Lora
 from palate.training.user_tokens import block, install, response_log_probs, uninstall, with_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from palate.engines import Encoded
-    from palate.training.base import Base
-    from palate.training.tuning import Lora
 
 
 class EncodedPair(NamedTuple):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
+from palate.engines import ChatTemplate
 from palate.errors import DataError
 from palate.records import Message, PreferencePair
 from palate.seeding import shuffled
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from palate.engines import ChatTemplate
 
 GROUP = 16
 """Batches that are sorted by length together."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from palate.errors import ResourceError
 from palate.models import save_tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from palate.specs import Reference
+from palate.specs import Reference
 
 
 def save(model: Any, tokenizer: Any, folder: Path, facts: Mapping[str, Any]) -> None:

@@ -121,12 +121,12 @@ def _user_tokens() -> Any:
     return UserTokens
 
 
-def response_log_probs(model: Any, rows: Sequence[Encoded], pad: int = 0) -> Any:
+def response_log_probs(model: Any, rows: Sequence[Encoded]) -> Any:
     """Return Σ log p of each row's tokens from its start on (n, float32), read as one batch."""
     torch = import_torch()
     device = next(model.parameters()).device
     longest = max(len(row.ids) for row in rows)
-    ids = torch.full((len(rows), longest), pad)
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
     seen, wanted = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
     for k, row in enumerate(rows):
         ids[k, : len(row.ids)] = torch.tensor(row.ids)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from palate.downstream import BestOfResult
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
+from palate.records import Progress
 from palate.runs import Manifest, Result, Run, load_all, versions
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import Downstream, downstream_of, joined
@@ -24,7 +25,6 @@ from palate.validity.matching import (
 from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
 
-Progress = Callable[[int, int], None]
 Given = Path | str | Result
 USUAL = Statistics()
 

@@ -2,11 +2,10 @@
 
 from palate.downstream.quality.build import build_quality
 from palate.downstream.quality.contrast import check_mirrored, contrast_samples
-from palate.downstream.quality.protocol import Need, QualityMetric, QualityScore, QuestionResponse
+from palate.downstream.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.downstream.quality.rating import SampleQuality, rate_samples
 
 __all__ = [
-    "Need",
     "QualityMetric",
     "QualityScore",
     "QuestionResponse",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, Transport, body_of
+from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, body_of
 from palate.errors import EngineError
 
 BATCH = 32
@@ -19,17 +19,9 @@ BATCH = 32
 class EmbeddingEndpoint:
     """Sends texts and gives their vectors; a text without one ends the work."""
 
-    def __init__(
-        self,
-        settings: HttpSettings,
-        *,
-        ledger: Ledger | None = None,
-        transport: Transport | None = None,
-    ) -> None:
+    def __init__(self, settings: HttpSettings, *, ledger: Ledger | None = None) -> None:
         self.settings = settings
-        self.client = HttpClient(
-            settings, noun="list of embeddings", ledger=ledger, transport=transport
-        )
+        self.client = HttpClient(settings, noun="list of embeddings", ledger=ledger)
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield (position, vector) as they come; raises `EngineError` where one does not."""

@@ -1,6 +1,6 @@
 """One HTTP client for chat and for reward servers."""
 
-from palate.engines.http.client import HttpClient, HttpOutcome, HttpRequest, UnusableReply
+from palate.engines.http.client import HttpClient, HttpRequest, UnusableReply
 from palate.engines.http.ledger import Ledger, ledger_of
 from palate.engines.http.rate_limit import Clock
 from palate.engines.http.settings import SHARED, HttpSettings, canonical, http_options
@@ -10,7 +10,6 @@ __all__ = [
     "SHARED",
     "Clock",
     "HttpClient",
-    "HttpOutcome",
     "HttpRequest",
     "HttpResponse",
     "HttpSettings",

@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from palate.errors import ResourceError, UsageError
+from palate.errors import ResourceError, UsageError, writing
 
 MAGIC = b"palate-reply-1 "
 log = logging.getLogger(__name__)
@@ -55,12 +55,10 @@ class ReplyCache:
         """Keep a reply."""
         path = self._path(key)
         new = path.with_name(f".{secrets.token_hex(8)}.tmp")
-        try:
+        with writing(path):
             path.parent.mkdir(exist_ok=True)
             new.write_bytes(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
             os.replace(new, path)  # noqa: PTH105 - one call, one rename
-        except OSError as error:
-            raise ResourceError(f"{path}: cannot be written ({error.strerror})") from error
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key

@@ -42,15 +42,12 @@ class Transport(Protocol):
 
     async def open(self) -> None:
         """Get ready."""
-        ...
 
     async def post(self, path: str, body: bytes) -> HttpResponse:
         """Send one request; raises `TransportFailure`."""
-        ...
 
     async def close(self) -> None:
         """Drop all connections."""
-        ...
 
 
 def body_of(value: object) -> bytes:

@@ -1,14 +1,11 @@
 """A model in this process: what sequences share is read once, and nothing is padded."""
 
 from palate.engines.local.forward import TokenSpan
-from palate.engines.local.generation import Continuation, generate, sample
-from palate.engines.local.loading import ReadMode
+from palate.engines.local.generation import generate, sample
 from palate.engines.local.model import LocalModel, load_local, read_mode_of
 
 __all__ = [
-    "Continuation",
     "LocalModel",
-    "ReadMode",
     "TokenSpan",
     "generate",
     "load_local",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.attention import KeysValues, Layout, Steps
 from palate.engines.local.forward import forward
-from palate.engines.local.memory import SMALLEST, halve, is_out_of_memory
+from palate.engines.local.memory import SMALLEST, halve, within_memory
 from palate.engines.local.model import LocalModel
 from palate.engines.local.tree import Segment
-from palate.errors import ResourceError, UsageError
+from palate.errors import UsageError
 from palate.seeding import rng
 
 if TYPE_CHECKING:
@@ -27,24 +27,16 @@ def generate(
 
     The model's own generation settings hold, such as a penalty on repetition.
     """
-    try:
-        yield from _generate(local, sequences, max_tokens)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise ResourceError(
-            f"{local.reference}: out of memory while writing a reply; use a smaller model or dtype"
-        ) from error
-
-
-def _generate(
-    local: LocalModel, sequences: Sequence[Sequence[int]], max_tokens: int
-) -> Iterator[tuple[int, str, bool]]:
     torch = local.torch
+    otherwise = "out of memory while writing a reply; use a smaller model or dtype"
     shared = _shared(sequences) if local.read_mode.tree and local.read_mode.reach is None else 0
     ends = end_tokens(local)
     pad = local.tokenizer.pad_token_id
-    with torch.inference_mode(), one_thread(torch, local.device):
+    with (
+        within_memory(f"{local.reference}: {otherwise}"),
+        torch.inference_mode(),
+        one_thread(torch, local.device),
+    ):
         cache = None
         if shared:
             tokens = torch.tensor([list(sequences[0][:shared])], device=local.device)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from palate.engines.local.loading import LoadedModel
 from palate.errors import ResourceError
@@ -37,3 +39,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an error says that memory ran out."""
     said = str(error).lower()
     return isinstance(error, MemoryError) or any(sign in said for sign in NO_MEMORY)
+
+
+@contextmanager
+def within_memory(otherwise: str) -> Iterator[None]:
+    """Raise `ResourceError` with these words where memory runs out meanwhile."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ResourceError(otherwise) from error

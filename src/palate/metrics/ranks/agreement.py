@@ -43,7 +43,6 @@ def rank_agreement(
     rbo_p: float = RBO_P,
     gain: Gain = "shifted",
     seed: int = 0,
-    draws: int = 9_999,
 ) -> tuple[RankAgreement, ...]:
     """Kendall's τ-b, Spearman's ρ, weighted τ, RBO and NDCG of two rankings of n ≥ 3 scorers.
 
@@ -53,7 +52,6 @@ def rank_agreement(
         rbo_p: persistence of RBO; the first ten ranks hold 86 % of the weight at 0.9.
         gain: of NDCG: ``shifted``, ``rank`` or ``exponential``.
         seed: of random rankings and of the intervals' draws.
-        draws: random rankings beyond 8 scorers.
 
     Raises:
         UsageError: for fewer than three scorers, a figure that is not finite, ``rbo_p`` outside
@@ -72,7 +70,7 @@ def rank_agreement(
             setting=statistic.setting,
             value=None if math.isnan(value := float(statistic(x, y)[0])) else value,
             n=x.size,
-            chance=null_distribution(statistic, x, y, seed=seed, draws=draws),
+            chance=null_distribution(statistic, x, y, seed=seed),
             interval=range_over_scorers(statistic, x, y, seed=seed),
         )
         for statistic in statistics(rbo_p=rbo_p, gain=gain)

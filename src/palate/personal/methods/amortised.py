@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from palate.errors import DataError
 from palate.models import import_torch
-from palate.personal.choices import Choices, Floats, Whole, batches
+from palate.personal.choices import Choices, Doubles, Floats, Whole, batches
 from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.methods.episodes import Network, Padded, pad, train
 from palate.personal.options import read_options
-from palate.personal.protocol import States, repeated
+from palate.personal.protocol import Model, Options, States, repeated
 from palate.personal.solvers.layers import Arrays, Parameters
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
@@ -33,26 +33,21 @@ NUMBERS = 2**24
 """Float32 numbers held at a time (64 MiB)."""
 
 
-class Amortised(Network):
+class Amortised(Network, Model):
     """A family of user states that an encoder computes; nothing is fitted to a new user."""
 
-    method: ClassVar[str]
-    paper: ClassVar[str]
     state: ClassVar[str]
     """The name of the state's one array."""
     log_odds: ClassVar[bool] = True
     needs_prompts: ClassVar[bool] = False
     exact: ClassVar[bool] = False
-    defaults: ClassVar[Mapping[str, Any]]
 
-    def __init__(
-        self, head: NDArray[np.float64], size: float, parts: Parameters, options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, head: Doubles, size: float, parts: Parameters, options: Options) -> None:
         self.head, self.size, self.parts, self.options = head, size, parts, options
 
     @classmethod
     @abstractmethod
-    def arrays(cls, width: int, options: Mapping[str, Any], stream: np.random.Generator) -> Arrays:
+    def arrays(cls, width: int, options: Options, stream: np.random.Generator) -> Arrays:
         """Return the network's first parameters, under which every reward is 0."""
 
     @classmethod
@@ -97,9 +92,7 @@ class Amortised(Network):
             found[self.state][users] = self._encoded(choices, [rows[user] for user in users])
         return found
 
-    def score(
-        self, states: States, candidates: Floats, prompts: Floats | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return w·φ + r(φ; state)."""
         del prompts
         torch = import_torch()
@@ -122,7 +115,7 @@ class Amortised(Network):
         return {"head": self.head, "size": np.array([self.size]), **network}
 
     @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
+    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Options) -> Self:
         """Return the model of what `tensors` gave."""
         torch = import_torch()
         parts = {
@@ -151,7 +144,7 @@ def _size(choices: Choices) -> float:
     return size if size > 0 else 1.0
 
 
-def _margins(choices: Choices, ridge: float, stream: np.random.Generator) -> NDArray[np.float64]:
+def _margins(choices: Choices, ridge: float, stream: np.random.Generator) -> Doubles:
     """Return w·D (n), each under a head fitted without the choice's question."""
     fold = folds(choices, FOLDS, stream)
     margins = np.zeros(len(choices))

@@ -8,11 +8,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.personal.choices import Floats
+from palate.personal.choices import Doubles, Floats
 from palate.personal.products import slate_dots
-from palate.personal.protocol import Model, States
-
-Doubles = NDArray[np.float64]
+from palate.personal.protocol import Model, Options, States
 
 
 class ArrayModel(Model, Protocol):
@@ -27,7 +25,7 @@ class ArrayModel(Model, Protocol):
         return {name: array for name, array in vars(self).items() if name != "options"}
 
     @classmethod
-    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Mapping[str, Any]) -> Self:
+    def load(cls, tensors: Mapping[str, NDArray[Any]], options: Options) -> Self:
         """Return the model of what `tensors` gave."""
         arrays = {name: array.astype(np.float64) for name, array in tensors.items()}
         return cls(**{**arrays, "options": options})
@@ -42,7 +40,6 @@ class LinearModel(ArrayModel, Protocol):
 
     def heads_of(self, states: States) -> Doubles:
         """Return the vector of each state (users × d)."""
-        ...
 
     def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return the products."""

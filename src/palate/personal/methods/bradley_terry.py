@@ -6,23 +6,22 @@ P(a over b) = σ(w·(φ(a) − φ(b))), w by maximum likelihood under a ridge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, eye_array
 from scipy.special import expit
 
 from palate.errors import DataError
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.folds import best_of
 from palate.personal.methods.array_model import ArrayModel
 from palate.personal.options import read_options
 from palate.personal.products import dots
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, States
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
@@ -38,10 +37,10 @@ class BradleyTerry(ArrayModel):
 
     method: ClassVar[str] = "bradley-terry"
     paper: ClassVar[str] = "Bradley and Terry 1952"
-    defaults: ClassVar[Mapping[str, Any]] = {"ridge": None}
+    defaults: ClassVar[Options] = {"ridge": None}
 
-    head: NDArray[np.float64]
-    options: Mapping[str, Any]
+    head: Doubles
+    options: Options
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -59,9 +58,7 @@ class BradleyTerry(ArrayModel):
         """Return the empty state for everybody."""
         return {"none": np.zeros((choices.users, 0), np.float32)}
 
-    def score(
-        self, states: States, candidates: Floats, prompts: Floats | None = None
-    ) -> NDArray[np.float64]:
+    def score(self, states: States, candidates: Floats, prompts: Floats | None = None) -> Doubles:
         """Return w·φ."""
         del states, prompts
         return dots(candidates, self.head)
@@ -70,9 +67,9 @@ class BradleyTerry(ArrayModel):
 def fit_head(
     choices: Choices,
     ridge: float,
-    weights: NDArray[np.float64] | None = None,
-    centre: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    weights: Doubles | None = None,
+    centre: Doubles | None = None,
+) -> Doubles:
     """Return argmin over w of Σ aᵢ softplus(−w·Dᵢ) + ½ ridge |w − centre|², which is convex.
 
     Weights a are 1 and the centre is 0 where none are given; by L-BFGS.
@@ -81,7 +78,7 @@ def fit_head(
     weight = np.ones(len(choices)) if weights is None else weights
     start = np.zeros(choices.width) if centre is None else centre
 
-    def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def loss(w: Doubles) -> tuple[float, Doubles]:
         margins, apart = signs @ (rows @ w), w - start
         value = float(weight @ np.logaddexp(0, -margins) + 0.5 * ridge * apart @ apart)
         return value, ridge * apart - rows.T @ (signs.T @ (weight * expit(-margins)))
@@ -90,7 +87,7 @@ def fit_head(
     return np.asarray(found.x)
 
 
-def _factored(choices: Choices) -> tuple[Any, NDArray[np.float64]]:
+def _factored(choices: Choices) -> tuple[Any, Doubles]:
     """Return S (sparse) and R with S R = D: R holds the responses, where they are fewer than D."""
     n = len(choices)
     used, place = np.unique(np.concatenate([choices.chosen, choices.rejected]), return_inverse=True)

@@ -7,8 +7,8 @@ number of choices it is shown is drawn anew each time, 0 included, so that few a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from palate.models import import_torch
 from palate.personal.choices import Choices, Whole, side_by_side
 from palate.personal.folds import FOLDS, folds
+from palate.personal.protocol import Options
 from palate.personal.solvers.layers import Parameters
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def train(
     network: Network,
     choices: Choices,
     margins: NDArray[np.floating],
-    options: Mapping[str, Any],
+    options: Options,
     stream: np.random.Generator,
 ) -> None:
     """Fit `network.parts`: log-odds of a choice = its margin (n) + the difference of rewards.
@@ -192,7 +193,7 @@ def _by_question(rows: Whole, asked: Whole, stream: np.random.Generator) -> Whol
 
 
 def _split(
-    choices: Choices, options: Mapping[str, Any], stream: np.random.Generator
+    choices: Choices, options: Options, stream: np.random.Generator
 ) -> tuple[list[Whole], list[list[Episode]]]:
     """Return the rows of each training user, and batches of held-out episodes.
 

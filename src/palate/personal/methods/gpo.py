@@ -14,8 +14,7 @@ response makes the log-odds of a pair odd under exchange, and slates consistent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from palate.errors import UsageError
 from palate.models import import_torch
 from palate.personal.methods.amortised import Amortised
 from palate.personal.methods.episodes import Padded
+from palate.personal.protocol import Options
 from palate.personal.solvers.layers import (
     Arrays,
     attend,
@@ -48,13 +48,13 @@ class GPO(Amortised):
     method: ClassVar[str] = "gpo"
     paper: ClassVar[str] = "Zhao, Dang and Grover 2024"
     state: ClassVar[str] = "slots"
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "slots": 8, "hidden": 32, "heads": 4, "layers": 2, "steps": 1000, "batch": 32,
         "rate": 0.002, "decay": 0.01, "most": 256, "ridge": None,
     }  # fmt: skip
 
     @classmethod
-    def arrays(cls, width: int, options: Mapping[str, Any], stream: np.random.Generator) -> Arrays:
+    def arrays(cls, width: int, options: Options, stream: np.random.Generator) -> Arrays:
         """Return first parameters: tokens, context layers, slots, target layers."""
         hidden, heads = options["hidden"], options["heads"]
         if hidden % heads:

@@ -6,25 +6,22 @@ r_u(x, y) = w_u·(V'φ(x, y)), V (d × B), w_u on the simplex, fitted together a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.methods.array_model import LinearModel
 from palate.personal.methods.simplex_mixture import OUTWARD, SimplexMixture
 from palate.personal.methods.starts import differences_of_users, spread
 from palate.personal.products import dots
 from palate.personal.projection import along, sums_by_user
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, Seed, States
 from palate.personal.solvers.descent import Loss
 from palate.seeding import rng
-
-Doubles = NDArray[np.float64]
 
 
 @dataclass(eq=False)
@@ -39,7 +36,7 @@ class LoRe(SimplexMixture, LinearModel):
 
     method: ClassVar[str] = "lore"
     paper: ClassVar[str] = "Bose et al. 2025, arXiv 2504.14439"
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "basis": 6, "ridge": None, "strength": None, "concentration": None, "starts": 3,
     }  # fmt: skip
 
@@ -47,18 +44,16 @@ class LoRe(SimplexMixture, LinearModel):
 
     basis: Doubles
     shares: Doubles
-    options: Mapping[str, Any]
+    options: Options
 
     @classmethod
-    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
         """Return the model whose columns all are the global head."""
         b = options["basis"]
         return cls(np.repeat(head[:, None], b, axis=1), np.full(b, 1 / b), options)
 
     @classmethod
-    def begin(
-        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
-    ) -> Self:
+    def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return a basis made of users whose own heads lie far apart."""
         b = options["basis"]
         far = spread(differences_of_users(choices, head), b, rng("lore", *seed))

@@ -8,25 +8,23 @@ log-odds against the average training response, whose scaled vector is 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.folds import best_of
 from palate.personal.methods.array_model import ArrayModel
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.products import dots
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, Seed, States
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
-Doubles = NDArray[np.float64]
 CONCENTRATIONS = (0.5, 2.0, 8.0, 32.0, 128.0)
 
 
@@ -40,13 +38,13 @@ class MixtureOfHeads(ArrayModel):
     method: ClassVar[str] = "mixture"
     paper: ClassVar[str] = "Zhao, Piech and Xia 2016"
     log_odds: ClassVar[bool] = False
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "heads": 4, "ridge": None, "concentration": None, "rounds": 100, "starts": 4,
     }  # fmt: skip
 
     heads: Doubles
     shares: Doubles
-    options: Mapping[str, Any]
+    options: Options
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
@@ -64,7 +62,7 @@ class MixtureOfHeads(ArrayModel):
             return cls._of(choices, {**given, "ridge": ridge, "concentration": concentration}, seed)
 
     @classmethod
-    def _of(cls, choices: Choices, options: Mapping[str, Any], seed: int) -> Self:
+    def _of(cls, choices: Choices, options: Options, seed: int) -> Self:
         found = [_em(choices, options, (seed, k)) for k in range(options["starts"])]
         _, heads, shares = max(found, key=lambda one: one[0])
         return cls(heads, shares, options)
@@ -91,9 +89,7 @@ class MixtureOfHeads(ArrayModel):
         return np.asarray(wins - losses)
 
 
-def _em(
-    choices: Choices, options: Mapping[str, Any], seed: tuple[int, int]
-) -> tuple[float, Doubles, Doubles]:
+def _em(choices: Choices, options: Options, seed: Seed) -> tuple[float, Doubles, Doubles]:
     k, ridge = options["heads"], options["ridge"]
     rows = choices.differences.astype(np.float64)
     stream = rng("mixture", *seed)
@@ -129,9 +125,7 @@ def _shares(choices: Choices, given: Doubles, prior: Doubles) -> Doubles:
     return np.asarray(total / total.sum(axis=1, keepdims=True))
 
 
-def _choose_concentration(
-    choices: Choices, given: Mapping[str, Any], ridge: float, seed: int
-) -> float:
+def _choose_concentration(choices: Choices, given: Options, ridge: float, seed: int) -> float:
     def losses(kept: Choices, held: Choices) -> Iterator[float]:
         for concentration in CONCENTRATIONS:
             options = {**given, "ridge": ridge, "concentration": concentration, "starts": 1}

@@ -12,24 +12,22 @@ It is fitted as `simplex_mixture` says, under ½ strength (|h − w|² + |F|²) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.methods.simplex_mixture import OUTWARD, SimplexMixture
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import pieces, sums_by_user
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, Seed, States
 from palate.personal.solvers.descent import Loss
 from palate.seeding import rng
 
-Doubles = NDArray[np.float64]
 CURVATURE = 0.1
 """γ at the start; L-BFGS moves it freely above 0."""
 
@@ -47,7 +45,7 @@ class PALA(SimplexMixture):
 
     method: ClassVar[str] = "pal-a"
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "prototypes": 4, "dimensions": 8, "ridge": None, "strength": None, "concentration": None,
         "starts": 3,
     }  # fmt: skip
@@ -61,19 +59,17 @@ class PALA(SimplexMixture):
     curvature: Doubles
     """γ, one number."""
     shares: Doubles
-    options: Mapping[str, Any]
+    options: Options
 
     @classmethod
-    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
         """Return the model that is the global head for everybody: F = 0."""
         k, q = options["prototypes"], options["dimensions"]
         mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))
         return cls(head, mapping, prototypes, np.zeros(1), np.full(k, 1 / k), options)
 
     @classmethod
-    def begin(
-        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
-    ) -> Self:
+    def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return F of the directions in which users differ, prototypes of users far apart."""
         k, q, stream = options["prototypes"], options["dimensions"], rng("pal-a", *seed)
         apart = differences_of_users(choices, head)

@@ -13,25 +13,23 @@ under ½ strength (|h − w|² + |F|²) + ½ Σ_k |G_k|².
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.methods.questions import Questions, given
 from palate.personal.methods.simplex_mixture import OUTWARD, SimplexMixture
 from palate.personal.methods.starts import differences_of_users, spread, truncated_svd
 from palate.personal.products import dots, slate_dots
 from palate.personal.projection import along, narrowed, sums_by_user
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, Seed, States
 from palate.personal.solvers.descent import Loss
 from palate.seeding import rng
 
-Doubles = NDArray[np.float64]
 NOISE = 0.3
 """Size of the random part of a start's maps of the question."""
 
@@ -50,7 +48,7 @@ class PALB(SimplexMixture):
     method: ClassVar[str] = "pal-b"
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
     needs_prompts: ClassVar[bool] = True
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "prototypes": 4, "dimensions": 4, "components": 32, "ridge": None, "strength": None,
         "concentration": None, "starts": 3,
     }  # fmt: skip
@@ -63,10 +61,10 @@ class PALB(SimplexMixture):
     question_mean: Doubles
     question_components: Doubles
     shares: Doubles
-    options: Mapping[str, Any]
+    options: Options
 
     @classmethod
-    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
         """Return the model that is the global head for everybody, whatever is asked.
 
         Raises `DataError` where the choices come without their questions' vectors.
@@ -78,9 +76,7 @@ class PALB(SimplexMixture):
         return cls(head, mapping, projectors, *questions, np.full(k, 1 / k), options)
 
     @classmethod
-    def begin(
-        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
-    ) -> Self:
+    def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return directions in which users differ, and maps of the question of users far apart."""
         stream, k = rng("pal-b", *seed), options["prototypes"]
         model = cls.at_global_head(choices, head, options)

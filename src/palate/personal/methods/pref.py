@@ -10,27 +10,24 @@ Then λ_u ~ N(μ, Σ): μ and Σ by expectation–maximisation, users' posterior
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.methods.array_model import LinearModel
 from palate.personal.methods.shrinkage import Shrunk
 from palate.personal.methods.starts import differences_of_users, truncated_svd
 from palate.personal.products import dots
 from palate.personal.projection import NUMBERS, along, narrowed, sums_by_user
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, Seed, States
 from palate.personal.solvers.descent import Loss, minimise
 from palate.personal.solvers.newton import ridge_offsets
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
-Doubles = NDArray[np.float64]
 ROUNDS = 10
 """Rounds of expectation–maximisation for μ and Σ."""
 CONFIDENCE = 0.1
@@ -51,7 +48,7 @@ class PReF(Shrunk, LinearModel):
 
     method: ClassVar[str] = "pref"
     paper: ClassVar[str] = "Shenfeld et al. 2025, arXiv 2503.06358"
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "dimensions": 6, "ridge": None, "strength": None, "starts": 2,
     }  # fmt: skip
 
@@ -60,18 +57,16 @@ class PReF(Shrunk, LinearModel):
     """μ."""
     factor: Doubles
     """L, with Σ = LL'."""
-    options: Mapping[str, Any]
+    options: Options
 
     @classmethod
-    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
         """Return the model whose first factor is the global head and where λ_u cannot move."""
         j = options["dimensions"]
         return cls(_at(head, j), np.eye(j)[0], np.zeros((j, j)), options)
 
     @classmethod
-    def begin(
-        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
-    ) -> Self:
+    def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return the global head beside the directions in which users' own heads differ most."""
         stream, j = rng("pref", *seed), options["dimensions"]
         apart = differences_of_users(choices, head)
@@ -83,9 +78,7 @@ class PReF(Shrunk, LinearModel):
         psi[:, 1:] += NOISE * noise[:, 1:] * np.linalg.norm(psi[:, 1:], axis=0)
         return cls(psi, np.eye(j)[0], np.sqrt(_first(j)), options)
 
-    def refined(
-        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
-    ) -> tuple[Self, float]:
+    def refined(self, choices: Choices, head: Doubles, options: Options) -> tuple[Self, float]:
         """Return the joint fit that starts here, with its own μ and Σ, and its loss."""
         seen = choices.of_users(np.flatnonzero(choices.counts))
         rows = seen.differences.astype(np.float64)

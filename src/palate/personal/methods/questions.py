@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.errors import DataError
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.products import dots
 from palate.personal.projection import pieces
-
-Doubles = NDArray[np.float64]
 
 
 class Questions(NamedTuple):

@@ -12,19 +12,17 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.errors import DataError
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.folds import FOLDS, folds
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
 from palate.personal.projection import margins
-from palate.personal.protocol import Model
+from palate.personal.protocol import Model, Options, Seed
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
-Doubles = NDArray[np.float64]
 STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 ENOUGH, WORTH = 2, 2.0
 """Once telling users apart has gained 2 nats, two weaker strengths without gain end the search."""
@@ -43,28 +41,21 @@ class Shrunk(Model, Protocol):
         return fit_shrunk(cls, choices, options, seed)
 
     @classmethod
-    def at_global_head(cls, choices: Choices, head: Doubles, options: Mapping[str, Any]) -> Self:
+    def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
         """Return the model in which everybody has the global head."""
-        ...
 
     @classmethod
-    def begin(
-        cls, choices: Choices, head: Doubles, options: Mapping[str, Any], seed: tuple[int, int]
-    ) -> Self:
+    def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return a rough model in which users differ, for a fit to start from."""
-        ...
 
-    def refined(
-        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
-    ) -> tuple[Self, float]:
+    def refined(self, choices: Choices, head: Doubles, options: Options) -> tuple[Self, float]:
         """Return the fit that starts here, and its loss."""
-        ...
 
 
 S = TypeVar("S", bound=Shrunk)
 
 
-def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], seed: int) -> S:
+def fit_shrunk(method: type[S], choices: Choices, options: Options, seed: int) -> S:
     """Choose what is not given, then fit from several seeded starts and keep the likeliest.
 
     Raises `DataError` where there is no choice and `UsageError` for an unknown option.
@@ -86,9 +77,7 @@ def fit_shrunk(method: type[S], choices: Choices, options: Mapping[str, Any], se
         return min(starts, key=lambda one: one[1])[0]
 
 
-def _settled(
-    method: type[S], choices: Choices, given: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
+def _settled(method: type[S], choices: Choices, given: Options, seed: int) -> dict[str, Any]:
     filled = {"strength": ALIKE, "concentration": FIRST_CONCENTRATION}
     base = {name: filled[name] if value is None else value for name, value in given.items()}
     out = folds(choices, FOLDS, rng("held-out", seed)) == 0
@@ -103,7 +92,7 @@ def _settled(
         tried.append((held_out_loss(model, fitted_on, held), model))
         return min(tried, key=lambda one: one[0])[1]
 
-    def fitted(changes: Mapping[str, float], given: Mapping[str, Any]) -> S:
+    def fitted(changes: Mapping[str, float], given: Options) -> S:
         return keep(start.refined(fitted_on, head, {**given, **changes})[0])
 
     if given["strength"] is None:

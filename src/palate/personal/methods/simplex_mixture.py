@@ -8,21 +8,19 @@ the mean weights of the users seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.methods.array_model import ArrayModel
 from palate.personal.methods.shrinkage import Shrunk
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, States
 from palate.personal.solvers.descent import Loss, minimise
 from palate.personal.solvers.simplex import logits, mean_weights, weights_of_users
 
-Doubles = NDArray[np.float64]
 ROUNDS = 2
 """Joint fits in a row, the mean weights taken anew before each."""
 OUTWARD = 2.0
@@ -41,15 +39,11 @@ class SimplexMixture(Shrunk, ArrayModel, Protocol):
 
     def joint(self, choices: Choices, head: Doubles) -> Loss:
         """Return the loss of the fitted arrays and users' w (users × K), with its gradients."""
-        ...
 
     def by_prototype(self, choices: Choices) -> Doubles:
         """Return each choice's margin under each of the rewards that are mixed (n × K)."""
-        ...
 
-    def refined(
-        self, choices: Choices, head: Doubles, options: Mapping[str, Any]
-    ) -> tuple[Self, float]:
+    def refined(self, choices: Choices, head: Doubles, options: Options) -> tuple[Self, float]:
         """Return the joint fit that starts here, and its loss."""
         seen = choices.of_users(np.flatnonzero(choices.counts))
         model, value = self.changed(options=options), np.inf

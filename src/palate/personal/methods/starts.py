@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.methods.user_heads import offsets
 
-Doubles = NDArray[np.float64]
 VARIANCE = 1.0
 """τ² of the heads of single users that a start is made of; only their directions matter."""
 

@@ -9,24 +9,22 @@ training users' choices on held-out questions are most likely.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from palate.personal.choices import Choices, Floats
+from palate.personal.choices import Choices, Doubles, Floats
 from palate.personal.folds import best_of
 from palate.personal.methods.array_model import LinearModel
 from palate.personal.methods.bradley_terry import choose_ridge, fit_head
 from palate.personal.options import read_options
-from palate.personal.protocol import States
+from palate.personal.protocol import Options, States
 from palate.personal.solvers.newton import ridge_offsets
 from palate.personal.solvers.threads import one_blas_thread
 from palate.seeding import rng
 
-Doubles = NDArray[np.float64]
 VARIANCES = (0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 NO_DIRECTION = np.array([np.inf])
 
@@ -40,12 +38,12 @@ class UserHeads(LinearModel):
 
     method: ClassVar[str] = "user-heads"
     paper: ClassVar[str] = "Gelman and Hill 2007, ch. 14"
-    defaults: ClassVar[Mapping[str, Any]] = {"ridge": None, "variance": None}
+    defaults: ClassVar[Options] = {"ridge": None, "variance": None}
 
     head: Doubles
     spread: Doubles
     """s, one number."""
-    options: Mapping[str, Any]
+    options: Options
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:

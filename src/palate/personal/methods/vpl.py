@@ -12,14 +12,14 @@ decoder meets lengths it was never taught. (3) The decoder has a bilinear part z
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from palate.models import import_torch
 from palate.personal.methods.amortised import Amortised
 from palate.personal.methods.episodes import Padded
+from palate.personal.protocol import Options
 from palate.personal.solvers.layers import (
     Arrays,
     attend,
@@ -43,13 +43,13 @@ class VPL(Amortised):
     method: ClassVar[str] = "vpl"
     paper: ClassVar[str] = "Poddar et al. 2024"
     state: ClassVar[str] = "z"
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar[Options] = {
         "latent": 16, "hidden": 64, "kl": 0.001, "steps": 1500, "batch": 32, "rate": 0.002,
         "decay": 0.01, "most": 256, "ridge": None,
     }  # fmt: skip
 
     @classmethod
-    def arrays(cls, width: int, options: Mapping[str, Any], stream: np.random.Generator) -> Arrays:
+    def arrays(cls, width: int, options: Options, stream: np.random.Generator) -> Arrays:
         """Return first parameters: pair encoder, attention, experts, decoder."""
         hidden, latent = options["hidden"], options["latent"]
         return {

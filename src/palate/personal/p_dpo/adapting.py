@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from palate.engines import Reader, load_local
-from palate.errors import ModelError, ResourceError
+from palate.engines.local.memory import within_memory
+from palate.errors import ModelError
 from palate.models import cache_folder, choose_device, choose_dtype, import_torch
+from palate.personal.choices import Doubles, Whole
 from palate.personal.p_dpo.encoding import EncodedChoice, Fitting, encode_choices
 from palate.personal.p_dpo.folder import STATE, PersonalPolicy
-from palate.personal.solvers.quasi_newton import Doubles, Whole, minimise_each
+from palate.personal.solvers.quasi_newton import minimise_each
 from palate.personal.states import UserStates, concatenated
-from palate.records import Choice, Settings
+from palate.records import Choice, Progress, Settings
 from palate.seeding import digest
 from palate.specs import Reference
-from palate.training.fitting import MEMORY
 from palate.training.user_tokens import (
     block,
     install,
@@ -31,7 +32,6 @@ from palate.training.user_tokens import (
 )
 
 LOG = logging.getLogger("palate")
-Progress = Callable[[int, int], None]
 AT_ONCE = 16
 """Users adapted side by side, and kept on disk together."""
 TOKENS = 2048
@@ -154,14 +154,10 @@ class _Job:
             local = load_local(self.policy.policy, "causal", self.settings)
             model = local.model.requires_grad_(False)
             rows = [_Row(user, it, self.sums[it]) for user, own in enumerate(choices) for it in own]
+            objective = _Objective(model, self.policy, self.opening, rows)
             try:
-                start, _ = minimise_each(_Objective(model, self.policy, self.opening, rows), start)
-            except RuntimeError as error:
-                if not any(sign in str(error).lower() for sign in MEMORY):
-                    raise
-                raise ResourceError(
-                    "out of memory while adapting; leave long choices out"
-                ) from error
+                with within_memory("out of memory while adapting; leave long choices out"):
+                    start, _ = minimise_each(objective, start)
             finally:
                 uninstall(model)
         offsets = start.reshape(len(keys), *self.policy.generic.shape)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.errors import ModelError, ResourceError
+from palate.errors import ModelError, writing
 from palate.models import resolve
 from palate.personal.states import UserStates, read_tensors
 from palate.seeding import digest
@@ -134,8 +134,6 @@ def write(folder: Path, generic: NDArray[np.float32], facts: Mapping[str, Any]) 
     from safetensors.numpy import save_file
 
     text = json.dumps({"schema": 1, "kind": KIND, "method": METHOD, **facts}, indent=1) + "\n"
-    try:
+    with writing(folder):
         save_file({"generic": np.ascontiguousarray(generic)}, folder / POLICY / TOKENS)
         (folder / FACTS).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResourceError(f"{folder}: cannot be written ({error.strerror})") from error

@@ -8,25 +8,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from palate.errors import DataError
-from palate.models import ModelFolder, choose_device, choose_dtype, import_torch, resolve
+from palate.models import ModelFolder, choose_device, import_torch, resolve
 from palate.personal.p_dpo.encoding import encode_choices
 from palate.personal.p_dpo.folder import POLICY, STATE, USERS, PersonalPolicy, write
 from palate.personal.states import UserStates
 from palate.records import Choice, Message, user_key
 from palate.seeding import digest
+from palate.specs import Reference
 from palate.training import Lora, TrainedModel, new_folder
 from palate.training.base import Base, load_base
-from palate.training.fitting import Progress, Recipe
+from palate.training.fitting import Progress, Recipe, TrainingOptions
 from palate.training.preferences import EncodedPair, PreferenceOptions, SoftTokens, tune_preferences
 from palate.training.rows import in_batches
 from palate.training.saving import named, save
 from palate.training.user_tokens import opening
-
-if TYPE_CHECKING:
-    from palate.specs import Reference
 
 SAMPLE = 4096
 """Words whose vectors tell how large a word's numbers are."""
@@ -38,16 +36,10 @@ def train_p_dpo(
     output: Path,
     *,
     options: PreferenceOptions | None = None,
-    steps: int = 200,
-    seed: int = 0,
-    batch_pairs: int = 8,
-    learning_rate: float = 5e-4,
-    warmup: float = 0.1,
-    max_length: int = 1024,
     lora: Lora | None = None,
-    dtype: str | None = None,
     device: str | None = None,
     progress: Progress | None = None,
+    **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Train a policy with soft tokens per user (user id → choices) by DPO on their choices.
 
@@ -61,16 +53,12 @@ def train_p_dpo(
         base: a causal model with a chat template; also the reference.
         output: a folder that is new or empty.
         options: of the method.
-        steps: of the optimiser; 0 saves the untrained start.
-        seed: of the adapters and of the order of the choices.
-        batch_pairs: choices a step, each read for its user and for the generic one.
-        learning_rate: of the adapters, at its peak (as GenARM's, of the same rank).
-        warmup: share of the steps, in [0, 1).
-        max_length: most tokens of a conversation, soft ones included; longer choices are left out.
         lora: rank, alpha and dropout of the adapters.
-        dtype: bfloat16 (the default) or float32.
         device: by default the accelerator if there is one, else the CPU.
         progress: called with (step, steps, loss).
+        **told: see `TrainingOptions`; 200 steps, the adapters at 5e-4 (as GenARM's, of the same
+            rank). A choice is read for its user and for the generic one; those over `max_length`,
+            soft tokens included, are left out.
 
     Raises:
         UsageError: for an output that is not empty or not writable, or an impossible setting.
@@ -85,16 +73,14 @@ def train_p_dpo(
         palate.errors.DataError: p-dpo: no choice to learn from
     """
     options, lora = options or PreferenceOptions(), lora or Lora(rank=8, alpha=16)
-    where = choose_device(device)
-    precision = str(choose_dtype(dtype or "bfloat16", where)).removeprefix("torch.")
-    recipe = Recipe(steps, seed, batch_pairs, learning_rate, warmup, max_length, precision)
+    device = choose_device(device)
+    recipe = Recipe.of(device, told, steps=200, learning_rate=5e-4)
     if not any(history.values()):
         raise DataError("p-dpo: no choice to learn from")
     with new_folder(output) as folder:
         source = resolve(base)
-        start = load_base(source, str(base), seed, "causal")
-        window = getattr(start.model.config, "max_position_embeddings", max_length)
-        limit = min(max_length, window) - options.tokens
+        start = load_base(source, str(base), recipe.seed, "causal")
+        limit = recipe.longest(start.model) - options.tokens
         fitting = encode_choices(start.template, history, limit)
         users = [user for user, listed in fitting.choices.items() if listed]
         pairs = [
@@ -116,12 +102,12 @@ def train_p_dpo(
         model, generic = start.model, tokens.generic
         losses: tuple[float, ...] = ()
         offsets = import_torch().zeros(len(users), *generic.shape)
-        if steps:
-            batches = list(in_batches(pairs, batch_pairs, steps, seed))
+        if recipe.steps:
+            batches = list(in_batches(pairs, recipe.batch_pairs, recipe.steps, recipe.seed))
             scratch = folder.parent / "trainer"
             model, generic, offsets, losses = tune_preferences(
                 start, batches, recipe, lora, tokens,
-                device=where, scratch=scratch, progress=progress,
+                device=device, scratch=scratch, progress=progress,
             )  # fmt: skip
         seconds = time.monotonic() - began
         (folder / POLICY).mkdir()
@@ -140,11 +126,11 @@ def train_p_dpo(
         UserStates(keys, {STATE: offsets.numpy()}, made.fingerprint).save(folder / USERS)
     return TrainedModel(
         folder=output,
-        steps=steps,
+        steps=recipe.steps,
         seconds=seconds,
         n_users=len(users),
         n_pairs=len(pairs),
-        n_seen=min(len(pairs), steps * batch_pairs),
+        n_seen=min(len(pairs), recipe.steps * recipe.batch_pairs),
         n_too_long=fitting.n_too_long,
         losses=losses,
     )

@@ -23,22 +23,18 @@ class Users(Protocol):
     @property
     def place(self) -> Mapping[str, int]:
         """Where each user's state stands."""
-        ...
 
     @property
     def identity(self) -> str:
         """Hash of what the states depend on."""
-        ...
 
     @property
     def offsets(self) -> NDArray[np.float32]:
         """o_u of each (users × T × d)."""
-        ...
 
     @property
     def n_too_long(self) -> int:
         """How many choices were left out."""
-        ...
 
 
 class FromFile:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-Doubles = NDArray[np.float64]
+from palate.personal.choices import Doubles
+
 Loss = Callable[..., tuple[float, Sequence[Doubles]]]
 STEPS, SMALL = 200, 1e-7
 

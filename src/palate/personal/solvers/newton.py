@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-Doubles = NDArray[np.float64]
+from palate.personal.choices import Doubles
+
 STEPS, CLOSE = 100, 1e-9
 
 

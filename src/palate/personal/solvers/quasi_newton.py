@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Doubles = NDArray[np.float64]
-Whole = NDArray[np.int64]
+from palate.personal.choices import Doubles, Whole
+
 Objective = Callable[[Whole, Doubles], tuple[Doubles, Doubles]]
 """(which functions a, points a × d) → (values a, gradients a × d)."""
 MEMORY = 8

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.personal.choices import Choices
+from palate.personal.choices import Choices, Doubles
 from palate.personal.projection import NUMBERS, narrowed
 from palate.personal.solvers.threads import one_blas_thread
 
-Doubles = NDArray[np.float64]
 STEPS, CLOSE, TO_THE_EDGE = 100, 1e-9, 0.9
 FLOOR = 1e-6
 """No mean weight is below this, so that nobody's weight of a prototype is ruled out."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Benchmark, list_benchmarks
 from palate.comparison import Grid, gains_of
+from palate.comparison.compare import refuse_duplicates
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.curves import LearningCurve
 from palate.downstream import BestOfResult
-from palate.errors import ComparisonError
 from palate.reports.page.names import Names, names_of
+from palate.reports.page.texts import Texts, read_texts
 from palate.runs import Manifest, Result, Run, load_all, read_manifest
 from palate.validity import Validity
 
@@ -66,36 +67,32 @@ class Contents:
     manifests: Mapping[int, Manifest]
     """By the run's place in the grid."""
     names: Names
+    texts: Texts
 
 
-def gather(paths: Path | str | Iterable[Path | str]) -> Contents:
-    """Read every finished result at or under these folders.
+def gather(
+    paths: Path | str | Iterable[Path | str],
+    data: Iterable[str],
+    *,
+    private: bool,
+    source: Path | None,
+) -> Contents:
+    """Read every finished result at or under these folders, and the texts of its rows.
 
     Raises `RunError` where there is none, `ComparisonError` where one scorer and context is there
-    twice with other settings.
+    twice with other settings, and what `read_texts` does.
     """
     results = load_all(paths, KINDS)
     runs = [result for result in results if isinstance(result, Run)]
     runs.sort(key=lambda run: (run.summary.benchmark, run.summary.scorer, run.summary.context))
-    _refuse_duplicates(runs)
+    refuse_duplicates(runs)
     others = [result for result in results if not isinstance(result, Run)]
     others.sort(key=lambda result: (KINDS.index(result.kind), result.content_hash))
     grid = Grid(tuple(runs), (), tuple(gains_of(runs)))
     manifests = {k: read_manifest(run.folder) for k, run in enumerate(runs) if run.folder}
     names = names_of(runs, _specs(runs, others, manifests), _hub_models(manifests))
-    return Contents(grid, tuple(others), tuple(_by_benchmark(grid)), manifests, names)
-
-
-def _refuse_duplicates(runs: Sequence[Run]) -> None:
-    seen: dict[tuple[str, str, str], Run] = {}
-    for run in runs:
-        summary = run.summary
-        first = seen.setdefault((summary.benchmark, summary.scorer, summary.context), run)
-        if first is not run:
-            raise ComparisonError(
-                f"{summary.scorer} under {summary.context} is there twice, with other settings: "
-                f"{first.folder} and {run.folder}; name one of them"
-            )
+    texts = read_texts(data, runs, manifests.values(), private=private, source=source)
+    return Contents(grid, tuple(others), tuple(_by_benchmark(grid)), manifests, names, texts)
 
 
 def _by_benchmark(grid: Grid) -> Iterable[BenchmarkRuns]:

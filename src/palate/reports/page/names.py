@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from palate.comparison import Finding
 from palate.errors import SpecError
 from palate.reports.names import context_name, short_names
 from palate.reports.printable import printable
@@ -45,6 +46,14 @@ class Names:
         with contextlib.suppress(SpecError):
             spec = context_name(spec)
         return _cut(self.public(spec))
+
+    def findings(self, findings: Sequence[Finding]) -> list[str]:
+        """Return the scorers of these findings, with their contexts where there are several."""
+        several = len({f.context for f in findings}) > 1
+        return [
+            self.scorer(f.scorer) + (f", {self.context(f.context)}" if several else "")
+            for f in findings
+        ]
 
     def run(self, run: Run) -> str:
         """Return a scorer with its context."""

@@ -19,11 +19,10 @@ from palate.reports.page.sections.ranking import ranking
 from palate.reports.page.sections.spread import subsets, users
 from palate.reports.page.sections.trust import trust
 from palate.reports.page.sections.words import words
-from palate.reports.page.texts import Texts, read_texts
 from palate.reports.page.writing import check_output, render_page, write_page
 from palate.reports.verdict import verdict
 
-Maker = Callable[[Contents, Texts], Section]
+Maker = Callable[[Contents], Section]
 SECTIONS: tuple[Maker, ...] = (
     overview.scorers, overview.pictures, example, users, subsets, trust, disagreements, ranking,
     benefit, words, again,
@@ -54,16 +53,15 @@ def report(
     check_output(output)
     with look():
         pass
-    contents = gather(runs)
-    shown = read_texts(data, contents, private=texts, source=source)
-    sections = [made for make in SECTIONS if (made := make(contents, shown)).parts]
+    contents = gather(runs, data, private=texts, source=source)
+    sections = [made for make in SECTIONS if (made := make(contents)).parts]
     write_page(
         render_page(
             sections,
             title=f"palate: {', '.join(each.name for each in contents.benchmarks) or 'results'}",
             finding=contents.names.public(_finding(contents)).replace("'", "’"),
             limits=[text for each in contents.benchmarks if (text := overview.limits(each))],
-            facts=_facts(contents, shown),
+            facts=_facts(contents),
         ),
         output,
     )
@@ -82,15 +80,15 @@ def _finding(contents: Contents) -> str:
     return finding or "No run tells whether the right user matters."
 
 
-def _facts(contents: Contents, texts: Texts) -> list[tuple[str, str]]:
+def _facts(contents: Contents) -> list[tuple[str, str]]:
     names = [each.name for each in contents.benchmarks]
     sizes = [each.size for each in contents.benchmarks]
     licences = dict.fromkeys(
         each.declared.licence if each.declared else "as the file’s" for each in contents.benchmarks
     )
-    any_text = any(source.shown for _, source in texts.rows.values())
+    any_text = any(source.shown for _, source in contents.texts.rows.values())
     shown_here = f"Texts {'shown' if any_text else 'not shown'}; ids "
-    shown_here += "shown" if texts.private else "not shown"
+    shown_here += "shown" if contents.texts.private else "not shown"
     facts = [
         ("Benchmark", ", ".join(names)), ("Size", "; ".join(sizes)),
         ("Licence of the data", ", ".join(licences)),

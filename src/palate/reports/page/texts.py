@@ -10,8 +10,8 @@ from palate.benchmarks import LoadOptions, find_benchmark, load_benchmark
 from palate.benchmarks.registry import is_path
 from palate.errors import DataError
 from palate.records import PreferencePair, Settings
-from palate.reports.page.contents import Contents
 from palate.retrieval import build_ranking
+from palate.runs import Manifest, Run
 
 POSTS = 3
 
@@ -63,16 +63,21 @@ class Texts:
 
 
 def read_texts(
-    data: Iterable[str], contents: Contents, *, private: bool, source: Path | None = None
+    data: Iterable[str],
+    runs: Iterable[Run],
+    manifests: Iterable[Manifest],
+    *,
+    private: bool,
+    source: Path | None,
 ) -> Texts:
     """Load the data, every split, and keep the rows that a run has.
 
     Raises `DataError` for data of other rows.
     """
     data = list(data)
-    wanted = {key for run in contents.grid.runs for key in run.verdicts.keys}
+    wanted = {key for run in runs for key in run.verdicts.keys}
     columns: dict[str, str] = {}
-    for manifest in contents.manifests.values():
+    for manifest in manifests:
         columns |= manifest.identity.get("columns", {})
     rows: dict[tuple[str, str], tuple[PreferencePair, Source]] = {}
     for name in data:

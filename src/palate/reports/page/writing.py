@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from palate.errors import UsageError
+from palate.errors import UsageError, writing
 from palate.reports.html import to_html
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.parts import Section
@@ -23,11 +23,9 @@ SCRIPTS = ("tablesort/tablesort.min.js", "tablesort/tablesort.number.min.js", "t
 
 def write_page(html: str, file: Path) -> None:
     """Write the page; raises `UsageError` where that cannot be."""
-    try:
+    with writing(file, UsageError):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(html, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
 
 
 def check_output(file: Path) -> None:
@@ -36,11 +34,8 @@ def check_output(file: Path) -> None:
         raise UsageError(f"-o {file}: expected a file that ends in .html")
     if not file.exists():
         return
-    try:
-        with file.open("rb") as stream:
-            is_page = GENERATOR.encode() in stream.read(4096)
-    except OSError as error:
-        raise UsageError(f"-o {file}: cannot be written ({error.strerror})") from error
+    with writing(f"-o {file}", UsageError), file.open("rb") as stream:
+        is_page = GENERATOR.encode() in stream.read(4096)
     if not is_page:
         raise UsageError(f"-o {file}: exists and is no page of palate's; choose another name")
 

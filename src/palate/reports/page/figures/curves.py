@@ -17,13 +17,8 @@ def best_of_lines(names: Sequence[str], selections: Sequence[Selection], ks: Seq
     with look():
         figure, (ax,) = panels(1, 1, WIDTH, 3.6)
         for k, (name, selection) in enumerate(zip(names, selections, strict=True)):
-            points = [p for p in selection.curve.points if p.best.value is not None]
-            ends = [p for p in points if p.best.low is not None]
-            style = line_style(k)
-            ax.plot([p.k for p in points], [p.best.value for p in points], label=label(name, 26),
-                    lw=1.4, ms=5, **style)  # fmt: skip
-            ax.vlines([p.k for p in ends], [p.best.low for p in ends], [p.best.high for p in ends],
-                      color=style["color"], lw=0.8, alpha=0.6)  # fmt: skip
+            points = [(p.k, p.best) for p in selection.curve.points if p.best.value is not None]
+            _line(ax, k, name, points)
         best = [p for p in selections[0].curve.points if p.oracle.value is not None]
         ax.plot([p.k for p in best], [p.oracle.value for p in best], color=INK, lw=1.2, ls=":",
                 marker="_", label="the best possible")  # fmt: skip
@@ -46,18 +41,7 @@ def learning_lines(
     with look():
         figure, (ax,) = panels(1, 1, WIDTH, 3.6)
         for k, (name, points) in enumerate(lines.items()):
-            style = line_style(k)
-            x = [counts.index(shots) for shots, _ in points]
-            y = [estimate.value for _, estimate in points]
-            ax.plot(x, y, label=label(name, 26), lw=1.4, ms=5, **style)
-            ends = [
-                (at, estimate)
-                for at, (_, estimate) in zip(x, points, strict=True)
-                if estimate.low is not None
-            ]
-            ax.vlines([at for at, _ in ends], [estimate.low for _, estimate in ends],
-                      [estimate.high for _, estimate in ends], color=style["color"], lw=0.8,
-                      alpha=0.6)  # fmt: skip
+            _line(ax, k, name, [(counts.index(shots), estimate) for shots, estimate in points])
         if half:
             ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), label="ignores the user")
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])
@@ -80,3 +64,15 @@ def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str
         ax.grid()
         figure.legend(loc="outside right upper", fontsize=8.5)
     return figure
+
+
+def _line(ax: Any, k: int, name: str, points: Sequence[tuple[int, Estimate]]) -> None:
+    # The k-th line, and the intervals of the points that have one.
+    style = line_style(k)
+    x, y = [at for at, _ in points], [estimate.value for _, estimate in points]
+    ax.plot(x, y, label=label(name, 26), lw=1.4, ms=5, **style)
+    ends = [
+        (at, estimate.low, estimate.high) for at, estimate in points if estimate.low is not None
+    ]
+    ax.vlines(*(zip(*ends, strict=True) if ends else ([], [], [])), color=style["color"], lw=0.8,
+              alpha=0.6)  # fmt: skip

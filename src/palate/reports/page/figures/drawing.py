@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Tree
 
 from markupsafe import Markup
 
-from palate.errors import UsageError
+from palate.errors import UsageError, writing
 from palate.reports.page.parts import Picture
 from palate.reports.printable import printable
 
@@ -110,13 +110,11 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     """
     files = [folder / f"{picture.name}.{ending}" for ending in ("svg", "pdf")]
     for file in files:
-        try:
+        with writing(file, UsageError):
             if file.exists() and b"palate" not in file.read_bytes():
                 raise UsageError(f"{file}: exists and is no figure of palate's; choose another DIR")
             folder.mkdir(parents=True, exist_ok=True)
             file.write_bytes(_saved(picture, file.suffix[1:]))
-        except OSError as error:
-            raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
     return files
 
 

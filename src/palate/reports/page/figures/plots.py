@@ -75,10 +75,7 @@ def dumbbells(
                 ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2,
                         **_style(mark))  # fmt: skip
         if ignores_the_user is not None:
-            ax.axvline(ignores_the_user, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0,
-                       label="ignores the user")  # fmt: skip
-            low, high = ax.get_xlim()
-            ax.set_xlim(min(low, ignores_the_user - 0.08), max(high, ignores_the_user + 0.08))
+            _level(ax, ignores_the_user, label="ignores the user")
         _rows_axis(ax, [name for name, _ in rows])
         ax.set_xlabel("accuracy")
         handles, labels = ax.get_legend_handles_labels()
@@ -92,37 +89,22 @@ def subset_panels(
 ) -> Any:
     """Draw a panel per subset, all on one axis: each scorer's accuracy with its interval."""
     names = [name for name, _ in next(iter(rows.values()))]
-    columns = min(3, len(rows))
-    lines = -(-len(rows) // columns)
     with look():
-        figure, axes = panels(
-            lines, columns, WIDTH, lines * (0.3 * len(names) + 0.8), sharex=True, sharey=True
-        )
-        for ax, (subset, figures) in zip(axes, rows.items(), strict=False):
-            for at, (_, estimate) in enumerate(figures):
-                if estimate.value is None:
-                    continue
-                if estimate.low is not None:
-                    ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
-                ax.plot(estimate.value, at, ls="", ms=6, **_style(OWN))
+        figure, axes = _grid(len(rows), 0.3 * len(names) + 0.8)
+        for ax, (subset, figures) in zip(axes, rows.items(), strict=True):
+            _dots(ax, figures, 6)
             if level is not None:
-                ax.axvline(level, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
-                low, high = ax.get_xlim()
-                ax.set_xlim(min(low, level - 0.08), max(high, level + 0.08))
+                _level(ax, level)
             ax.set_title(label(subset.replace("_", " "), 30))
             _rows_axis(ax, names)
-        for ax in axes[len(rows) :]:
-            ax.set_visible(False)
     return figure
 
 
 def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
     """Draw, per scorer, users sorted by accuracy; the size of a dot is how many pairs they have."""
-    columns = min(3, len(scorers))
-    lines = -(-len(scorers) // columns)
     with look():
-        figure, axes = panels(lines, columns, WIDTH, 2.3 * lines, sharex=True, sharey=True)
-        for ax, (name, (means, counts)) in zip(axes, scorers.items(), strict=False):
+        figure, axes = _grid(len(scorers), 2.3)
+        for ax, (name, (means, counts)) in zip(axes, scorers.items(), strict=True):
             order = np.argsort(means, kind="stable")
             places = np.arange(1, len(order) + 1)
             # Few sizes, so that each is one mark that many dots share.
@@ -135,8 +117,6 @@ def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
             ax.set_title(label(name, 30))
             ax.set_ylim(-0.04, 1.04)
             ax.grid(axis="y")
-        for ax in axes[len(scorers) :]:
-            ax.set_visible(False)
         figure.supxlabel("users, the worst served first", fontsize=10)
         figure.supylabel("accuracy", fontsize=10)
     return figure
@@ -150,10 +130,7 @@ def rank_lines(
     """Draw scorers by accuracy; a bar on the right joins those that no test tells apart."""
     with look():
         figure, (ax,) = panels(1, 1, WIDTH, 0.34 * len(scorers) + 0.95)
-        for at, (_, estimate) in enumerate(scorers):
-            if estimate.low is not None:
-                ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
-            ax.plot(estimate.value, at, ls="", ms=7, **_style(OWN))
+        _dots(ax, scorers, 7)
         for k, (name, value) in enumerate(baselines):
             ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
                        zorder=0)  # fmt: skip
@@ -195,6 +172,30 @@ def line_style(k: int) -> dict[str, Any]:
         "ls": DASHES[k // 4 % 4],
         "marker": MARKERS[k % 8],
     }
+
+
+def _grid(n: int, height: float) -> tuple[Any, list[Any]]:
+    # So many panels of one scale, at most three in a row; what is left of the last row is hidden.
+    columns = min(3, n)
+    lines = -(-n // columns)
+    figure, axes = panels(lines, columns, WIDTH, lines * height, sharex=True, sharey=True)
+    for ax in axes[n:]:
+        ax.set_visible(False)
+    return figure, axes[:n]
+
+
+def _dots(ax: Any, figures: Sequence[tuple[str, ReportedEstimate]], size: int) -> None:
+    for at, (_, estimate) in enumerate(figures):
+        if estimate.low is not None:
+            ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3)
+        if estimate.value is not None:
+            ax.plot(estimate.value, at, ls="", ms=size, **_style(OWN))
+
+
+def _level(ax: Any, level: float, **more: Any) -> None:
+    ax.axvline(level, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0, **more)
+    low, high = ax.get_xlim()
+    ax.set_xlim(min(low, level - 0.08), max(high, level + 0.08))
 
 
 def _apart(figures: Mapping[Mark, ReportedEstimate], near: float) -> dict[Mark, float]:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.parts import Section
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 from palate.runs import Manifest
 
@@ -36,9 +35,8 @@ class Commands:
     downloads: list[Download]
 
 
-def again(contents: Contents, texts: Texts) -> Section:
+def again(contents: Contents) -> Section:
     """Return the commands, the manifests and the JSON documents."""
-    del texts
     parts: list[object] = [Commands(list(_commands(contents)), list(_downloads(contents)))]
     contexts: dict[tuple[str, ...], list[str]] = {}
     for manifest in contents.manifests.values():

@@ -14,16 +14,14 @@ from palate.reports.page.contents import Contents
 from palate.reports.page.figures.curves import best_of_lines, learning_lines, validity_dots
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section, Text
-from palate.reports.page.texts import Texts
 from palate.reports.validity import validity_tables
 from palate.validity import Validity
 
 MOST_LINES = 12
 
 
-def benefit(contents: Contents, texts: Texts) -> Section:
+def benefit(contents: Contents) -> Section:
     """Return best-of-n, predictive validity and learning curves, each where it is there."""
-    del texts
     parts: list[object] = []
     for k, result in enumerate(contents.others, 1):
         if isinstance(result, BestOfResult):

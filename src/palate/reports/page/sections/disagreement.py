@@ -55,9 +55,10 @@ class Disagreements:
     """True for the one list of the page that the filter works on."""
 
 
-def disagreements(contents: Contents, texts: Texts) -> Section:
+def disagreements(contents: Contents) -> Section:
     """Return up to fifty pairs per benchmark, the most divided first."""
     parts: list[object] = []
+    texts = contents.texts
     for benchmark in contents.benchmarks:
         chosen = _findings(benchmark)
         if len(chosen) < 2:
@@ -90,11 +91,7 @@ def _disagreements(
         for subset, verdicts in findings[0].run.verdicts.of_subsets()
         for key in verdicts.keys
     }
-    several = len({f.context for f in findings}) > 1
-    labels = [
-        names.scorer(f.scorer) + (f", {names.context(f.context)}" if several else "")
-        for f in findings
-    ]
+    labels = names.findings(findings)
     ranked = []
     for key in values[0]:
         column = np.array([each.get(key, np.nan) for each in values])

@@ -42,9 +42,10 @@ class Example:
     credit: str
 
 
-def example(contents: Contents, texts: Texts) -> Section:
+def example(contents: Contents) -> Section:
     """Return one couple, or pair, of each benchmark."""
     parts: list[object] = []
+    texts = contents.texts
     mirrored = all(benchmark.mirrored for benchmark in contents.benchmarks)
     for benchmark in contents.benchmarks:
         best = benchmark.best

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from palate.reports.html import to_html
-from palate.reports.numbers import NONE, Number, figure, p_value, plain
+from palate.reports.numbers import NONE, Number, figure, p_value, plain, without_interval
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import (
     GOLD,
@@ -20,7 +20,6 @@ from palate.reports.page.figures.plots import (
 )
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 from palate.runs import Gain, ReportedEstimate, Run
 
@@ -58,9 +57,8 @@ def limits(benchmark: BenchmarkRuns) -> str:
     )
 
 
-def scorers(contents: Contents, texts: Texts) -> Section:
+def scorers(contents: Contents) -> Section:
     """Return the table of scorers, one per benchmark."""
-    del texts
     parts: list[object] = []
     for benchmark in contents.benchmarks:
         if benchmark.findings:
@@ -108,9 +106,8 @@ def finding_cell(word: str) -> Markup:
     ).format(SHAPES[word], to_html(word.replace("'", "’")))
 
 
-def pictures(contents: Contents, texts: Texts) -> Section:
+def pictures(contents: Contents) -> Section:
     """Return the dumbbells of every benchmark."""
-    del texts
     parts = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         rows = list(_dumbbells(benchmark, contents.names))
@@ -137,8 +134,7 @@ def pictures(contents: Contents, texts: Texts) -> Section:
 def _dumbbells(
     benchmark: BenchmarkRuns, names: Names
 ) -> Iterator[tuple[str, dict[Mark, ReportedEstimate]]]:
-    several = len({f.context for f in benchmark.findings}) > 1
-    for f in benchmark.findings:
+    for name, f in zip(names.findings(benchmark.findings), benchmark.findings, strict=True):
         gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)
         runs: Sequence[tuple[Mark, Run | None]] = (
             (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.run), (GOLD, gold),
@@ -146,8 +142,7 @@ def _dumbbells(
         figures = {mark: run.summary.accuracy for mark, run in runs if run is not None}
         if f.nothing is f.run:
             del figures[OWN]
-        name = names.scorer(f.scorer)
-        yield (f"{name}, {names.context(f.context)}" if several else name), figures
+        yield name, figures
 
 
 def _accuracy(run: Run | None) -> Number:
@@ -198,14 +193,10 @@ def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
             "Of a personal model the columns are its states: nothing is the prior’s, stranger’s "
             "is another user’s."
         )
-    yield from _reasons(benchmark, names)
-
-
-def _reasons(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
-    reasons: dict[str, list[str]] = {}
-    for f in benchmark.findings:
-        for told in (f.run.summary.accuracy, f.identity):
-            if told is not None and told.note:
-                reasons.setdefault(told.note, []).append(names.scorer(f.scorer))
-    for note, who in reasons.items():
-        yield names.public(f"{', '.join(dict.fromkeys(who))}: {note}.")
+    reasons = (
+        (names.scorer(f.scorer), told.note)
+        for f in benchmark.findings
+        for told in (f.run.summary.accuracy, f.identity)
+        if told is not None
+    )
+    yield from map(names.public, without_interval(reasons, between=", "))

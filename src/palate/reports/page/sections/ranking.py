@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from palate.comparison import ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import LEVEL
@@ -13,14 +12,11 @@ from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import rank_lines
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
-from palate.runs import Run
 
 
-def ranking(contents: Contents, texts: Texts) -> Section:
+def ranking(contents: Contents) -> Section:
     """Return the ranks that the tests leave open, under the context with the most scorers."""
-    del texts
     parts = [
         made
         for k, benchmark in enumerate(contents.benchmarks, 1)
@@ -39,7 +35,7 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     runs = list({run.summary.scorer: run for run in runs if run.accuracy is not None}.values())
     if len(runs) < 2:
         return None
-    group = _compared(runs)
+    group = compare(runs).groups[0]
     ranked = group.ranking
     scorers = [(_together(each, names), each.run.summary.accuracy) for each in ranked]
     baselines: dict[float, list[str]] = {}
@@ -48,19 +44,16 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
             baselines.setdefault(f.run.accuracy, []).append(names.scorer(f.scorer))
     lines = [(", ".join(sorted(each)), value) for value, each in sorted(baselines.items())]
     rows = [
-        [
-            name, figure(accuracy),
-            ranks(each),
-        ]
+        [name, figure(accuracy), ranks(each)]
         for (name, accuracy), each in zip(scorers, ranked, strict=True)
-    ]  # fmt: skip
+    ]
     title = f"{benchmark.name}: {len(ranked)} scorers under {names.context(context)}"
     note = f"Rank: what paired tests on {group.n_common:,} common rows, Holm-corrected, leave open."
     table = Table(title, ["scorer", "accuracy", "rank"], rows, [note])
     description = (
         "A dot is a scorer’s accuracy, a line its 95 % interval. A bar on the right joins "
+        "scorers that no test tells apart."
     )
-    description += "scorers that no test tells apart."
     if lines:
         description += " Dashed lines are baselines."
     drawing = rank_lines(scorers, joined(group), lines)
@@ -70,10 +63,6 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
 
 def _together(ranked: RankedRun, names: Names) -> str:
     return ", ".join(names.scorer(run.summary.scorer) for run in (ranked.run, *ranked.equal))
-
-
-def _compared(runs: Sequence[Run]) -> ComparisonGroup:
-    return compare(runs).groups[0]
 
 
 def joined(group: ComparisonGroup) -> list[tuple[int, int]]:

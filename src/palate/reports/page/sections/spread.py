@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.comparison.findings import Finding
 from palate.reports.numbers import NONE, count, figure, plain
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import subset_panels, user_dots
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section, Text
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -24,9 +20,8 @@ MIRRORED = (
 )
 
 
-def users(contents: Contents, texts: Texts) -> Section:
+def users(contents: Contents) -> Section:
     """Return how accuracy is spread over users, the worst served first."""
-    del texts
     parts: list[object] = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         if benchmark.mirrored:
@@ -38,7 +33,7 @@ def users(contents: Contents, texts: Texts) -> Section:
 
 def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
     some = (benchmark.main_findings or benchmark.findings)[:MOST_PANELS]
-    labels = _labels(some, names)
+    labels = names.findings(some)
     means = {name: _by_user(f.run, names) for name, f in zip(labels, some, strict=True)}
     drawn = {
         name: (np.array([mean for mean, _ in of.values()]), np.array([n for _, n in of.values()]))
@@ -88,9 +83,8 @@ def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
     }
 
 
-def subsets(contents: Contents, texts: Texts) -> Section:
+def subsets(contents: Contents) -> Section:
     """Return accuracy by subset, all on one axis."""
-    del texts
     parts = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         some = (benchmark.main_findings or benchmark.findings)[:MOST_ROWS]
@@ -101,7 +95,7 @@ def subsets(contents: Contents, texts: Texts) -> Section:
         shown = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ROWS]
         if len(shown) < 2:
             continue
-        labels = _labels(some, contents.names)
+        labels = contents.names.findings(some)
         rows = {
             name: [
                 (label, f.run.summary.subsets[name])
@@ -122,18 +116,10 @@ def subsets(contents: Contents, texts: Texts) -> Section:
         level = 0.5 if benchmark.mirrored else None
         description = (
             "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a "
+            "line its 95 % interval."
         )
-        description += "line its 95 % interval."
         parts.append(
             Picture(f"subsets-{k}", f"Accuracy by subset, {benchmark.name}", description, table,
                     subset_panels(complete, level))
         )  # fmt: skip
     return Section("subsets", "Subsets", parts)
-
-
-def _labels(findings: Sequence[Finding], names: Names) -> list[str]:
-    several = len({f.context for f in findings}) > 1
-    return [
-        names.scorer(f.scorer) + (f", {names.context(f.context)}" if several else "")
-        for f in findings
-    ]

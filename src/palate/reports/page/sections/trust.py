@@ -15,7 +15,6 @@ from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import calibration_lines
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section
-from palate.reports.page.texts import Texts
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -42,9 +41,8 @@ class Check(NamedTuple):
     rule: str
 
 
-def trust(contents: Contents, texts: Texts) -> Section:
+def trust(contents: Contents) -> Section:
     """Return a table of checks, and a calibration curve where margins are log-odds."""
-    del texts
     parts: list[object] = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
         rows = list(_rows(benchmark, contents.names))

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from palate.reports.page.contents import Contents
 from palate.reports.page.parts import Section
-from palate.reports.page.texts import Texts
 
 WORDS = {
     "accuracy": "The share of pairs in which the scorer prefers what the user chose; a tie counts "
@@ -39,9 +38,9 @@ class WordList:
     """Id, term, sentence."""
 
 
-def words(contents: Contents, texts: Texts) -> Section:
+def words(contents: Contents) -> Section:
     """Return the ten terms."""
-    del contents, texts
+    del contents
     listed = [(f"word-{term.lower().replace(' ', '-').replace('%-', '')}", term, sentence)
               for term, sentence in WORDS.items()]  # fmt: skip
     return Section("words", "Words", [WordList(listed)])

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from palate.bench.prefix import PrefixBench
-from palate.errors import UsageError
+from palate.bench import PrefixBench
+from palate.reports.pictures import panels, save
 
 WAYS = {"sorted": "#9aa5b1", "shared": "#c1440e"}
 
 
-def plot(benches: Sequence[PrefixBench], file: Path) -> None:
+def plot_bench(benches: Sequence[PrefixBench], file: Path) -> None:
     """Draw speed-ups as bars, and what token counts alone allow as a line, into a PNG or SVG.
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError("--plot needs pip install 'palate[plot]'") from error
-    figure = Figure(figsize=(7.5, 0.62 * len(benches) + 1.1), layout="constrained")
-    axes = figure.subplots()
+    figure, ((axes,),) = panels(1, 1, (7.5, 0.62 * len(benches) + 1.1))
     for k, bench in enumerate(benches):
         speeds = {"sorted": bench.usual_s / bench.sorted_s, "shared": bench.speedup}
         for j, (name, color) in enumerate(WAYS.items()):
@@ -42,10 +37,6 @@ def plot(benches: Sequence[PrefixBench], file: Path) -> None:
     axes.invert_yaxis()
     axes.axvline(1, color="#d0d4d9", lw=1, zorder=0)
     axes.set_xlabel("times as fast as the usual loop")
-    axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlim(0, 1.1 * max(bench.speedup for bench in benches))
     figure.legend(frameon=False, fontsize=8, loc="outside upper right", ncols=3)
-    try:
-        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: cannot be written ({error})") from error
+    save(figure, file)
