@@ -433,8 +433,10 @@ def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
     ]  # fmt: skip
 
 
-def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm() -> None:
-    cells = plan_grid([TASTING], ["longest"], CONTEXTS, Options())
+def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm(tiny) -> None:
+    some = load_benchmark("tasting", limit=8)
+    scorer = f"classifier:{tiny.classifier()}"
+    cells = plan_grid([some], [scorer], ("none", "profile:1", "stranger:1", "rubric"), Options())
     gains = run_grid(cells, root=None, options=Options()).gains
     oracle = [g for g in gains if g.oracle]
     assert [(g.kind, g.p_holm) for g in oracle] == [("gain", None)]

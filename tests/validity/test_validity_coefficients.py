@@ -214,7 +214,7 @@ def test_bad_input_is_one_clear_line(planted):
     runs, best = planted(3, n_rows=40)
     with pytest.raises(UsageError, match="has no best of 5"):
         validity([*runs, best], 5)
-    with pytest.raises(UsageError, match="no figure has 3 scorers"):
+    with pytest.raises(UsageError, match="no metric has 3 scorers"):
         validity([*runs[:2], best])
     with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
         validity([*runs, best], metrics=["loudness"])

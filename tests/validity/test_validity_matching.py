@@ -91,7 +91,7 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
     assert 0 < one.n < 40
     expected = float(runs[0].verdicts.values[kept].mean())
     assert one.scorers[0].metric_value == pytest.approx(expected)
-    assert any("that all scorers scored (hazy2 under none the fewest)" in note
+    assert any("all scorers scored (hazy2 under none has the fewest)" in note
                for note in validity_tables(found)[0].notes)  # fmt: skip
 
 

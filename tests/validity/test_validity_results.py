@@ -112,7 +112,7 @@ def test_another_model_is_told_with_both_folders(planted, tmp_path):
     edit(manifest, identity={**made["identity"], "fingerprints": ["another"]})
     one_line(validity, tmp_path, error=ComparisonError, match=(
         f"hazy1 under none is one model .* in {runs[1].folder} and another in {best.folder}; "
-        f"make again .* \\(the older is {runs[1].folder}\\)"
+        f"the model changed; rerun one of them \\(the older is {runs[1].folder}\\)"
     ))  # fmt: skip
     # Where the one that picked is there too, it counts.
     manifest.write_text(json.dumps(made))
