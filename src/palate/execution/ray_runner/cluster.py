@@ -23,9 +23,13 @@ def connect(address: str) -> Any:
     if address == "local":
         dashboard = False
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its notices go to our stderr
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
-        ray.init(address, include_dashboard=dashboard, **quiet)
+        ray.init(
+            address,
+            include_dashboard=dashboard,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (ConnectionError, ValueError, RuntimeError, OSError, TimeoutError) as error:
         raise EngineError(
             f"engine ray: no cluster at address={address} ({one_line(error)}); "
