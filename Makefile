@@ -32,7 +32,7 @@ bench: $(VENV)/.local ## Print speed as ratios measured in one process
 	$(BIN)/palate bench
 
 docs: $(VENV)/.dev ## Run every command and block of the documentation that needs no model
-	$(BIN)/python -m pytest README.md docs
+	$(BIN)/python -m pytest README.md CONTRIBUTING.md docs
 
 newcomer: ## Install a wheel into an empty folder, and run the README's and the tutorial's blocks
 	$(PYTHON) tools/newcomer.py

@@ -32,7 +32,11 @@ COMMANDS = (
 def known_files(under: str = "") -> set[str]:
     """Return the files that git knows below a folder, by their paths in it."""
     listed = subprocess.run(
-        ("git", "ls-files", "-z", f"./{under}"), cwd=ROOT, check=True, capture_output=True, text=True
+        ("git", "ls-files", "-z", f"./{under}"),
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return {path.removeprefix(under) for path in listed.stdout.split("\0") if path}
 
