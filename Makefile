@@ -8,7 +8,7 @@ export OMP_WAIT_POLICY := PASSIVE
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs newcomer format clean
+.PHONY: help demo test check bench docs newcomer dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -32,17 +32,20 @@ bench: $(VENV)/.local ## Print speed as ratios measured in one process
 	$(BIN)/palate bench
 
 docs: $(VENV)/.dev ## Run every command and block of the documentation that needs no model
-	$(BIN)/python -m pytest README.md docs
+	$(BIN)/python -m pytest README.md CONTRIBUTING.md docs
 
 newcomer: ## Install a wheel into an empty folder, and run the README's and the tutorial's blocks
 	$(PYTHON) tools/newcomer.py
+
+dist: $(VENV)/.dev ## Build the distributions, check them, and run the wheel without extras
+	$(BIN)/python tools/dist.py
 
 format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff format src tests studies tools
 	$(BIN)/ruff check --fix src tests studies tools
 
-clean: ## Remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove the virtual environment, distributions and caches
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # torch by itself and first: a fixed version, so that a CPU build can be found where one lies.
 $(VENV)/.torch: constraints.txt

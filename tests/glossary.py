@@ -48,7 +48,8 @@ def rows() -> Iterator[tuple[list[str], str]]:
 def pages() -> list[Path]:
     """Return the pages whose words are checked; what was decided keeps the words of its day."""
     docs = (path for path in ROOT.glob("docs/**/*.md") if path.name not in HISTORY)
-    return [ROOT / "README.md", *sorted(docs), *sorted(ROOT.glob("studies/*/README.md"))]
+    front = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))
+    return [*front, *sorted(docs), *sorted(ROOT.glob("studies/*/README.md"))]
 
 
 def glossary_faults() -> Iterator[str]:

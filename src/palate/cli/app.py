@@ -29,7 +29,6 @@ app = typer.Typer(
     name="palate",
     help="Measure whether a reward model knows whom it is judging for.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo)

@@ -75,7 +75,7 @@ class SampleOptions:
 
 @flatten_options
 def best_of(
-    benchmark: Annotated[str, typer.Option("-b", "--benchmark", help="Benchmark or file.")],
+    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
     scorer: flags.Scorers,
     *,
     measured: QualityOptions,

@@ -48,7 +48,7 @@ class BaselineOptions:
 
 @flatten_options
 def learning_curve(
-    benchmark: Annotated[str, typer.Option("-b", "--benchmark", help="Pairs with an adapt split.")],
+    benchmark: Annotated[str, flags.benchmark_option(help="Pairs with an adapt split.")],
     model: Annotated[
         list[Path], typer.Option("-m", "--model", help="Folder that palate train made; repeat.")
     ],

@@ -10,9 +10,13 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from palate.benchmarks.registry import GROUP as BENCHMARKS
+from palate.cli.completion import names_in
+from palate.contexts import GROUP as CONTEXTS
 from palate.errors import UsageError
 from palate.records import Settings
 from palate.reports import Form
+from palate.scorers import GROUP as SCORERS
 
 
 class Target(StrEnum):
@@ -27,20 +31,27 @@ _run = partial(typer.Option, rich_help_panel="What is run")
 _local = partial(typer.Option, rich_help_panel="Models in this process")
 _endpoint = partial(typer.Option, rich_help_panel="Endpoints")
 _output = partial(typer.Option, rich_help_panel="Output")
+benchmark_option = partial(typer.Option, "-b", "--benchmark", autocompletion=names_in(BENCHMARKS))
+_context = partial(
+    _run,
+    "-c",
+    "--context",
+    help="What is shown of the user; may be repeated.",
+    autocompletion=names_in(CONTEXTS),
+)
 
 Benchmarks = Annotated[
-    list[str], _data("-b", "--benchmark", help="Benchmark by name, or a file of pairs.")
+    list[str],
+    benchmark_option(rich_help_panel="Data", help="Benchmark by name, or a file of pairs."),
 ]
-Scorers = Annotated[list[str], _run("-s", "--scorer", help="Scorer; may be repeated.")]
-Contexts = Annotated[
-    list[str], _run("-c", "--context", help="What is shown of the user; may be repeated.")
+Scorers = Annotated[
+    list[str],
+    _run("-s", "--scorer", help="Scorer; may be repeated.", autocompletion=names_in(SCORERS)),
 ]
+Contexts = Annotated[list[str], _context()]
 UsualContexts = Annotated[
     list[str] | None,
-    _run(
-        "-c",
-        "--context",
-        help="What is shown of the user; may be repeated.",
+    _context(
         show_default="none, profile:5, stranger:5 where users have posts; else none",
     ),
 ]

@@ -22,9 +22,7 @@ def make_report(
     ],
     benchmark: Annotated[
         list[str] | None,
-        typer.Option(
-            "-b", "--benchmark", help="Data whose texts are shown: a benchmark or a file."
-        ),
+        flags.benchmark_option(help="Data whose texts are shown: a benchmark or a file."),
     ] = None,
     source: flags.Source = None,
     texts: Annotated[

@@ -44,9 +44,11 @@ def hub(what: str, advice: str, missing: str) -> Iterator[Any]:
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
         raise UsageError(missing) from error
-    try:
-        yield huggingface_hub
     # Its bases are OSError and the base error of the HTTP library that the hub's client uses;
     # ValueError: what answered speaks no JSON, or the name or revision is malformed.
-    except (*HfHubHTTPError.__bases__, ValueError) as error:
+    bases = (base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
+    expected: tuple[type[Exception], ...] = (*bases, ValueError)
+    try:
+        yield huggingface_hub
+    except expected as error:
         raise HubError(f"{what}: {first_line(error)}; {advice}") from error

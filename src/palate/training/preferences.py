@@ -193,7 +193,7 @@ def _trainer() -> Any:
 
     torch = import_torch()
 
-    class TwoTerms(trl.DPOTrainer):  # type: ignore[misc]
+    class TwoTerms(trl.DPOTrainer):  # type: ignore[misc, name-defined]
         """DPO of the known and of the generic user; rows come as ids, with the reference's sums."""
 
         tokens: SoftTokens

@@ -18,6 +18,7 @@ from palate.models import import_torch, import_transformers
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 NAME = "palate_tree"
 ROWS = 512
@@ -127,7 +128,7 @@ def _attend_tree(
     layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
 ) -> torch.Tensor:
     torch = import_torch()
-    out = torch.empty_like(query)
+    out: Tensor = torch.empty_like(query)
     weight = query.new_empty(query.shape[:-1], dtype=torch.float32)
     for start, stop, *_ in layout.segments:
         run = slice(start, stop)

@@ -60,13 +60,15 @@ class Head:
             -self.torch.nn.functional.cross_entropy(logits, following[rows], reduction="none")
             for rows, logits in self._chunks(outputs)
         ]
-        return self.torch.cat(found).cpu()
+        joined: torch.Tensor = self.torch.cat(found)
+        return joined.cpu()
 
     def distributions(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         """Return log p of every token after each row."""
         del following
         logs = [self.torch.log_softmax(logits, dim=-1) for _, logits in self._chunks(outputs)]
-        return self.torch.cat(logs).cpu()
+        joined: torch.Tensor = self.torch.cat(logs)
+        return joined.cpu()
 
     def of_labels(self, labels: Sequence[int]) -> Reduce:
         """Return what makes the logits of these labels.

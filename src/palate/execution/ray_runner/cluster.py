@@ -31,9 +31,13 @@ def connect(address: str) -> Any:
         dashboard = False
         for name, value in STARTING.items():
             os.environ.setdefault(name, value)
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
-        ray.init(address, include_dashboard=dashboard, **quiet)
+        ray.init(
+            address,
+            include_dashboard=dashboard,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     except (ConnectionError, ValueError, RuntimeError, OSError, TimeoutError) as error:
         raise EngineError(
             f"engine ray: no cluster at address={address} ({one_line(error)}); "

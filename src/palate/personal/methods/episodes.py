@@ -21,6 +21,7 @@ from palate.personal.solvers.layers import Parameters
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 HELD_OUT, MOST_HELD_OUT, FEWEST_USERS = 0.2, 200, 10
 """Share of users kept for early stopping, at most how many, and below how many users none is."""
@@ -148,7 +149,7 @@ def _losses(
     both = torch.cat([targets.chosen, targets.rejected], dim=1)
     won, lost = network.reward(state, both).chunk(2, dim=1)
     odds = torch.from_numpy(margins[index].astype(np.float32)) + won - lost
-    each = torch.nn.functional.softplus(-odds) * targets.mask
+    each: Tensor = torch.nn.functional.softplus(-odds) * targets.mask
     return each.sum(dim=1) / targets.mask.sum(dim=1)
 
 

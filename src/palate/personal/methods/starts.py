@@ -29,7 +29,8 @@ def truncated_svd(
     """
     rank = min(rank, *matrix.shape)
     if rank < min(matrix.shape) and rank > 0 and np.abs(matrix).max() > 0:
-        left, sizes, right = svds(matrix, k=rank, v0=stream.normal(size=min(matrix.shape)))
+        parts = svds(matrix, k=rank, v0=stream.normal(size=min(matrix.shape)))
+        left, sizes, right = (np.asarray(part, np.float64) for part in parts)
         order = np.argsort(-sizes)
     else:
         left, sizes, right = np.linalg.svd(matrix, full_matrices=False)

@@ -61,7 +61,9 @@ def attention_arrays(stream: np.random.Generator, name: str, width: int) -> Arra
 
 def linear(p: Parameters, name: str, x: torch.Tensor) -> torch.Tensor:
     """Return W x + b."""
-    return import_torch().nn.functional.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
+    weight, bias = p[f"{name}.weight"], p[f"{name}.bias"]
+    mapped: torch.Tensor = import_torch().nn.functional.linear(x, weight, bias)
+    return mapped
 
 
 def mlp(p: Parameters, name: str, x: torch.Tensor) -> torch.Tensor:
@@ -77,7 +79,8 @@ def mlp(p: Parameters, name: str, x: torch.Tensor) -> torch.Tensor:
 def norm(p: Parameters, name: str, x: torch.Tensor) -> torch.Tensor:
     """Return the layer norm of x."""
     scale, shift = p[f"{name}.scale"], p[f"{name}.shift"]
-    return import_torch().nn.functional.layer_norm(x, scale.shape, scale, shift)
+    normed: torch.Tensor = import_torch().nn.functional.layer_norm(x, scale.shape, scale, shift)
+    return normed
 
 
 def attend(

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as Tree
 
 from markupsafe import Markup
@@ -16,6 +16,9 @@ from markupsafe import Markup
 from palate.errors import UsageError, writing
 from palate.reports.page.parts import Picture
 from palate.reports.printable import printable
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 INK, MUTED, RULE, PAPER = "#1b1b1f", "#5c5f66", "#d6d7db", "#fefefe"
@@ -26,7 +29,7 @@ THEME = {INK: "ink", MUTED: "muted", RULE: "rule", PAPER: "paper", BLUE: "blue"}
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
 MARKERS = ("o", "D", "^", "s", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
-OWN_LOOK = {
+OWN_LOOK: dict[RcKeyType, Any] = {
     "svg.fonttype": "none", "svg.hashsalt": "palate", "pdf.fonttype": 42, "font.size": 10,
     "font.family": ["DejaVu Sans"], "text.parse_math": False, "text.color": INK,
     "axes.edgecolor": MUTED, "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED,
