@@ -6,19 +6,27 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 export OMP_WAIT_POLICY := PASSIVE
 export TOKENIZERS_PARALLELISM := false
+# Bytecode is written whatever the shell says: tests of the command line start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs newcomer format clean
+.PHONY: help demo test test-all check bench docs newcomer format clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and make a page
 	@$(BIN)/palate demo --started $(STARTED)
 
 # Two processes, a file of tests stays with one: its models are loaded once.
-test: $(VENV)/.dev ## Run every test, real models and a real server included
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+SHARD  ?= 1/1
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --shard $(SHARD) --cpu-limit 3
+
+test: $(VENV)/.dev ## Run the quick tests: under five minutes
+	$(PYTEST) -m "not full"
+
+test-all: test ## Run the quick tests, then all the rest (SHARD=1/4: a quarter of each)
+	$(PYTEST) -m full
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools

@@ -282,7 +282,6 @@ def test_a_busy_endpoint_is_asked_again_and_every_response_comes_back_once():
     assert len(turn) > 12
 
 
-@pytest.mark.slow
 def test_a_small_model_in_this_process_is_read_or_unscored():
     items = [
         QuestionResponse(PAIR, "Buy a strong, dark Assam and drink it black."),

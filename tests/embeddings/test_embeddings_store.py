@@ -87,7 +87,6 @@ def test_what_does_not_fit_is_refused(tmp_path):
     assert len(EmbeddingStore(tmp_path, 4)) == 0
 
 
-@pytest.mark.slow
 def test_a_million_vectors_stream_in_memory_that_does_not_grow(tmp_path):
     import resource
 

@@ -472,7 +472,6 @@ def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, mul
     assert all(n <= target + max(sizes) for n in tokens)
 
 
-@pytest.mark.slow
 def test_smollm2_scores_equal_a_plain_forward(tiny):
     folder = str(tiny.smol)
     expected = plain_log_probabilities(folder, RESPONSES[:4])
@@ -537,14 +536,12 @@ def peaks_beyond_model(**variables: str) -> tuple[list[int], int, int]:
     return list(map(int, grown)), model, promised
 
 
-@pytest.mark.slow
 def test_peak_memory_stays_within_what_is_promised_however_many_slates(tiny):
     # One arena: the C library then keeps little of what was freed, and what is in use is seen.
     grown, _, promised = peaks_beyond_model(MALLOC_ARENA_MAX="1")
     assert 0 < max(grown) <= promised
 
 
-@pytest.mark.slow
 def test_peak_memory_stays_within_a_tenth_of_model_and_promise_with_what_was_freed(tiny):
     # An arena a thread holds back what it freed: up to a third of the promise more was seen.
     grown, model, promised = peaks_beyond_model()

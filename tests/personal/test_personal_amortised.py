@@ -181,7 +181,6 @@ def test_heads_must_divide_the_width() -> None:
         GPO.fit(small_world().choices, heads=3, **SMALL)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_costs_nothing_where_all_users_are_alike(method) -> None:
     table = vectors(800, 32, "alike")

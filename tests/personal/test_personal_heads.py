@@ -60,7 +60,6 @@ def test_heads_per_user_find_users_who_differ():
     assert reached - 0.5 >= 0.9 * 0.5, "the oracle is right on every pair"
 
 
-@pytest.mark.slow
 def test_heads_per_user_reach_the_oracle_with_enough_choices():
     heads = np.random.default_rng(3).normal(size=(40, D)) * 8
     world = linear_world(heads, each=800, seed=4)

@@ -118,7 +118,6 @@ def test_unknown_options_and_missing_references_are_named(tiny, kind):
         build_scorer(kind)
 
 
-@pytest.mark.slow
 def test_smollm2_prefers_sense_to_nonsense(tiny):
     slate = make_slate("The capital of France is Paris.", "Paris the France of is capital.",
                        question="What is the capital of France?")  # fmt: skip

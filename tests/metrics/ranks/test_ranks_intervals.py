@@ -56,7 +56,6 @@ def test_a_perfect_ranking_of_six_says_little() -> None:
     assert (down.high or 0) == pytest.approx(-(up.low or 0), abs=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 20])
 @pytest.mark.parametrize("r", [0.0, 0.6, 0.9])
 def test_over_scorers_covers_the_population(n: int, r: float) -> None:
