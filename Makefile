@@ -21,12 +21,15 @@ demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and
 # Two processes, a file of tests stays with one: its models are loaded once.
 SHARD  ?= 1/1
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --shard $(SHARD) --cpu-limit 3
+# Tracing costs time, and what the quick tests leave out says little: it comes with `test-all` alone.
+TRACED := $(if $(filter test-all,$(MAKECMDGOALS)),--cov --cov-report=)
 
 test: $(VENV)/.dev ## Run the quick tests: under five minutes
-	$(PYTEST) -m "not full"
+	$(PYTEST) -m "not full" $(TRACED)
 
-test-all: test ## Run the quick tests, then all the rest (SHARD=1/4: a quarter of each)
-	$(PYTEST) -m full
+test-all: test ## Run the quick tests, then all the rest, and print coverage (SHARD=1/4: a quarter)
+	$(PYTEST) -m full $(TRACED) --cov-append
+	$(BIN)/coverage report $(if $(filter-out 1/1,$(SHARD)),--fail-under 0)
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools

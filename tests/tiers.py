@@ -11,11 +11,36 @@ import pytest
 
 TESTS = Path(__file__).parent
 FULL = {
-    "bench/test_bench_http.py": "endpoints",
-    "execution/test_execution_memory.py": "memory of long runs",
-    "execution/test_execution_ray.py": "Ray",
-    "training": "training",
+    "training": ("cli/test_cli_personal.py", "learning", "training"),
+    "Ray": ("execution/test_execution_ray.py",),
+    "planted worlds": (
+        "metrics/ranks/test_ranks_planted.py",
+        "personal/test_personal_amortised_planted.py",
+        "personal/test_personal_gpo.py",
+        "personal/test_personal_heads_planted.py",
+        "personal/test_personal_p_dpo_planted.py",
+        "personal/test_personal_planted.py",
+        "personal/test_personal_vpl.py",
+    ),
+    "kill sweeps": ("downstream/test_downstream_killed.py",),
+    "endpoints": (
+        "bench/test_bench_http.py",
+        "cli/test_cli_endpoints.py",
+        "engines/test_engines_http_client.py",
+        "engines/test_engines_http_limits.py",
+        "scorers/test_scorers_endpoints.py",
+        "scorers/test_scorers_reward_server.py",
+    ),
+    "real models and data, speed, memory": (
+        "bench/test_bench_prefix.py",
+        "benchmarks/test_benchmarks_real_votes.py",
+        "downstream/test_downstream_quality_real.py",
+        "engines/test_engines_memory.py",
+        "engines/test_engines_real.py",
+        "execution/test_execution_memory.py",
+    ),
 }
+PATHS = [TESTS / path for paths in FULL.values() for path in paths]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,8 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if missing := [path for path in FULL if not (TESTS / path).exists()]:
-        raise pytest.UsageError(f"{__file__}: no file or folder {missing}; correct FULL")
+    if missing := [str(path) for path in PATHS if not path.exists()]:
+        raise pytest.UsageError(f"tests/tiers.py: no {', '.join(missing)}: correct FULL")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -35,5 +60,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
     items[:] = [item for item in items if item.path in chosen]
     for item in items:
-        if any(item.path.is_relative_to(TESTS / path) for path in FULL):
+        if any(item.path.is_relative_to(path) for path in PATHS):
             item.add_marker("full")
