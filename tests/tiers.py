@@ -9,38 +9,46 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
 FULL = {
-    "training": ("cli/test_cli_personal.py", "learning", "training"),
-    "Ray": ("execution/test_execution_ray.py",),
+    "training": ("tests/cli/test_cli_personal.py", "tests/learning", "tests/training"),
+    "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
-        "metrics/ranks/test_ranks_planted.py",
-        "personal/test_personal_amortised_planted.py",
-        "personal/test_personal_gpo.py",
-        "personal/test_personal_heads_planted.py",
-        "personal/test_personal_p_dpo_planted.py",
-        "personal/test_personal_planted.py",
-        "personal/test_personal_vpl.py",
+        "tests/metrics/ranks/test_ranks_planted.py",
+        "tests/personal/test_personal_amortised_planted.py",
+        "tests/personal/test_personal_gpo.py",
+        "tests/personal/test_personal_heads_planted.py",
+        "tests/personal/test_personal_p_dpo_planted.py",
+        "tests/personal/test_personal_planted.py",
+        "tests/personal/test_personal_vpl.py",
+        "tests/selfcheck/test_selfcheck_run.py",
+        "tests/validity/test_validity_planted.py",
+        "src/palate/selfcheck/run.py",
     ),
-    "kill sweeps": ("downstream/test_downstream_killed.py",),
+    "kill sweeps": (
+        "tests/downstream/test_downstream_killed.py",
+        "tests/evaluation/test_evaluation_killed.py",
+    ),
     "endpoints": (
-        "bench/test_bench_http.py",
-        "cli/test_cli_endpoints.py",
-        "engines/test_engines_http_client.py",
-        "engines/test_engines_http_limits.py",
-        "scorers/test_scorers_endpoints.py",
-        "scorers/test_scorers_reward_server.py",
+        "tests/bench/test_bench_http.py",
+        "tests/cli/test_cli_endpoints.py",
+        "tests/engines/test_engines_http_client.py",
+        "tests/engines/test_engines_http_limits.py",
+        "tests/scorers/test_scorers_endpoints.py",
+        "tests/scorers/test_scorers_reward_server.py",
     ),
     "real models and data, speed, memory": (
-        "bench/test_bench_prefix.py",
-        "benchmarks/test_benchmarks_real_votes.py",
-        "downstream/test_downstream_quality_real.py",
-        "engines/test_engines_memory.py",
-        "engines/test_engines_real.py",
-        "execution/test_execution_memory.py",
+        "tests/bench/test_bench_prefix.py",
+        "tests/benchmarks/test_benchmarks_real_votes.py",
+        "tests/downstream/test_downstream_quality_real.py",
+        "tests/embeddings/test_embeddings_memory.py",
+        "tests/engines/test_engines_memory.py",
+        "tests/engines/test_engines_real.py",
+        "tests/execution/test_execution_memory.py",
+        "tests/studies",
     ),
 }
-PATHS = [TESTS / path for paths in FULL.values() for path in paths]
+PATHS = [ROOT / path for paths in FULL.values() for path in paths]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
