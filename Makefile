@@ -6,19 +6,30 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 export OMP_WAIT_POLICY := PASSIVE
 export TOKENIZERS_PARALLELISM := false
+# Bytecode is written whatever the shell says: tests of the command line start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs newcomer dist format clean
+.PHONY: help demo test test-all check bench docs newcomer dist format clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and make a page
 	@$(BIN)/palate demo --started $(STARTED)
 
-# Two processes, a file of tests stays with one: its models are loaded once.
-test: $(VENV)/.dev ## Run every test, real models and a real server included
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# Two processes of one thread; a file of tests stays with one process: its models are loaded once.
+SHARD  ?= 1/1
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --shard $(SHARD)
+# Coverage comes with `test-all` alone: what is traced takes up to 1.8 times as long.
+PYTEST += --cpu-limit $(if $(filter test-all,$(MAKECMDGOALS)),5 --cov --cov-report=,3)
+
+test: $(VENV)/.dev ## Run the quick tests: under five minutes
+	$(PYTEST) -m "not full"
+
+test-all: test ## Run the quick tests, then all the rest, and print coverage (SHARD=1/4: a quarter)
+	$(PYTEST) -m full --cov-append
+	$(BIN)/coverage report $(if $(filter-out 1/1,$(SHARD)),--fail-under 0)
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools

@@ -3,6 +3,7 @@
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+pytest_plugins = ["durations", "pytester", "tiers"]
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"]
 ).pytest()

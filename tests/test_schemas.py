@@ -53,11 +53,12 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_runs_fit_their_schemas(grid: Any) -> None:
+    manifest, summary, row = map(validator, ("manifest", "run", "run.rows"))
     for run in grid.runs:
-        for name, file in (("manifest", MANIFEST), ("run", SUMMARY)):
-            validator(name).validate(json.loads((run.folder / file).read_text(encoding="utf-8")))
+        for schema, file in ((manifest, MANIFEST), (summary, SUMMARY)):
+            schema.validate(json.loads((run.folder / file).read_text(encoding="utf-8")))
         for line in (run.folder / ROWS).read_text(encoding="utf-8").splitlines():
-            validator("run.rows").validate(json.loads(line))
+            row.validate(json.loads(line))
 
 
 def test_what_commands_print_fits_its_schema(grid: Any) -> None:

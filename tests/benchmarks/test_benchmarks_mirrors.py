@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -159,13 +158,3 @@ def test_where_nobody_disagrees_there_is_no_couple() -> None:
 def test_tasting_is_its_own_mirror() -> None:
     pairs = load_benchmark("tasting")
     assert mirrors(pairs, 7).pairs == pairs.pairs
-
-
-def test_real_votes_make_2874_couples_of_209_users(real_data: Path) -> None:
-    path = str(real_data / "convincing_arguments.jsonl.gz")
-    found = load_benchmark(path, mirrored="only")
-    assert (len(found.couples), len(found.pairs)) == (2874, 5748)
-    assert len({pair.user_id for pair in found.pairs}) == 209
-    assert all(opposite(found.pairs[i], found.pairs[j]) for i, j in found.couples)
-    assert {pair.split for pair in found.pairs} == {"test"}
-    assert len(found.limit(10).couples) == 10

@@ -177,7 +177,6 @@ def test_choices_of_a_file_and_drawn_shots(votes, model, tmp_path):
     assert len({one["scorer"] for one in said["runs"]}) == 12, "own, prior and stranger of each"
 
 
-@pytest.mark.slow
 def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     base = tiny.model(max_position_embeddings=512)

@@ -79,7 +79,6 @@ def test_nearest_goes_by_the_question() -> None:
     assert numbers(one) == [0, 2]
 
 
-@pytest.mark.slow
 def test_nearest_by_embeddings() -> None:
     history = [past("ann", 0, text="Past 0 bread does not rise"),
                past("ann", 1, text="Past 1 railway timetable")]  # fmt: skip

@@ -410,7 +410,6 @@ def test_an_endpoint_that_is_down_stops_the_run() -> None:
             rows(pairs(), persona.Persona(Spec.parse(spec), Settings()))
 
 
-@pytest.mark.slow
 def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(
     tiny: Any, monkeypatch: Any
 ) -> None:
@@ -435,7 +434,6 @@ def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(
     assert [one.slate for one in again] == [one.slate for one in first]
 
 
-@pytest.mark.slow
 def test_posts_are_left_out_until_a_reply_fits_the_window(tiny: Any, monkeypatch: Any) -> None:
 
     posts = tuple(Post(id=str(k), text=f"post {k} " + "tea " * 150) for k in range(8))

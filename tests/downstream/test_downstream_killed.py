@@ -101,7 +101,6 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.slow
 def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monkeypatch):
     model = tiny.model()
     whole = scored(model, tmp_path / "whole")
@@ -128,7 +127,6 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
     assert journal.read_bytes() == whole_journal.read_bytes()
 
 
-@pytest.mark.slow
 def test_killed_in_mid_best_of_n_gives_the_same_bytes(tiny, tmp_path):
     model = tiny.model()
     whole = picked(model, tmp_path / "whole").folder

@@ -167,7 +167,6 @@ def test_no_letter_is_lost_or_made_up_between_sentences(text):
     assert kept == letters(text)
 
 
-@pytest.mark.slow
 def test_a_real_embedder_prefers_what_speaks_of_the_aspect():
     measure = Coverage(Spec.parse(SPEC), Settings())
     on, off = rated(

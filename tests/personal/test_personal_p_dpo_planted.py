@@ -17,7 +17,6 @@ from palate.seeding import rng
 from palate.specs import Reference
 from tiny import ENDS_WITH_EOS
 
-pytestmark = pytest.mark.slow
 SETTINGS = Settings(dtype="float32", device="cpu")
 LIVING, MADE = ["water", "health", "child", "world"], ["system", "data", "process", "result"]
 QUESTIONS = ("What should they make?", "When will they work?", "Where is the water?",

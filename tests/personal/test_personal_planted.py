@@ -14,7 +14,6 @@ SHARE = 0.95
 """Of the true rewards' accuracy above chance."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_users_seen_and_new_are_judged_almost_as_by_their_true_rewards(name: str) -> None:
     case = CASES[name]
@@ -29,7 +28,6 @@ def test_users_seen_and_new_are_judged_almost_as_by_their_true_rewards(name: str
     assert shared - 0.5 < 0.9 * (world.new_oracle - 0.5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_world_of_one_taste_costs_nothing(name: str) -> None:
     world = one_taste_world(2, Size(seen=150, new=60, choices=40))

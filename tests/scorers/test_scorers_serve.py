@@ -19,7 +19,6 @@ from palate.records import Outcome
 from palate.scorers import build_scorer
 from tiny import make_slate
 
-pytestmark = pytest.mark.slow
 SLATES = [
     make_slate("Green tea.", "Black coffee.", question="Which drink helps me sleep?"),
     make_slate("By train.", "By plane.", question="How do I get from Leeds to York?"),

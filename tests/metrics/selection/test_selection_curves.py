@@ -157,7 +157,6 @@ def test_bad_input() -> None:
         best_of_curve(scores, gold, users[1:], [1])
 
 
-@pytest.mark.slow
 def test_intervals_cover_what_fresh_questions_would_give() -> None:
     # Users differ in level and in how good the scorer is for them; truth by integration.
     rng = np.random.default_rng(8)

@@ -1,13 +1,10 @@
 """Users who share questions, and so samples: what a curve's intervals and tests make of it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation
-from palate.metrics.selection.curves import BestOfPoint
 
 SAMPLES = 8
 
@@ -30,58 +27,8 @@ def everyone(users: int, questions: int) -> list[tuple[int, int]]:
     return [(u, q) for u in range(users) for q in range(questions)]
 
 
-def tasting(rng: np.random.Generator) -> list[tuple[int, int]]:
-    """48 questions of two users each, 32 users with three each."""
-    dealt = np.repeat(np.arange(32), 3).reshape(32, 3)
-    rng.shuffle(dealt)
-    flat = dealt.T.ravel().tolist()
-    return [(flat[q + 48 * half], q) for q in range(48) for half in (0, 1)]
-
-
 def alone(users: int) -> list[tuple[int, int]]:
     return [(q // 3, q) for q in range(3 * users)]
-
-
-def points(shape: str, worlds: int, own: float, skill: float = 0.8) -> Iterator[BestOfPoint]:
-    rng = np.random.default_rng(17)
-    for _ in range(worlds):
-        cells = {
-            "24 × 12": lambda: everyone(24, 12),
-            "tasting": lambda: tasting(rng),
-            "alone": lambda: alone(30),
-        }[shape]()
-        scores, gold, users, questions = world(rng, cells, own, skill)
-        yield best_of_curve(scores, gold, users, [4], questions=questions, bounds=None).points[0]
-
-
-BEST_OF_4 = 1.02937537
-"""Mean of the largest of four standard normals."""
-
-
-def covers(shape: str, worlds: int, own: float) -> tuple[float, float, float]:
-    """Share of worlds in which value, gain and headroom hold what other worlds would give."""
-    room = BEST_OF_4 * np.sqrt(1 + own**2)
-    truth = (0.8 * BEST_OF_4, 0.8 * BEST_OF_4, 0.8 * BEST_OF_4 / room)
-    hits = np.zeros(3)
-    for point in points(shape, worlds, own):
-        for k, (e, true) in enumerate(
-            zip((point.best, point.gain, point.headroom), truth, strict=True)
-        ):
-            hits[k] += e.low is not None and e.high is not None and e.low <= true <= e.high
-    return tuple((hits / worlds).tolist())
-
-
-@pytest.mark.parametrize("shape", ["24 × 12", "tasting", "alone"])
-@pytest.mark.parametrize("own", [0.3, 1.5])
-def test_intervals_cover_other_users_and_other_questions(shape: str, own: float) -> None:
-    found = covers(shape, 300, own)
-    assert min(found) >= 0.92, found
-
-
-@pytest.mark.parametrize("shape", ["24 × 12", "tasting"])
-def test_a_scorer_that_knows_nothing_is_rarely_found_to_gain(shape: str) -> None:
-    p = [point.gain.p for point in points(shape, 300, 0.3, skill=0.0)]
-    assert np.mean([one is not None and one < 0.05 for one in p]) <= 0.08
 
 
 def test_questions_of_one_user_each_change_nothing() -> None:

@@ -14,7 +14,6 @@ from palate.evaluation import evaluate
 from palate.reports.page import report
 
 pytest.importorskip("matplotlib")
-pytestmark = pytest.mark.slow
 SCORERS = ("longest", "shortest", "random")
 
 

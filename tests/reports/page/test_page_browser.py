@@ -17,10 +17,7 @@ pytest.importorskip("matplotlib")
 playwright = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium")
 WIDTHS = (390, 1440)
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"
 

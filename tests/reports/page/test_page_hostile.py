@@ -115,7 +115,6 @@ def test_a_drawing_is_well_formed_and_brings_no_style(name, title):
     assert all(each.startswith("p-") for each in ids)
 
 
-@pytest.mark.slow
 def test_a_page_of_hostile_data_is_a_page(tmp_path):
     rows = rows_of(3 * len(NASTY), users=len(NASTY))
     for k, row in enumerate(rows):

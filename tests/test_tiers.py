@@ -1,0 +1,60 @@
+"""The check that reads processor times, and the shards."""
+
+import pytest
+
+SPENDERS = """
+import subprocess, sys, time, pytest
+
+SPEND = "import time\\nwhile time.process_time() < {}: pass"
+
+def test_here():
+    exec(SPEND.format(time.process_time() + 0.2))
+
+def test_child():
+    subprocess.run([sys.executable, "-c", SPEND.format(0.2)], check=True)
+
+@pytest.fixture
+def prepared():
+    test_here()
+
+def test_waits(prepared):
+    time.sleep(0.2)
+
+@pytest.mark.full
+def test_of_the_full_tier():
+    test_here()
+"""
+
+
+@pytest.fixture
+def spenders(pytester):
+    pytester.makeini("[pytest]\nmarkers = full")
+    pytester.makepyfile(SPENDERS)
+    return lambda limit: pytester.runpytest_inprocess("-p", "durations", "--cpu-limit", limit)
+
+
+def test_only_the_calls_of_quick_tests_count_with_their_children(spenders):
+    done = spenders("0.1")
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    done.assert_outcomes(passed=4)
+    said = [line.split("::")[1].split(":")[0] for line in done.outlines if "shorten it" in line]
+    assert said == ["test_here", "test_child"]
+    done.stdout.fnmatch_lines(["* 0.[12]* *::test_of_the_full_tier"])
+
+
+def test_within_the_limit_all_is_well(spenders):
+    assert spenders("30").ret == pytest.ExitCode.OK
+
+
+def test_shards_hold_each_file_once(pytester):
+    pytester.makeini("[pytest]\nmarkers = full")
+    pytester.makepyfile(**{f"test_{name}": "def test_it(): pass" for name in "abcde"})
+    collected = [
+        line
+        for part in ("1/2", "2/2")
+        for line in pytester.runpytest_inprocess(
+            "-p", "tiers", "--shard", part, "--collect-only", "-q"
+        ).outlines
+        if "::" in line
+    ]
+    assert sorted(collected) == [f"test_{name}.py::test_it" for name in "abcde"]

@@ -1,0 +1,72 @@
+"""The two tiers of tests, and shards for several machines.
+
+Files named here carry the marker `full`; all others are quick: under 3 s of processor time a test.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FULL = {
+    "training": ("tests/cli/test_cli_personal.py", "tests/learning", "tests/training"),
+    "Ray": ("tests/execution/test_execution_ray.py",),
+    "planted worlds": (
+        "tests/metrics/ranks/test_ranks_planted.py",
+        "tests/personal/test_personal_amortised_planted.py",
+        "tests/personal/test_personal_gpo.py",
+        "tests/personal/test_personal_heads_planted.py",
+        "tests/personal/test_personal_p_dpo_planted.py",
+        "tests/personal/test_personal_planted.py",
+        "tests/personal/test_personal_vpl.py",
+        "tests/selfcheck/test_selfcheck_run.py",
+        "tests/validity/test_validity_planted.py",
+        "src/palate/selfcheck/run.py",
+    ),
+    "kill sweeps": (
+        "tests/downstream/test_downstream_killed.py",
+        "tests/evaluation/test_evaluation_killed.py",
+    ),
+    "endpoints": (
+        "tests/bench/test_bench_http.py",
+        "tests/cli/test_cli_endpoints.py",
+        "tests/engines/test_engines_http_client.py",
+        "tests/engines/test_engines_http_limits.py",
+        "tests/scorers/test_scorers_endpoints.py",
+        "tests/scorers/test_scorers_reward_server.py",
+    ),
+    "real models and data, speed, memory": (
+        "tests/bench/test_bench_prefix.py",
+        "tests/benchmarks/test_benchmarks_real_votes.py",
+        "tests/downstream/test_downstream_quality_real.py",
+        "tests/embeddings/test_embeddings_memory.py",
+        "tests/engines/test_engines_memory.py",
+        "tests/engines/test_engines_real.py",
+        "tests/execution/test_execution_memory.py",
+        "tests/studies",
+    ),
+}
+PATHS = [ROOT / path for paths in FULL.values() for path in paths]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", default="1/1", metavar="K/N", help="the K-th of N parts, by file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if missing := [str(path) for path in PATHS if not path.exists()]:
+        raise pytest.UsageError(f"tests/tiers.py: no {', '.join(missing)}: correct FULL")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    files = sorted({item.path for item in items})
+    part, parts = map(int, config.getoption("--shard").split("/"))
+    chosen = set(files[part - 1 :: parts])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
+    items[:] = [item for item in items if item.path in chosen]
+    for item in items:
+        if any(item.path.is_relative_to(path) for path in PATHS):
+            item.add_marker("full")
