@@ -45,6 +45,7 @@ FULL = {
         "tests/engines/test_engines_memory.py",
         "tests/engines/test_engines_real.py",
         "tests/execution/test_execution_memory.py",
+        "tests/reports/page/test_page_large.py",
         "tests/studies",
     ),
 }

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+from opened_page import opened
 from planted_runs import rows_of, save_grid, save_run, write_rows
 
 from palate.reports.page import report
 
 pytest.importorskip("matplotlib")
-playwright = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium")
 WIDTHS = (390, 1440)
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -40,25 +26,6 @@ def file(tmp_path_factory) -> Path:
     data = [str(root / "mine.jsonl")]
     report(root / "runs", root / "page.html", data=data, texts=True)
     return root / "page.html"
-
-
-@contextmanager
-def opened(browser: Any, file: Path, width: int, refused: int = 0, **more: Any) -> Iterator[Any]:
-    """Open the page; nothing is said on the console but what was refused, nothing is fetched."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, **more)
-    said: list[str] = []
-    page = context.new_page()
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on(
-        "request",
-        lambda request: request.url.startswith(("file:", "data:")) or said.append(request.url),
-    )
-    page.goto(file.as_uri())
-    yield page
-    context.close()
-    assert len(said) == refused
-    assert all("Content Security Policy" in each for each in said)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -112,21 +79,6 @@ def test_pairs_are_filtered_by_who_is_wrong(browser, file):
         assert 0 < shown.count() < 50
         wrong = shown.evaluate_all("all => all.map(each => each.dataset.wrong.split(' '))")
         assert all("0" in each for each in wrong)
-
-
-def test_fifty_runs_of_three_thousand_rows(browser, tmp_path):
-    pairs = write_rows(tmp_path / "mine.jsonl", rows_of(3000, users=300, text="word " * 30))
-    save_grid(tmp_path / "runs", pairs, [f"likelihood:pypi:model-{k}" for k in range(17)])
-    file = tmp_path / "page.html"
-    report(tmp_path / "runs", file, data=[str(tmp_path / "mine.jsonl")], texts=True)
-    assert file.stat().st_size < 3_000_000
-    times = []
-    for _ in range(3):
-        with opened(browser, file, 1440) as page:
-            page.evaluate("document.querySelector('#scorers th:nth-child(4)').click()")
-            times.append(page.evaluate("performance.now()"))
-            assert page.locator("#scorers th[aria-sort]").count() == 1
-    assert min(times) < 1000, "milliseconds from opening to sorted"
 
 
 def test_the_dom_holds_palates_elements_alone(browser, file):
