@@ -38,7 +38,7 @@ class PrintableConsole(Console):
         )
 
 
-err = PrintableConsole(stderr=True, soft_wrap=True)
+err = PrintableConsole(stderr=True, soft_wrap=True, emoji=False)
 LINE_EVERY_S = 20.0
 
 
@@ -49,7 +49,7 @@ def show(tables: Sequence[Table], form: Form, document: object) -> None:
         # JSON escapes control characters up to 0x1f; a terminal obeys those up to 0x9f.
         sys.stdout.write(re.sub("[\x7f-\x9f]", lambda c: f"\\u{ord(c.group()):04x}", text) + "\n")
         return
-    out = Console()
+    out = Console(emoji=False)
     if form is Form.TABLE and out.is_terminal:
         for table in tables:
             out.print(table.rich())

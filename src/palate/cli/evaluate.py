@@ -105,7 +105,7 @@ def evaluate(
 
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
-    first = screens(grid, root)
+    first = screens(grid, root, hint=not reported.details)
     rest = [*group_tables(grid.groups), *rating_tables(grid.ratings)]
     if reported.details:
         rest = grid_tables(grid)

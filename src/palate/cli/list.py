@@ -35,7 +35,9 @@ def list_things(
     tables: list[Table] = []
     if kind in (None, "benchmarks"):
         rows = [[b.name, b.description, b.licence] for b in list_benchmarks()]
-        tables.append(Table("benchmarks", ["name", "what it is", "licence"], rows, (), 3))
+        tables.append(
+            Table("benchmarks", ["name", "what it is", "licence"], rows, (), 3, prose=True)
+        )
     groups = {
         "scorers": SCORERS, "contexts": CONTEXTS, "methods": METHODS, "qualities": QUALITIES,
     }  # fmt: skip
@@ -46,7 +48,7 @@ def list_things(
             ]
             if name == "methods":
                 rows.append([P_DPO, _first_sentence(train_p_dpo)])
-            tables.append(Table(name, ["kind", "what it is"], rows, (), 2))
+            tables.append(Table(name, ["kind", "what it is"], rows, (), 2, prose=True))
     listed = {
         table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         for table in tables

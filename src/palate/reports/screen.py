@@ -12,7 +12,7 @@ from palate.reports.columns import Column, aligned, wrapped
 from palate.reports.names import context_name, fitting, legend, short_names
 from palate.reports.numbers import NONE, Number, p_value, plain
 from palate.reports.table import Table
-from palate.reports.verdict import next_step, power, verdict
+from palate.reports.verdict import few_users, next_step, power, verdict
 from palate.runs import Gain, Run, Summary
 from palate.scorers import is_baseline
 
@@ -89,8 +89,8 @@ class Screen:
 ACCURACY, STRANGERS = "accuracy when shown", " over a stranger's"
 
 
-def screens(grid: Grid, root: Path | None = None) -> list[Screen]:
-    """Return a screen for each benchmark of a grid."""
+def screens(grid: Grid, root: Path | None = None, *, hint: bool = False) -> list[Screen]:
+    """Return a screen for each benchmark of a grid; `hint` names the option with every figure."""
     benchmarks = list(dict.fromkeys(run.summary.benchmark for run in grid.runs))
     found = findings_of(grid)
     made = []
@@ -98,7 +98,7 @@ def screens(grid: Grid, root: Path | None = None) -> list[Screen]:
         findings = [finding for finding in found if finding.benchmark == name]
         oracles = [run for run in oracle_runs(grid) if run.summary.benchmark == name]
         last = name == benchmarks[-1]
-        made.append(_screen(grid, findings, oracles, root if last else None, last=last))
+        made.append(_screen(grid, findings, oracles, root if last else None, last=last, hint=hint))
     return made
 
 
@@ -109,6 +109,7 @@ def _screen(
     root: Path | None,
     *,
     last: bool,
+    hint: bool,
 ) -> Screen:
     runs = [f.run for f in findings] or list(oracles)
     summary = runs[0].summary
@@ -120,8 +121,9 @@ def _screen(
     cells = [_cells(f, gain, names, contexts) for f, gain in zip(findings, gains, strict=True)]
     columns = _columns(findings, gains, kind, mirrored=summary.mirrored_accuracy is not None)
     rows, shown_gains, like = _merged([[row[c.name] for c in columns] for row in cells], gains)
-    closing = [text for text in (verdict(findings, names), power(findings, names)) if text]
-    step = [next_step(grid, findings, root)] if last else []
+    sentences = verdict(findings, names), few_users(findings), power(findings, names)
+    closing = [text for text in sentences if text]
+    step = [next_step(grid, findings, root, hint=hint)] if last else []
     return Screen(
         title=_title(summary),
         columns=tuple(columns),
@@ -252,7 +254,7 @@ COUNTS = {
     "parts_dropped": "shown parts cut to the window",
     "split_texts": "rows with a text split for the embedder",
     "leaks_dropped": "shown parts dropped that held the answer",
-    "shortfall_words": "words that strangers' posts fall short",
+    "shortfall_words": "words fewer in strangers' posts than in the users' own",
 }
 
 
@@ -268,4 +270,4 @@ def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterato
         told = "; ".join(
             f"{max(n.values()):,} {COUNTS[field]} ({', '.join(n)})" for field, n in counts.items()
         )
-        yield f"{context}: {told}; --details says why."
+        yield f"{context}: {told}."

@@ -50,6 +50,8 @@ class Table:
     """How many leading columns are words rather than numbers."""
     breaks: frozenset[int] = field(default_factory=frozenset)
     """Rows after which a line is drawn."""
+    prose: bool = False
+    """True where all columns but the first hold sentences, which a narrow terminal wraps."""
 
     def rich(self) -> RenderableType:
         """Return it for a terminal."""
@@ -58,8 +60,8 @@ class Table:
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for k, name in enumerate(self.columns):
             justify: Literal["left", "right"] = "left" if k < self.left else "right"
-            words = k < self.left
-            table.add_column(Text(_whole(name)), justify=justify, no_wrap=words, overflow="fold")
+            whole = k < self.left and not (self.prose and k)
+            table.add_column(Text(_whole(name)), justify=justify, no_wrap=whole, overflow="fold")
         for k, row in enumerate(self.rows):
             table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
         title = Text(printable(self.title), style="bold")
@@ -177,7 +179,7 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
         return "\n".join(table.markdown() for table in tables)
     if form is Form.LATEX:
         return "\n".join(table.latex() for table in tables)
-    console = Console(width=width or 220, color_system=None)
+    console = Console(width=width or 220, color_system=None, emoji=False)
     with console.capture() as captured:
         for table in tables:
             console.print(table.rich())

