@@ -93,6 +93,7 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
         (("evaluate", "-b", "tasting", "-s", "longest:x"), 2, "takes no reference"),
         (("evaluate", "-b", "tasting", "-s", "judge:api:m"), 2, "base_url"),
         (("evaluate", "-b", "./none.jsonl", "-s", "longest"), 2, "no such file"),
+        (("evaluate", "-b", ":apple:.jsonl", "-s", "longest"), 2, ":apple:.jsonl"),
         (("evaluate", "-b", "tasting", "-s", "longest", "--split", "train"), 2, "no split 'train'"),
         (("evaluate", "-b", "tasting", "-s", "longest", "--map", "x=y"), 2, "--map x=y"),
         (("evaluate", "-b", "tasting", "-s", "longest", "--limit", "0"), 2, "--limit 0"),

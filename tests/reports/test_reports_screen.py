@@ -194,3 +194,16 @@ def test_no_line_is_wider_than_100_and_no_figure_is_torn(names, width):
     assert all(cell_len(line) <= 100 for line in table)
     for k in range(len(set(scorers))):
         assert any(f"+0.{100 + 10 * k}" in line for line in table)
+
+
+@pytest.mark.parametrize(("n_users", "warned"), [(9, True), (10, False)])
+def test_findings_on_few_users_carry_a_warning(n_users, warned):
+    runs = three("a:./m", None, 1.0, 0.4, n_users=n_users)
+    told = text(Grid(tuple(runs), (), (gain("a:./m", "identity", 0.6, 0.1, 0.01),)))
+    assert ("9 users are too few to rely on: a finding needs dozens." in told) is warned
+
+
+def test_a_gain_that_one_scorer_misses_needs_so_many_couples():
+    runs = three("a:./m", None, 0.53, 0.51)
+    told = text(Grid(tuple(runs), (), (gain("a:./m", "identity", 0.02, 0.05, 0.4),)))
+    assert "a gain of 0.05 needs 95 couples like these (a)." in told

@@ -56,3 +56,12 @@ def test_a_grid_of_the_blind() -> None:
     assert f"| longest | stranger:2 | {exact} | {exact} | {zero} | – | – | 0 | 0 |" in text
     assert f"| longest | rubric †oracle | {exact} | {exact} | {zero} | – | – | 0 | 0 |" in text
     assert "†oracle: shown the gold rubric" in text
+
+
+def test_sentences_wrap_where_a_terminal_is_narrow_and_names_stay_whole() -> None:
+    rows = [["personalized-rewardbench", "pairs of equally good answers that differ in taste"]]
+    table = Table("benchmarks", ["name", "what it is"], rows, (), 2, prose=True)
+    lines = render([table], Form.TABLE, width=50).splitlines()
+    assert max(map(len, lines)) <= 50
+    told = " ".join(" ".join(lines[4:]).split())
+    assert told == " ".join(rows[0])

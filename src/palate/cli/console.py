@@ -51,8 +51,8 @@ def show(tables: Sequence[Table], form: Form, document: object) -> None:
         return
     out = Console(emoji=False)
     if form is Form.TABLE and out.is_terminal:
-        for table in tables:
-            out.print(table.rich())
+        for k, table in enumerate(tables):
+            out.print(*([""] if k else []), table.rich(), sep="\n")
     else:
         sys.stdout.write(render(tables, form))
 

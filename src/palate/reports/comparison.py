@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from palate.comparison import Comparison
 from palate.comparison.compare import ComparisonGroup, RankedRun
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table
+from palate.runs import Run
 
 
 def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
@@ -14,36 +17,44 @@ def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[T
 
     Without `details` the tests are those of the best scorer alone.
     """
+    groups = [group for group in comparison.groups if len(_runs(group)) > 1]
+    short = short_names(run.summary.scorer for group in groups for run in _runs(group))
     tables = []
-    for group in comparison.groups:
-        runs = [run for ranked in group.ranking for run in (ranked.run, *ranked.equal)]
-        if len(runs) < 2:
-            continue
-        short = short_names(run.summary.scorer for run in runs)
-        tables.append(_ranking(group, short))
+    for group in groups:
+        tables.append(_ranking(group, short, _notes(groups, short) if group is groups[-1] else []))
         if group.tests:
             tables.append(_tests(group, short, details=details))
     return tables
 
 
-def _ranking(group: ComparisonGroup, short: dict[str, str]) -> Table:
+def _runs(group: ComparisonGroup) -> list[Run]:
+    return [run for ranked in group.ranking for run in (ranked.run, *ranked.equal)]
+
+
+def _notes(groups: Sequence[ComparisonGroup], short: dict[str, str]) -> Iterator[str]:
+    # Said once, below the last ranking.
+    if any(group.tests for group in groups):
+        yield "rank: what the corrected tests leave open at the 5 % level."
+    if any(ranked.best is None for group in groups for ranked in group.ranking):
+        yield "Baselines have no rank and no test."
+    yield from legend(short)
+
+
+def _ranking(group: ComparisonGroup, short: dict[str, str], notes: Iterable[str]) -> Table:
     rows = [
         [
             ", ".join(short[run.summary.scorer] for run in (ranked.run, *ranked.equal)),
             figure(ranked.run.summary.accuracy),
-            ranks(ranked),
+            ranks(ranked) if ranked.best is None or group.tests else "–",
         ]
         for ranked in group.ranking
     ]
-    notes = ["rank: what the corrected tests leave open at the 5 % level."]
-    if any(ranked.best is None for ranked in group.ranking):
-        notes.append("Baselines have no rank and no test.")
     title = (
         f"{group.name}, {context_name(group.context)}: "
-        f"{sum(1 + len(r.equal) for r in group.ranking)} scorers, {group.n_common:,} common rows"
+        f"{len(_runs(group))} scorers, {group.n_common:,} common rows"
     )
     columns = ["scorer", "accuracy [95 %]", "rank"]
-    return Table(title, columns, rows, [*notes, *legend(short)], 1)
+    return Table(title, columns, rows, [*notes], 1)
 
 
 def ranks(ranked: RankedRun) -> str:

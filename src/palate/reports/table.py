@@ -181,8 +181,8 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
         return "\n".join(table.latex() for table in tables)
     console = Console(width=width or 220, color_system=None, emoji=False)
     with console.capture() as captured:
-        for table in tables:
-            console.print(table.rich())
+        for k, table in enumerate(tables):
+            console.print(*([""] if k else []), table.rich(), sep="\n")
     text = captured.get().replace("\u00a0", " ")
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
