@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.text import Text
 
 from palate.evaluation import Progress as Advance
-from palate.reports import Form, Table, printable, render, seconds
+from palate.reports import Form, Table, printable, render, seconds, stacked
 
 
 class PrintableConsole(Console):
@@ -51,8 +51,7 @@ def show(tables: Sequence[Table], form: Form, document: object) -> None:
         return
     out = Console(emoji=False)
     if form is Form.TABLE and out.is_terminal:
-        for k, table in enumerate(tables):
-            out.print(*([""] if k else []), table.rich(), sep="\n")
+        out.print(stacked(tables))
     else:
         sys.stdout.write(render(tables, form))
 

@@ -8,7 +8,7 @@ from palate.reports.numbers import seconds
 from palate.reports.printable import printable
 from palate.reports.ratings import rating_tables
 from palate.reports.screen import screens
-from palate.reports.table import Form, Table, render
+from palate.reports.table import Form, Table, render, stacked
 
 __all__ = [
     "Form",
@@ -22,4 +22,5 @@ __all__ = [
     "render",
     "screens",
     "seconds",
+    "stacked",
 ]

@@ -173,6 +173,17 @@ def breaks_between(names: Iterable[str]) -> frozenset[int]:
     return frozenset(k for k, (name, after) in enumerate(pairwise(names)) if name != after)
 
 
+def stacked(tables: Sequence[Table]) -> Group:
+    """Return tables for a terminal, an empty line between any two."""
+    parts: list[RenderableType] = []
+    for table in tables:
+        parts.append(table.rich())
+        # A table without notes ends with an empty line of its own.
+        if table is not tables[-1] and (table.notes or not table.columns):
+            parts.append(Text(""))
+    return Group(*parts)
+
+
 def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> str:
     """Return tables as text in one form; for `table`, `width` None is as wide as it needs."""
     if form is Form.MARKDOWN:
@@ -181,8 +192,7 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
         return "\n".join(table.latex() for table in tables)
     console = Console(width=width or 220, color_system=None, emoji=False)
     with console.capture() as captured:
-        for k, table in enumerate(tables):
-            console.print(*([""] if k else []), table.rich(), sep="\n")
+        console.print(stacked(tables))
     text = captured.get().replace("\u00a0", " ")
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
