@@ -52,13 +52,12 @@ def again(contents: Contents) -> Section:
 
 
 def _commands(contents: Contents) -> Sequence[str]:
-    place = {id(run): k for k, run in enumerate(contents.grid.runs)}
     made = []
     for benchmark in contents.benchmarks:
         identities = [
-            contents.manifests[place[id(run)]].identity
+            contents.manifests[run.folder].identity
             for run in benchmark.runs
-            if place[id(run)] in contents.manifests
+            if run.folder is not None
         ]
         groups: dict[str, list[Mapping[str, Any]]] = {}
         for identity in identities:
@@ -76,7 +75,7 @@ def _command(
     contents: Contents,
 ) -> str:
     public = contents.names.public
-    words = ["-b", benchmark.name if benchmark.declared else f"{benchmark.name} (your file)"]
+    words = ["-b", benchmark.data if benchmark.declared else f"{benchmark.data} (your file)"]
     for flag, name in (("-s", "scorer"), ("-c", "context")):
         for spec in dict.fromkeys(identity[name] for identity in identities):
             words += [flag, public(spec)]
@@ -102,7 +101,11 @@ def _facts(contents: Contents, manifest: Manifest) -> tuple[str, ...]:
 
 
 def _downloads(contents: Contents) -> Sequence[Download]:
-    documents = [("evaluation", contents.grid.document())] if contents.grid.runs else []
+    several = len(contents.benchmarks) > 1
+    documents = [
+        (f"evaluation-{k}" if several else "evaluation", benchmark.grid.document())
+        for k, benchmark in enumerate(contents.benchmarks, 1)
+    ]
     for k, result in enumerate(contents.others, 1):
         documents.append((f"{result.kind}-{k}", result.document()))
     return [
