@@ -35,3 +35,16 @@ def test_the_limit_is_what_is_detected_with_80_percent_power(pairs, tmp_path):
     least = gains[0].minimum_detectable_effect
     assert least is not None
     assert f"minimum detectable identity gain is {least:.3f} at" in words_of(tmp_path / "runs")
+
+
+def test_scorers_given_in_python_are_in_no_command(pairs, tmp_path):
+    for scorer in ("longest", "pace"):
+        save_run(tmp_path / "runs", pairs, scorer, OWN)
+    save_run(tmp_path / "runs", pairs, "pace", "profile:9")
+    words = words_of(tmp_path / "runs")
+    assert "palate evaluate -b 'mine (your file)' -s longest -c profile:3 pace was given" in words
+    assert "pace was given in Python." in words
+    save_run(tmp_path / "alone" / "runs", pairs, "Pace", OWN)
+    words = words_of(tmp_path / "alone" / "runs")
+    assert "palate evaluate" not in words
+    assert "Pace was given in Python." in words
