@@ -5,5 +5,6 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 pytest_plugins = ["durations", "pytester", "tiers"]
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()], patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"]
+    parsers=[PythonCodeBlockParser(), SkipParser()],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
 ).pytest()

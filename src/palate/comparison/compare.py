@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from palate import metrics
+from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.paired import paired_each
 from palate.errors import ComparisonError
 from palate.records import Record
@@ -127,25 +128,6 @@ def _equal(runs: Sequence[Run]) -> list[list[Run]]:
         key = (_is_baseline(run), tuple(verdicts.keys), verdicts.values.tobytes())
         equal[key].append(run)
     return list(equal.values())
-
-
-def group_of(run: Run) -> str:
-    """Return the group a run is compared in."""
-    name = run.summary.benchmark
-    return f"{name} (mirrored couples)" if run.verdicts.mirrored else name
-
-
-def refuse_duplicates(runs: Sequence[Run]) -> None:
-    """Raise `ComparisonError` for two runs of one scorer under one context on one benchmark."""
-    seen: dict[tuple[str, str, str], Run] = {}
-    for run in runs:
-        told = run.summary
-        first = seen.setdefault((told.benchmark, told.scorer, told.context), run)
-        if first is not run:
-            raise ComparisonError(
-                f"{told.scorer} under {told.context} is there twice, with other settings: "
-                f"{first.folder} and {run.folder}; name one of them"
-            )
 
 
 def paired_test(a: Run, b: Run) -> Test:

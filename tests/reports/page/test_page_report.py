@@ -96,7 +96,7 @@ def test_sections_stand_in_order_and_only_where_there_is_something(runs, tasting
     ]  # fmt: skip
     html = page(tasting, tmp_path)
     assert "ranking" not in sections(html), "two baselines are no scorers to deploy"
-    assert "no figure by user" in html
+    assert "users" not in sections(html), "mirrored couples have no figure by user"
     assert html.count("palate report … -b DATA") == 2
 
 

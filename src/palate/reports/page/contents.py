@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Benchmark, list_benchmarks
 from palate.comparison import Grid, gains_of
-from palate.comparison.compare import refuse_duplicates
+from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.curves import LearningCurve
 from palate.downstream import BestOfResult
@@ -23,19 +23,30 @@ KINDS = (Run.kind, BestOfResult.kind, Validity.kind, LearningCurve.kind)
 
 @dataclass(frozen=True)
 class BenchmarkRuns:
-    """The runs of one benchmark, and what they show."""
+    """The runs of one benchmark, and what they show; mirrored couples apart from whole sets."""
 
     name: str
-    runs: tuple[Run, ...]
+    """Its heading, which tells mirrored couples where the whole set is there too."""
+    grid: Grid
     findings: tuple[Finding, ...]
     oracles: tuple[Run, ...]
     declared: Benchmark | None
     """None for a file of the reader's own."""
 
     @property
+    def runs(self) -> tuple[Run, ...]:
+        """Its runs, by scorer and context."""
+        return self.grid.runs
+
+    @property
+    def data(self) -> str:
+        """What `-b` names it."""
+        return self.runs[0].summary.benchmark
+
+    @property
     def mirrored(self) -> bool:
         """True where the unit is the mirrored couple."""
-        return all(run.verdicts.mirrored for run in self.runs)
+        return self.runs[0].verdicts.mirrored
 
     @property
     def main_findings(self) -> tuple[Finding, ...]:
@@ -61,11 +72,10 @@ class BenchmarkRuns:
 class Contents:
     """Everything that one page shows."""
 
-    grid: Grid
     others: tuple[Result, ...]
     benchmarks: tuple[BenchmarkRuns, ...]
-    manifests: Mapping[int, Manifest]
-    """By the run's place in the grid."""
+    manifests: Mapping[Path, Manifest]
+    """By the run's folder."""
     names: Names
     texts: Texts
 
@@ -84,27 +94,30 @@ def gather(
     """
     results = load_all(paths, KINDS)
     runs = [result for result in results if isinstance(result, Run)]
-    runs.sort(key=lambda run: (run.summary.benchmark, run.summary.scorer, run.summary.context))
+    runs.sort(key=lambda run: (group_of(run), run.summary.scorer, run.summary.context))
     refuse_duplicates(runs)
     others = [result for result in results if not isinstance(result, Run)]
     others.sort(key=lambda result: (KINDS.index(result.kind), result.content_hash))
-    grid = Grid(tuple(runs), (), tuple(gains_of(runs)))
-    manifests = {k: read_manifest(run.folder) for k, run in enumerate(runs) if run.folder}
+    manifests = {run.folder: read_manifest(run.folder) for run in runs if run.folder}
     names = names_of(runs, _specs(runs, others, manifests), _hub_models(manifests))
     texts = read_texts(data, runs, manifests.values(), private=private, source=source)
-    return Contents(grid, tuple(others), tuple(_by_benchmark(grid)), manifests, names, texts)
+    return Contents(tuple(others), tuple(_by_benchmark(runs)), manifests, names, texts)
 
 
-def _by_benchmark(grid: Grid) -> Iterable[BenchmarkRuns]:
+def _by_benchmark(runs: Sequence[Run]) -> Iterable[BenchmarkRuns]:
     declared = {benchmark.name: benchmark for benchmark in list_benchmarks()}
-    findings, oracles = findings_of(grid), oracle_runs(grid)
-    for name in dict.fromkeys(run.summary.benchmark for run in grid.runs):
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(group_of(run), []).append(run)
+    for group, some in groups.items():
+        data = some[0].summary.benchmark
+        grid = Grid(tuple(some), (), tuple(gains_of(some)))
         yield BenchmarkRuns(
-            name,
-            tuple(run for run in grid.runs if run.summary.benchmark == name),
-            tuple(finding for finding in findings if finding.benchmark == name),
-            tuple(run for run in oracles if run.summary.benchmark == name),
-            declared.get(name.partition("?")[0]),
+            group if data in groups else data,
+            grid,
+            tuple(findings_of(grid)),
+            tuple(oracle_runs(grid)),
+            declared.get(data.partition("?")[0]),
         )
 
 
@@ -114,7 +127,7 @@ def _rank(finding: Finding) -> tuple[float, float]:
 
 
 def _specs(
-    runs: Iterable[Run], others: Iterable[Result], manifests: Mapping[int, Manifest]
+    runs: Iterable[Run], others: Iterable[Result], manifests: Mapping[Path, Manifest]
 ) -> set[str]:
     specs = {text for run in runs for text in (run.summary.scorer, run.summary.context)}
     for manifest in manifests.values():
@@ -139,7 +152,7 @@ def _named(value: Any) -> Iterable[str]:
             yield from [each] if isinstance(each, str) and "/" in each else _named(each)
 
 
-def _hub_models(manifests: Mapping[int, Manifest]) -> set[str]:
+def _hub_models(manifests: Mapping[Path, Manifest]) -> set[str]:
     references = [
         str(each.get("reference", ""))
         for manifest in manifests.values()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-from palate.comparison import findings_of
 from palate.reports.page.contents import Contents, gather
 from palate.reports.page.figures.drawing import look, save
 from palate.reports.page.parts import Picture, Section
@@ -74,14 +73,21 @@ def report(
 
 
 def _finding(contents: Contents) -> str:
-    if not contents.grid.runs:
+    if not contents.benchmarks:
         return "What users get"
-    finding = verdict(findings_of(contents.grid), contents.names.scorers)
-    return finding or "No run tells whether the right user matters."
+    verdicts: dict[str, list[str]] = {}
+    for each in contents.benchmarks:
+        text = verdict(each.findings, contents.names.scorers)
+        verdicts.setdefault(text or "No run tells whether the right user matters.", []).append(
+            each.name
+        )
+    if len(verdicts) == 1:
+        return next(iter(verdicts))
+    return " ".join(f"On {', '.join(names)}: {text}" for text, names in verdicts.items())
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
-    names = [each.name for each in contents.benchmarks]
+    names = dict.fromkeys(each.data for each in contents.benchmarks)
     sizes = [each.size for each in contents.benchmarks]
     licences = dict.fromkeys(
         each.declared.licence if each.declared else "as the file’s" for each in contents.benchmarks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.parts import Section
 from palate.reports.table import Table
 from palate.runs import Manifest
+from palate.scorers import GROUP
+from palate.specs import registered
 
 OPTIONS = ("split", "mirrors", "limit", "seed", "dtype", "device", "batch_tokens")
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
@@ -32,12 +35,16 @@ class Commands:
 
     template: ClassVar[str] = "commands.html"
     commands: list[str]
+    note: str
+    """What the commands leave out."""
     downloads: list[Download]
 
 
 def again(contents: Contents) -> Section:
     """Return the commands, the manifests and the JSON documents."""
-    parts: list[object] = [Commands(list(_commands(contents)), list(_downloads(contents)))]
+    objects = _given_in_python(contents)
+    commands, downloads = list(_commands(contents, objects)), list(_downloads(contents))
+    parts: list[object] = [Commands(commands, _note(objects, contents), downloads)]
     contexts: dict[tuple[str, ...], list[str]] = {}
     for manifest in contents.manifests.values():
         shown = contents.names.context(manifest.identity["context"])
@@ -51,14 +58,27 @@ def again(contents: Contents) -> Section:
     return Section("again", "Do it again", parts, lead)
 
 
-def _commands(contents: Contents) -> Sequence[str]:
-    place = {id(run): k for k, run in enumerate(contents.grid.runs)}
+def _given_in_python(contents: Contents) -> list[str]:
+    """Return the scorers whose names are specs of nothing that is registered."""
+    known = registered(GROUP)
+    scorers = dict.fromkeys(run.summary.scorer for each in contents.benchmarks for run in each.runs)
+    return [name for name in scorers if re.split("[:?]", name)[0] not in known]
+
+
+def _note(objects: Sequence[str], contents: Contents) -> str:
+    if not objects:
+        return ""
+    listed = ", ".join(map(contents.names.scorer, objects))
+    return f"{listed} {'was' if len(objects) == 1 else 'were'} given in Python."
+
+
+def _commands(contents: Contents, objects: Sequence[str]) -> Sequence[str]:
     made = []
     for benchmark in contents.benchmarks:
         identities = [
-            contents.manifests[place[id(run)]].identity
+            contents.manifests[run.folder].identity
             for run in benchmark.runs
-            if place[id(run)] in contents.manifests
+            if run.folder is not None and run.summary.scorer not in objects
         ]
         groups: dict[str, list[Mapping[str, Any]]] = {}
         for identity in identities:
@@ -76,7 +96,7 @@ def _command(
     contents: Contents,
 ) -> str:
     public = contents.names.public
-    words = ["-b", benchmark.name if benchmark.declared else f"{benchmark.name} (your file)"]
+    words = ["-b", benchmark.data if benchmark.declared else f"{benchmark.data} (your file)"]
     for flag, name in (("-s", "scorer"), ("-c", "context")):
         for spec in dict.fromkeys(identity[name] for identity in identities):
             words += [flag, public(spec)]
@@ -102,7 +122,11 @@ def _facts(contents: Contents, manifest: Manifest) -> tuple[str, ...]:
 
 
 def _downloads(contents: Contents) -> Sequence[Download]:
-    documents = [("evaluation", contents.grid.document())] if contents.grid.runs else []
+    several = len(contents.benchmarks) > 1
+    documents = [
+        (f"evaluation-{k}" if several else "evaluation", benchmark.grid.document())
+        for k, benchmark in enumerate(contents.benchmarks, 1)
+    ]
     for k, result in enumerate(contents.others, 1):
         documents.append((f"{result.kind}-{k}", result.document()))
     return [

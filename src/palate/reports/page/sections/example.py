@@ -19,6 +19,15 @@ from palate.reports.table import Table
 from palate.runs import Run
 
 Key = tuple[str, str]
+COUPLE = (
+    "couple of users",
+    "Two users ask the same and choose opposite answers. A scorer is right on both only if it "
+    "heeds who asks.",
+)
+PAIR = (
+    "pair of answers",
+    "One user, one question, and two answers of which the user prefers one.",
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,6 @@ def example(contents: Contents) -> Section:
     """Return one couple, or pair, of each benchmark."""
     parts: list[object] = []
     texts = contents.texts
-    mirrored = all(benchmark.mirrored for benchmark in contents.benchmarks)
     for benchmark in contents.benchmarks:
         best = benchmark.best
         if best is None:
@@ -56,36 +64,27 @@ def example(contents: Contents) -> Section:
             parts.append(Text(advice))
         elif (made := _example(benchmark, best, texts, contents.names)) is not None:
             parts.append(made)
-    what = "couple of users" if mirrored else "pair of answers"
-    lead = (
-        "Two users ask the same and choose opposite answers. A scorer is right on both only if it "
-        "heeds who asks."
-        if mirrored
-        else "One user, one question, and two answers of which the user prefers one."
-    )
-    return Section("example", f"One {what} in full", parts, lead)
+    designs = dict.fromkeys(COUPLE if each.mirrored else PAIR for each in contents.benchmarks)
+    what = ", one ".join(title for title, _ in designs)
+    return Section("example", f"One {what} in full", parts, " ".join(lead for _, lead in designs))
 
 
 def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names) -> Example | None:
-    place = {key: k for k, key in enumerate(best.run.verdicts.keys)}
-    mirror = {key[0]: key for key in place}
+    verdicts = best.run.verdicts
+    keys = list(verdicts.keys)
+    couples = [sorted(keys[k] for k in couple) for couple in verdicts.couples.tolist()]
     outcomes = _outcomes(best.run)
     other = _outcomes(best.stranger)
     ranked = []
-    for key in place:
-        pair = texts.pair(key)
-        if pair is None:
+    for both in couples if benchmark.mirrored else [[key] for key in keys]:
+        pair, *mirrors = map(texts.pair, both)
+        if pair is None or None in mirrors:
             continue
-        both = [key]
-        if benchmark.mirrored:
-            both.append(mirror[pair.mirror_of or ""])
-            if both[1] < key or texts.pair(both[1]) is None:
-                continue
         right = sum(outcomes.get(each, 0.0) for each in both)
         told_apart = right - sum(other.get(each, 0.0) for each in both)
         lacks = sum(len(each.profile) < POSTS for each in map(texts.pair, both) if each is not None)
         length = len(pair.text) + len(pair.chosen) + len(pair.rejected)
-        ranked.append((lacks, -right, -told_apart, length, key[1], both))
+        ranked.append((lacks, -right, -told_apart, length, both[0][1], both))
     if not ranked:
         return None
     both = min(ranked)[-1]

@@ -41,19 +41,17 @@ class Drawn(Number):
 
 
 def limits(benchmark: BenchmarkRuns) -> str:
-    """Say how small an identity gain may go undetected; empty where there is none."""
-    half = [
-        (f.identity.high - f.identity.low) / 2
+    """Say how large an identity gain has to be to be detected; empty where there is none."""
+    effects = [
+        f.identity.minimum_detectable_effect
         for f in benchmark.main_findings
-        if f.identity and f.identity.low is not None and f.identity.high is not None
+        if f.identity and f.identity.minimum_detectable_effect
     ]
-    half = [each for each in half if each > 0]
-    if not half:
+    if not effects:
         return ""
-    worst = plain(max(half))
     return (
-        f"On {benchmark.size} an identity gain is known to ±{worst} at worst. A smaller one may "
-        "go undetected, so “not shown” does not mean absent."
+        f"On {benchmark.size} the minimum detectable identity gain is {plain(max(effects))} at "
+        "worst (80 % power), so “not shown” does not mean absent."
     )
 
 

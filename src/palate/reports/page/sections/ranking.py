@@ -17,20 +17,25 @@ from palate.reports.table import Table
 
 def ranking(contents: Contents) -> Section:
     """Return the ranks that the tests leave open, under the context with the most scorers."""
-    parts = [
-        made
-        for k, benchmark in enumerate(contents.benchmarks, 1)
-        if (made := _ranking(benchmark, contents.names, k)) is not None
-    ]
-    lead = "One context, so that scorers are compared on what they are shown alike."
+    parts: list[Picture] = []
+    contexts: dict[str, None] = {}
+    for k, benchmark in enumerate(contents.benchmarks, 1):
+        context = _context(benchmark)
+        if context and (made := _ranking(benchmark, context, contents.names, k)) is not None:
+            parts.append(made)
+            contexts[contents.names.context(context)] = None
+    listed = " or ".join(contexts)
+    lead = f"Under {listed} scorers are compared on what they are shown alike."
     return Section("ranking", "Which would I deploy?", parts, lead)
 
 
-def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | None:
+def _context(benchmark: BenchmarkRuns) -> str:
+    # The one with the most scorers; empty where there is none.
     contexts = Counter(f.context for f in benchmark.main_findings)
-    if not contexts:
-        return None
-    context = max(contexts, key=lambda each: (contexts[each], each))
+    return max(contexts, key=lambda each: (contexts[each], each), default="")
+
+
+def _ranking(benchmark: BenchmarkRuns, context: str, names: Names, number: int) -> Picture | None:
     runs = [f.run for f in benchmark.main_findings if f.context == context]
     runs = list({run.summary.scorer: run for run in runs if run.accuracy is not None}.values())
     if len(runs) < 2:
@@ -50,13 +55,13 @@ def _ranking(benchmark: BenchmarkRuns, names: Names, number: int) -> Picture | N
     title = f"{benchmark.name}: {len(ranked)} scorers under {names.context(context)}"
     note = f"Rank: what paired tests on {group.n_common:,} common rows, Holm-corrected, leave open."
     table = Table(title, ["scorer", "accuracy", "rank"], rows, [note])
-    description = (
-        "A dot is a scorer’s accuracy, a line its 95 % interval. A bar on the right joins "
-        "scorers that no test tells apart."
-    )
+    bars = joined(group)
+    description = "A dot is a scorer’s accuracy, a line its 95 % interval."
+    if bars:
+        description += " A bar on the right joins scorers that no test tells apart."
     if lines:
         description += " Dashed lines are baselines."
-    drawing = rank_lines(scorers, joined(group), lines)
+    drawing = rank_lines(scorers, bars, lines)
     name = f"ranking-{number}"
     return Picture(name, f"Scorers by accuracy, {benchmark.name}", description, table, drawing)
 

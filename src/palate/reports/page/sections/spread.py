@@ -9,24 +9,21 @@ from palate.reports.numbers import NONE, count, figure, plain
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.figures.plots import subset_panels, user_dots
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Picture, Section, Text
+from palate.reports.page.parts import Picture, Section
 from palate.reports.table import Table
 from palate.runs import Run
 
 MOST_PANELS, MOST_ROWS = 6, 12
-MIRRORED = (
-    "On mirrored couples there is no figure by user: the two users of a couple make 0.500 together "
-    "for whoever ignores them."
-)
 
 
 def users(contents: Contents) -> Section:
-    """Return how accuracy is spread over users, the worst served first."""
+    """Return how accuracy is spread over users, the worst served first; not of mirrored couples.
+
+    There the two users of a couple make 0.500 together for a scorer that ignores them.
+    """
     parts: list[object] = []
     for k, benchmark in enumerate(contents.benchmarks, 1):
-        if benchmark.mirrored:
-            parts.append(Text(MIRRORED))
-        elif benchmark.findings:
+        if benchmark.findings and not benchmark.mirrored:
             parts += _users(benchmark, contents.names, k)
     return Section("users", "Who is served badly", parts)
 

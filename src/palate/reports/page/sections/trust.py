@@ -39,6 +39,8 @@ class Check(NamedTuple):
     name: str
     ask: Callable[[Run], CheckResult | None]
     rule: str
+    worst: str = "{} in the worst run"
+    """How the largest figure of several runs is told."""
 
 
 def trust(contents: Contents) -> Section:
@@ -68,10 +70,11 @@ def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
                 continue
             worst, run = max(some, key=lambda each: each[0].size)
             others = f" and {len(some) - 1} more" if len(some) > 1 else ""
-            where = f"{names.run(run)}{others}"
+            where, figure = f"{names.run(run)}{others}", names.public(worst.figure)
             if answer == "fine" and len(some) > 1:
                 where = f"{len(some)} runs"
-            cells = [check.name, where, names.public(worst.figure), check.rule]
+                figure = check.worst.format(figure) if worst.size else figure
+            cells = [check.name, where, figure, check.rule]
             yield [*(cell.replace(" %", "\u00a0%") for cell in cells), _answer(answer)]
 
 
@@ -90,7 +93,7 @@ def _grade(size: float, look: float, stop: float, text: str) -> CheckResult:
 
 def _ties(run: Run) -> CheckResult:
     share = run.summary.ties / max(run.summary.n_pairs, 1)
-    return _grade(share, 0.05, 0.5, f"{run.summary.ties:,} ({share:.1%})")
+    return _grade(share, 0.05, 0.5, f"{run.summary.ties:,} ({100 * share:.1f} %)")
 
 
 def _unscored(run: Run) -> CheckResult:
@@ -121,7 +124,7 @@ def _shortfall(run: Run) -> CheckResult | None:
     if "stranger" not in run.summary.context or not words:
         return None
     share = run.summary.shortfall_words / words
-    return _grade(share, 0.05, 0.25, f"{run.summary.shortfall_words:,} words ({share:.1%})")
+    return _grade(share, 0.05, 0.25, f"{run.summary.shortfall_words:,} words ({100 * share:.1f} %)")
 
 
 def _length(run: Run) -> CheckResult | None:
@@ -137,7 +140,7 @@ def _orders(run: Run) -> CheckResult | None:
     consistent = (run.summary.position_consistency or {}).get("consistent")
     if consistent is None:
         return None
-    return _grade(1 - consistent, 0.1, 0.4, f"{consistent:.0%} of the pairs judged alike")
+    return _grade(1 - consistent, 0.1, 0.4, f"{100 * consistent:.0f} % of the pairs judged alike")
 
 
 def _honest(run: Run) -> CheckResult | None:
@@ -147,14 +150,18 @@ def _honest(run: Run) -> CheckResult | None:
     return _grade(before["ece"], 0.05, 0.15, f"expected calibration error {plain(before['ece'])}")
 
 
+AT_MOST = "at most {} in a run"
 CHECKS = (
-    Check("Ties", _ties, "fine up to 5 % of the pairs, do not use above 50 %"),
+    Check("Ties", _ties, "fine up to 5 % of the pairs, do not use above 50 %", AT_MOST),
     Check("Unscored pairs", _unscored, "fine at none, do not use above 10 %"),
     Check("Texts cut to the model’s window", _cut, "fine at none"),
-    Check("Strangers’ posts that hold an answer", _leaks, "always dropped; fine to 10 % of rows"),
+    Check(
+        "Strangers’ posts that hold an answer", _leaks, "always dropped; fine to 10 % of rows",
+        AT_MOST,
+    ),
     Check(
         "Strangers’ posts shorter than the own", _shortfall,
-        "fine up to 5 % of the words, do not use above 25 %",
+        "fine up to 5 % of the words, do not use above 25 %", AT_MOST,
     ),
     Check(
         "Length", _length, "fine where control moves accuracy by up to 0.03, do not use above 0.10"
