@@ -319,7 +319,15 @@ def test_concurrency_never_exceeds_the_setting_and_every_request_ends_once(serve
 
 
 def test_more_connections_than_the_client_keeps_by_default_are_allowed(server, endpoint):
-    server.delay = 0.3
+    many = threading.Event()
+
+    def crowded(body):
+        if server.busiest > 100:
+            many.set()
+        many.wait(20)  # the first replies come when over a hundred are wanted at a time
+        return completion()
+
+    server.script = [crowded]
     asked = endpoint(concurrency=150)
     assert sum(reply.failure is None for _, reply in asked.ask([ask()] * 150)) == 150
     assert server.busiest > 100
