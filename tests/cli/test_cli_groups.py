@@ -56,12 +56,22 @@ def test_by_prints_groups_gaps_and_who_loses(rated: Path, tmp_path: Path) -> Non
     assert "p is Holm-corrected over all such gaps of a run (1)." in done.stdout
 
 
-def test_the_document_has_the_lists_that_were_asked_for(rated: Path, tmp_path: Path) -> None:
-    words = ("evaluate", "-b", str(rated), "-s", "longest", "-c", "none", "-c", "profile:1")
-    done = palate(
-        *words, "--by", "trait:age", "--target", "rating", "--format", "json", cwd=tmp_path
-    )
-    document = json.loads(done.stdout)
+WORDS = ("-s", "longest", "-c", "none", "-c", "profile:1", "--format", "json")
+
+
+@pytest.fixture
+def plain(rated: Path, tmp_path: Path) -> dict[str, list[object]]:
+    """The document of a call that asks for no lists."""
+    done = palate("evaluate", "-b", str(rated), *WORDS, cwd=tmp_path)
+    document: dict[str, list[object]] = json.loads(done.stdout)
+    return document
+
+
+def test_the_document_has_the_lists_that_were_asked_for(
+    rated: Path, tmp_path: Path, plain: dict[str, list[object]]
+) -> None:
+    lists = ("--by", "trait:age", "--target", "rating")
+    document = json.loads(palate("evaluate", "-b", str(rated), *WORDS, *lists, cwd=tmp_path).stdout)
     assert [set(view) for view in document["groups"]] == [GROUPS] * 2
     view = document["groups"][1]
     assert {name for group in view["groups"] for name in group} == GROUP
@@ -69,7 +79,6 @@ def test_the_document_has_the_lists_that_were_asked_for(rated: Path, tmp_path: P
     assert set(view["users_harmed"]) == LOSING
     assert [set(one) for one in document["ratings"]] == [RATINGS] * 2
     assert {name for b in document["ratings"][0]["baselines"] for name in b} == BASELINE
-    plain = json.loads(palate(*words, "--format", "json", cwd=tmp_path).stdout)
     assert plain["groups"] == plain["ratings"] == []
     assert plain["runs"] == document["runs"]
 

@@ -125,9 +125,16 @@ def smollm2():
     return scorer
 
 
-def test_smollm2_prefers_sense_to_nonsense(smollm2, tiny):
-    slate = make_slate("The capital of France is Paris.", "Paris the France of is capital.",
-                       question="What is the capital of France?")  # fmt: skip
-    found = scores(smollm2, slate)
-    assert found.values == pytest.approx(by_hand(str(tiny.smol), slate), abs=TOLERANCE)
+PARIS = make_slate("The capital of France is Paris.", "Paris the France of is capital.",
+                   question="What is the capital of France?")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def paris_by_hand(tiny):
+    return by_hand(str(tiny.smol), PARIS)
+
+
+def test_smollm2_prefers_sense_to_nonsense(smollm2, paris_by_hand):
+    found = scores(smollm2, PARIS)
+    assert found.values == pytest.approx(paris_by_hand, abs=TOLERANCE)
     assert found.values[0] > found.values[1]
