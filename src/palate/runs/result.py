@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -49,16 +50,16 @@ class ResultTable(Printed, Protocol):
         """Return its cells by column, numbers as numbers."""
 
 
-class Tabular:
+class Tabular(ABC):
     """What prints, tabulates and exports itself; the group `palate.tables` says by kind how."""
 
     kind: ClassVar[str]
     content_type: ClassVar[type[Record]]
     """What its JSON document holds beside `schema` and `kind`."""
 
+    @abstractmethod
     def content(self) -> Record:
         """Return what its JSON document holds."""
-        raise NotImplementedError
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document that `--format json` prints."""
@@ -105,17 +106,17 @@ class Result(Tabular):
     """Where it lies on disk; None for one that is in memory alone."""
 
     @classmethod
+    @abstractmethod
     def read(cls, folder: Path) -> Self:
         """Read a finished result of this kind; raises `RunError` where that cannot be."""
-        raise NotImplementedError
 
     def content(self) -> Record:
         """Return the summary."""
         return self.summary
 
+    @abstractmethod
     def lines(self) -> Iterator[str]:
         """Yield every row as one line of JSON."""
-        raise NotImplementedError
 
     @property
     def content_hash(self) -> str:
