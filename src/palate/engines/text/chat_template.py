@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import TemplateError
 
 from palate.errors import ModelError
-from palate.records import Message
+from palate.records import Encoded, Message
 
-
-class Encoded(NamedTuple):
-    """Token ids of prompt and response together; the response starts at `start`."""
-
-    ids: tuple[int, ...]
-    start: int
+REMEMBERED = 128
+"""Texts whose tokens are at hand: those of one slate, that a second scorer reads next."""
 
 
 class ChatTemplate:
@@ -33,6 +29,7 @@ class ChatTemplate:
         added = tokenizer.added_tokens_decoder.values()
         special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
         self._specials = sorted(t for t in special if len(t) > 1)
+        self._recent: dict[tuple[str, int | None], Encoded] = {}
 
     def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
         """Return the conversation as the template writes it."""
@@ -88,15 +85,27 @@ class ChatTemplate:
         return self._split(prompt, whole)
 
     def _split(self, prompt: str, whole: str) -> Encoded:
-        encoded = self.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
-        ends = (end for _, end in encoded["offset_mapping"])
-        start = next(
-            (k for k, end in enumerate(ends) if end > len(prompt)), len(encoded["input_ids"])
-        )
-        return Encoded(self._one_bos(encoded["input_ids"]), start)
+        return self._encoded(whole, len(prompt))
 
     def _ids(self, text: str) -> tuple[int, ...]:
-        return self._one_bos(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return tuple(self._encoded(text, None).ids)
+
+    def _encoded(self, text: str, seam: int | None) -> Encoded:
+        made = self._recent.get((text, seam))
+        if made is None:
+            made = self._recent[text, seam] = self._tokenised(text, seam)
+            if len(self._recent) > REMEMBERED:
+                del self._recent[next(iter(self._recent))]
+        return made
+
+    def _tokenised(self, text: str, seam: int | None) -> Encoded:
+        if seam is None:
+            found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            return Encoded(self._one_bos(found))
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ends = (end for _, end in encoded["offset_mapping"])
+        start = next((k for k, end in enumerate(ends) if end > seam), len(encoded["input_ids"]))
+        return Encoded(self._one_bos(encoded["input_ids"]), start)
 
     def _one_bos(self, ids: list[int]) -> tuple[int, ...]:
         bos = self.tokenizer.bos_token_id
