@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 from jinja2 import TemplateError
@@ -29,10 +30,16 @@ class ChatTemplate:
         added = tokenizer.added_tokens_decoder.values()
         special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
         self._specials = sorted(t for t in special if len(t) > 1)
+        self._last: tuple[tuple[Message, ...], bool, str] | None = None
         self._recent: dict[tuple[str, int | None], Encoded] = {}
 
     def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
-        """Return the conversation as the template writes it."""
+        """Return the conversation as the template writes it; each response asks for the same."""
+        if self._last is None or self._last[0] is not messages or self._last[1] != generation:
+            self._last = messages, generation, self._written(messages, generation)
+        return self._last[2]
+
+    def _written(self, messages: tuple[Message, ...], generation: bool) -> str:
         turns = [{"role": m.role, "content": self.safe(m.content)} for m in messages]
         try:
             written = self.tokenizer.apply_chat_template(
@@ -55,7 +62,7 @@ class ChatTemplate:
     def closed_text(self, messages: tuple[Message, ...], response: str) -> str:
         """Return the conversation closed by this response, as the template writes it."""
         closed = (*messages, Message(role="assistant", content=response))
-        return self.text(closed, generation=False)
+        return self._written(closed, False)
 
     def prompt(self, messages: tuple[Message, ...], opening: str = "") -> tuple[int, ...]:
         """Return the ids of a conversation that the model is to continue after `opening`."""
@@ -102,10 +109,10 @@ class ChatTemplate:
         if seam is None:
             found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
             return Encoded(self._one_bos(found))
-        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        ends = (end for _, end in encoded["offset_mapping"])
-        start = next((k for k, end in enumerate(ends) if end > seam), len(encoded["input_ids"]))
-        return Encoded(self._one_bos(encoded["input_ids"]), start)
+        encoded = self.tokenizer(text, add_special_tokens=False)
+        ids = encoded["input_ids"]
+        start = bisect_right(range(len(ids)), seam, key=lambda k: encoded.token_to_chars(k).end)
+        return Encoded(self._one_bos(ids), start)
 
     def _one_bos(self, ids: list[int]) -> tuple[int, ...]:
         bos = self.tokenizer.bos_token_id
