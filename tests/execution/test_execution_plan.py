@@ -11,7 +11,7 @@ from planning import Listed, keys_of, make_plan, plain_plan
 from palate.errors import PalateError
 from palate.execution import plan as planning
 from palate.execution.groups import build
-from palate.records import Judgement, Message, Part, Prepared, ScorerInfo, Scores, Slate
+from palate.records import Encoded, Judgement, Message, Part, Prepared, ScorerInfo, Scores, Slate
 
 
 class AsScorer:
@@ -120,3 +120,21 @@ def test_a_context_that_changes_its_mind_is_refused(monkeypatch: pytest.MonkeyPa
     source.slates = [slate("another", (), *s.candidates) for s in source.slates]
     with pytest.raises(PalateError, match=r"row row \d.*another slate than before"):
         list(build(AsScorer(), plan, source, range(3)))
+
+
+class Tokenised(AsScorer):
+    """Has an input of each response but where the question is short."""
+
+    def prepare(self, slate: Slate) -> Prepared:
+        inputs = tuple(Encoded(list(map(ord, text))) for text in slate.candidates)
+        return Prepared(slate, inputs=inputs if slate.question[0].content != "q" else ())
+
+
+@given(slates, st.booleans())
+def test_inputs_stay_with_their_responses(given_slates, exact: bool) -> None:  # type: ignore[no-untyped-def]
+    info = ScorerInfo(fingerprint="x", exact=exact)
+    source = Listed(given_slates)
+    plan = make_plan(Tokenised(), info, source)
+    for _, read in build(Tokenised(), plan, source, range(plan.n_groups)):
+        texts = ["".join(map(chr, it.ids)) for it in read.inputs]
+        assert texts == ([] if read.slate.question[0].content == "q" else [*read.slate.candidates])
