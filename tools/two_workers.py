@@ -20,7 +20,7 @@ from typing import Any
 
 from palate.benchmarks import load_benchmark
 from palate.evaluation import Options, evaluate
-from palate.records import ScorerInfo, Scores, Settings, Slate
+from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.scorers import build_scorer
 
 
@@ -33,9 +33,9 @@ class Noted:
         self.info = ScorerInfo(fingerprint=f"noted {spec}", exact=True)
         self._scorer: Any = None
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate) -> Prepared:
         """Cut what is shown as the scorer does."""
-        return self._built().reads(slate)  # type: ignore[no-any-return]
+        return self._built().prepare(slate)  # type: ignore[no-any-return]
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Score, and write down when that was."""

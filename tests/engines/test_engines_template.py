@@ -6,8 +6,10 @@ import pytest
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import normalizers
 
 from palate.engines import ChatTemplate
+from palate.engines.text.token_bound import tokens_per_byte
 from palate.errors import ModelError
 from palate.records import Message
 from tiny import wordpiece
@@ -129,3 +131,20 @@ def test_a_tokenizer_without_a_template_is_refused(tmp_path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     with pytest.raises(ModelError, match="no chat template"):
         ChatTemplate(tokenizer)
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_more_tokens_than_its_bytes_allow(smol: ChatTemplate, text: str) -> None:
+    factor = tokens_per_byte(smol.tokenizer)
+    assert factor == 1
+    ids = smol.tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert len(ids) <= factor * len(text.encode("utf-8", "surrogatepass"))
+
+
+def test_a_normalizer_that_may_lengthen_texts_proves_nothing(tiny) -> None:  # type: ignore[no-untyped-def]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny.encoder())
+    assert tokens_per_byte(tokenizer) is None
+    tokenizer.backend_tokenizer.normalizer = normalizers.NFC()
+    assert tokens_per_byte(tokenizer) == 3
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    assert tokens_per_byte(tokenizer) is None, "▁ is no token here"

@@ -12,7 +12,7 @@ from palate.execution.plan import (
     WorkPlan,
     WorkPlanner,
 )
-from palate.records import Judge, ScorerInfo, Slate, scorer_view
+from palate.records import Judge, ScorerInfo, Slate, prepare
 from palate.seeding import digest
 
 Planned = tuple[Slate, tuple[str, ...]]
@@ -51,7 +51,7 @@ def make_plan(scorer, info: ScorerInfo, source: Listed) -> WorkPlan:  # type: ig
 
 def keys_of(scorer, info: ScorerInfo, slate: Slate) -> list[str]:  # type: ignore[no-untyped-def]
     """Return the keys of a row's requests, in the row's order."""
-    read = scorer_view(scorer, slate)
+    read = prepare(scorer, slate).slate
     if isinstance(scorer, Judge):
         both = combinations(read.candidates, 2)
         return [digest(info.fingerprint, read.prompt_key, two) for two in both]
@@ -81,7 +81,7 @@ def size(slate: Slate) -> int:
 def _judgements(judge, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
     seen = set()
     for slate in slates:
-        read = scorer_view(judge, slate)
+        read = prepare(judge, slate).slate
         both = combinations(read.candidates, 2)
         for two, key in zip(both, keys_of(judge, info, slate), strict=True):
             if key not in seen:
@@ -93,7 +93,7 @@ def _prompts(scorer, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Plan
     by_prompt = defaultdict(set)
     reading = {}
     for slate in slates:
-        read = scorer_view(scorer, slate)
+        read = prepare(scorer, slate).slate
         reading.setdefault(read.prompt_key, read)
         by_prompt[read.prompt_key].update(read.candidates)
     for prompt, texts in by_prompt.items():
@@ -104,7 +104,7 @@ def _prompts(scorer, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Plan
 def _first_rows(scorer, info: ScorerInfo, slates: Sequence[Slate]) -> Iterator[Planned]:  # type: ignore[no-untyped-def]
     seen: set[tuple[str, str]] = set()
     for slate in slates:
-        read = scorer_view(scorer, slate)
+        read = prepare(scorer, slate).slate
         new = {text for text in read.candidates if (read.prompt_key, text) not in seen}
         seen |= {(read.prompt_key, text) for text in new}
         if new:

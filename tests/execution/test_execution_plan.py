@@ -11,7 +11,7 @@ from planning import Listed, keys_of, make_plan, plain_plan
 from palate.errors import PalateError
 from palate.execution import plan as planning
 from palate.execution.groups import build
-from palate.records import Judgement, Message, Part, ScorerInfo, Scores, Slate
+from palate.records import Encoded, Judgement, Message, Part, Prepared, ScorerInfo, Scores, Slate
 
 
 class AsScorer:
@@ -20,8 +20,8 @@ class AsScorer:
     def __init__(self, deaf: bool = False) -> None:
         self.deaf = deaf
 
-    def reads(self, slate: Slate) -> Slate:
-        return slate.replace(question=(), shown=()) if self.deaf else slate
+    def prepare(self, slate: Slate) -> Prepared:
+        return Prepared(slate.replace(question=(), shown=()) if self.deaf else slate)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         raise NotImplementedError
@@ -60,7 +60,7 @@ def test_columns_agree_with_the_definition(given_slates, scorer, exact: bool) ->
     assert np.diff(plan.cuts).tolist() == [len(batch) for batch in batches if batch]
     groups = list(build(scorer, plan, source, range(plan.n_groups)))
     expected = [group for batch in batches for group in batch]
-    assert [(read, group.keys) for group, read in groups] == expected
+    assert [(read.slate, group.keys) for group, read in groups] == expected
     every = [key for group, _ in groups for key in group.keys]
     assert [plan.keys[k : k + 1].tobytes().hex() for k in range(len(plan.keys))] == [
         key[:32] for key in every
@@ -104,11 +104,11 @@ def test_slates_of_ordinary_runs_are_built_once(monkeypatch: pytest.MonkeyPatch)
     source, info = Listed(many(40)), ScorerInfo(fingerprint="x")
     plan = make_plan(AsScorer(), info, source)
     list(build(AsScorer(), plan, source, range(plan.n_groups)))
-    assert (source.built, plan.slates) == (40, {})
+    assert (source.built, plan.prepared) == (40, {})
     monkeypatch.setattr(planning, "KEPT_BYTES", 50_000)
     plan = make_plan(AsScorer(), info, source)
-    assert 0 < len(plan.slates) < 40
-    kept = len(plan.slates)
+    assert 0 < len(plan.prepared) < 40
+    kept = len(plan.prepared)
     list(build(AsScorer(), plan, source, range(plan.n_groups)))
     assert source.built == 40 + 40 + (40 - kept)
 
@@ -120,3 +120,21 @@ def test_a_context_that_changes_its_mind_is_refused(monkeypatch: pytest.MonkeyPa
     source.slates = [slate("another", (), *s.candidates) for s in source.slates]
     with pytest.raises(PalateError, match=r"row row \d.*another slate than before"):
         list(build(AsScorer(), plan, source, range(3)))
+
+
+class Tokenised(AsScorer):
+    """Has an input of each response but where the question is short."""
+
+    def prepare(self, slate: Slate) -> Prepared:
+        inputs = tuple(Encoded(list(map(ord, text))) for text in slate.candidates)
+        return Prepared(slate, inputs=inputs if slate.question[0].content != "q" else ())
+
+
+@given(slates, st.booleans())
+def test_inputs_stay_with_their_responses(given_slates, exact: bool) -> None:  # type: ignore[no-untyped-def]
+    info = ScorerInfo(fingerprint="x", exact=exact)
+    source = Listed(given_slates)
+    plan = make_plan(Tokenised(), info, source)
+    for _, read in build(Tokenised(), plan, source, range(plan.n_groups)):
+        texts = ["".join(map(chr, it.ids)) for it in read.inputs]
+        assert texts == ([] if read.slate.question[0].content == "q" else [*read.slate.candidates])

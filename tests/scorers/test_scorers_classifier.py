@@ -205,9 +205,10 @@ def test_a_response_is_never_cut_and_only_the_one_too_long_is_unscored(tiny, tmp
     found = dict(scorer.score([slate]))[0]
     assert found.values[1] is None
     assert found.reasons == (None, "too long", None)
-    kept = scorer.reads(slate).shown
+    kept = scorer.prepare(slate).slate.shown
     alone = make_slate("Tea.", "No.", shown=POSTS)
-    assert scorer.reads(alone).shown == kept, "the one that cannot fit costs the others nothing"
+    said = "the one that cannot fit costs the others nothing"
+    assert scorer.prepare(alone).slate.shown == kept, said
     (expected,) = values(scorer, alone)
     assert [found.values[0], found.values[2]] == pytest.approx(expected, abs=TOLERANCE)
 
@@ -229,7 +230,7 @@ def test_parts_are_dropped_whole_lowest_rank_first_and_no_more_than_needed(tiny,
         for window in (lengths[n], lengths[n + 1] - 1):
             scorer = build_scorer(f"classifier:{short(tiny, tmp_path / str(window), window)}")
             slate = make_slate(*responses, shown=posts)
-            cut = scorer.reads(slate)
+            cut = scorer.prepare(slate).slate
             assert [p.text for p in cut.shown] == list(posts[:n])
             assert cut.candidates == slate.candidates
             (found,) = values(scorer, slate)

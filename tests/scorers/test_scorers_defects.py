@@ -89,7 +89,7 @@ def test_defect_03_the_response_is_never_cut(tiny, tmp_path):
     posts = [f"Post {k}. " + "tea " * 20 for k in range(4)]
     responses = ("Tea. " + "Always tea. " * 8 + "THE-END", "Coffee.")
     slate = make_slate(*responses, shown=posts)
-    assert 0 < len(scorer.reads(slate).shown) < 4
+    assert 0 < len(scorer.prepare(slate).slate.shown) < 4
     for text, prompt in zip(responses, scorer.prompts(slate), strict=True):
         assert text in prompt
     profile = tuple(Post(id=str(k), text=text) for k, text in enumerate(posts))

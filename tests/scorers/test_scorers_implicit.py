@@ -98,9 +98,9 @@ def test_policy_and_reference_are_shown_the_same_even_if_one_window_is_shorter(t
     change_json(short / "config.json", max_position_embeddings=130)
     slate = make_slate(*RESPONSES, shown=["beans " * 30, "tea " * 30])
     scorer = build_scorer(f"implicit:{tiny.model()}?reference={short}")
-    cut = scorer.reads(slate)
+    cut = scorer.prepare(slate).slate
     assert len(cut.shown) < 2
-    assert all(part.scorer.reads(slate) == cut for part in scorer.components)
+    assert all(part.scorer.prepare(slate).slate == cut for part in scorer.components)
     pairs = zip(summed(tiny.model(), cut), summed(short, cut), strict=True)
     expected = [a - b for a, b in pairs]
     assert scores(scorer, slate).values == pytest.approx(expected, abs=TOLERANCE)

@@ -77,7 +77,7 @@ def windowed(tiny, tmp_path, window):
 def test_lift_without_room_to_show_anything_is_unscored_and_no_tie(tiny, tmp_path):
     folder = windowed(tiny, tmp_path, 110)
     slate = make_slate(*RESPONSES, shown=["beans and more beans " * 40])
-    assert build_scorer(f"likelihood:{folder}").reads(slate).shown == ()
+    assert build_scorer(f"likelihood:{folder}").prepare(slate).slate.shown == ()
     found = scores(build_scorer(f"lift:{folder}"), slate)
     assert found.values == (None, None, None)
     assert set(found.reasons) == {"nothing shown"}

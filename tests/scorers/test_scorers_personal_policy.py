@@ -340,8 +340,8 @@ def test_what_is_shown_leaves_room_for_the_tokens(made, tmp_path, base):
         config.write_text(json.dumps({**said, "max_position_embeddings": window}))
         spec = f"personal:{folder}?state=prior&reference={base}"
         short = build_scorer(spec, SETTINGS)
-        assert len(short.reads(slate).shown) == parts
-        assert all(part.scorer.reads(slate).shown == short.reads(slate).shown
+        assert len(short.prepare(slate).slate.shown) == parts
+        assert all(part.scorer.prepare(slate).slate.shown == short.prepare(slate).slate.shown
                    for part in short.components)  # fmt: skip
 
 

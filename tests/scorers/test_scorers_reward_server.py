@@ -341,7 +341,7 @@ def test_what_is_too_long_here_is_cut_and_there_is_said(folder, model):
     long = make_slate("Tea.", "Coffee.", shown=["word " * 900, "I like tea."])
     scorer = build_scorer(spec("vllm", "http://127.0.0.1:9", f"&tokenizer={folder}"))
     assert scorer.info.cuts
-    assert len(scorer.reads(long).shown) < 2
+    assert len(scorer.prepare(long).slate.shown) < 2
 
 
 def test_a_wrong_path_or_key_stops_everything():

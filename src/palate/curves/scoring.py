@@ -19,7 +19,8 @@ from palate.records import (
     Scores,
     components_of,
     info_of,
-    scorer_view,
+    prepared_slates,
+    results_of,
     user_key,
 )
 from palate.scorers.personal import Personal, ResponseVectors
@@ -75,9 +76,10 @@ class Slates:
         known = self._scores.get(info.fingerprint)
         if known is None:
             assert isinstance(part.scorer, Scorer)
-            read = [scorer_view(part.scorer, slate) for slate in self.slates]
-            found = dict(part.scorer.score(read))
-            known = [found[k] for k in range(len(read))]
+            prepared = prepared_slates(part.scorer, self.slates)
+            results = dict(results_of(part.scorer, prepared))
+            every = (results[k] for k in range(len(self.slates)))
+            known = [it for it in every if isinstance(it, Scores)]
             if not info.needs_user:
                 self._scores[info.fingerprint] = known
         return known

@@ -4,8 +4,9 @@ from palate.engines.endpoints.chat import Ask, ChatEndpoint, ChatSettings, Reply
 from palate.engines.endpoints.scripted import ScriptedChat
 from palate.engines.local import LocalModel, TokenSpan, generate, load_local, read_mode_of, sample
 from palate.engines.local.embedder import Embedder, Embedding, load_embedder, unit_length
-from palate.engines.text.chat_template import ChatTemplate, Encoded
+from palate.engines.text.chat_template import ChatTemplate
 from palate.engines.text.reader import Reader
+from palate.records import Encoded
 
 __all__ = [
     "Ask",

@@ -12,7 +12,7 @@ from palate.execution.plan import RowSource, WorkPlan
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
 from palate.execution.runner import Batch, Job, Runner
-from palate.records import Slate
+from palate.records import Prepared
 from palate.runs import Journal, Line
 
 Advance = Callable[[int], None]
@@ -91,20 +91,20 @@ class Pass:
 
     def _built(self, number: int, groups: Sequence[int]) -> Iterator[Batch]:
         # An exact scorer's unit ends early where its texts are long.
-        held: list[tuple[RequestGroup, Slate]] = []
+        held: list[tuple[RequestGroup, Prepared]] = []
         characters = 0
-        for group, slate in build(self.task.computes, self.plan, self.source, groups):
-            held.append((group, slate))
-            characters += _characters(slate)
+        for group, read in build(self.task.computes, self.plan, self.source, groups):
+            held.append((group, read))
+            characters += _characters(read)
             if self.plan.exact and characters > CHARACTERS_PER_UNIT:
                 yield self._start(number, held)
                 number, held, characters = number + 1, [], 0
         if held:
             yield self._start(number, held)
 
-    def _start(self, number: int, held: Sequence[tuple[RequestGroup, Slate]]) -> Batch:
+    def _start(self, number: int, held: Sequence[tuple[RequestGroup, Prepared]]) -> Batch:
         self._pending[number] = _Pending([group for group, _ in held], len(held))
-        return Batch(number, tuple(slate for _, slate in held))
+        return Batch(number, tuple(read for _, read in held))
 
     def _recall(self, groups: Sequence[int]) -> None:
         fresh: list[Line] = []
@@ -130,6 +130,7 @@ class Pass:
             self.journal.append(lines)
 
 
-def _characters(slate: Slate) -> int:
+def _characters(read: Prepared) -> int:
+    slate = read.slate
     texts = [m.content for m in slate.question] + [p.text for p in slate.shown]
     return sum(map(len, texts)) + sum(map(len, slate.candidates))

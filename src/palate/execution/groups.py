@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from palate.errors import PalateError
 from palate.execution.plan import PREFIX, RowSource, WorkPlan
-from palate.records import Judge, Judgement, Scorer, Scores, Slate, scorer_view
+from palate.records import Encoded, Judge, Judgement, Prepared, Scorer, Scores, prepare
 from palate.runs import Line
 from palate.seeding import digest
 
@@ -30,7 +30,7 @@ class RequestGroup(NamedTuple):
 
 def build(
     scorer: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
-) -> Iterator[tuple[RequestGroup, Slate]]:
+) -> Iterator[tuple[RequestGroup, Prepared]]:
     """Yield the groups of these numbers, each with its slate.
 
     Raises `PalateError` where a context shows or a scorer reads another thing than when the group
@@ -39,26 +39,53 @@ def build(
     for number in groups:
         requests = plan.of_group(number)
         row = int(plan.first_row[requests[0]])
-        read = plan.slates.get(row) or scorer_view(scorer, source.slate(row))
+        whole = _prepared(scorer, plan, source, row)
+        prompt = whole.slate.prompt_key
         if plan.judged:
-            both = list(combinations(read.candidates, 2))[int(plan.first_place[requests[0]])]
-            read = read if len(read.candidates) == 2 else read.replace(candidates=both)
-            keys: tuple[str, ...] = (digest(plan.fingerprint, read.prompt_key, both),)
+            pairs = list(combinations(whole.slate.candidates, 2))
+            both = pairs[int(plan.first_place[requests[0]])]
+            keys: tuple[str, ...] = (digest(plan.fingerprint, prompt, both),)
+            if len(pairs) == 1:
+                read = whole
+            else:  # what fits beside the longest may not beside these two, counted in tokens
+                read = prepare(scorer, whole.slate.replace(candidates=both))
         else:
-            texts = tuple(
-                source.candidates(int(plan.first_row[k]))[int(plan.first_place[k])]
-                for k in requests
-            )
-            keys = tuple(digest(plan.fingerprint, read.prompt_key, text) for text in texts)
-            read = read if texts == read.candidates else read.replace(candidates=texts)
+            read = _of_requests(whole, plan, source, requests)
+            keys = tuple(digest(plan.fingerprint, prompt, t) for t in read.slate.candidates)
         if not plan.judged or int(plan.row_starts[row + 1] - plan.row_starts[row]) == 1:
-            plan.slates.pop(row, None)
+            for k in {int(plan.first_row[k]) for k in requests}:
+                plan.prepared.pop(k, None)
         if [bytes.fromhex(key)[:PREFIX] for key in keys] != _planned(plan, requests):
             raise PalateError(
-                f"row {source.id(row)}: the context or the scorer's reads() gave another slate "
+                f"row {source.id(row)}: the context or the scorer's prepare() gave another slate "
                 "than before; both must give the same for the same question"
             )
-        yield RequestGroup(number, source.id(row), keys, len(read.shown)), read
+        yield RequestGroup(number, source.id(row), keys, len(whole.slate.shown)), read
+
+
+def _prepared(scorer: Scorer | Judge, plan: WorkPlan, source: RowSource, row: int) -> Prepared:
+    ready = plan.prepared.get(row)
+    if ready is not None:
+        return ready
+    return prepare(scorer, source.slate(row), int(plan.dropped[row]) if len(plan.dropped) else None)
+
+
+def _of_requests(whole: Prepared, plan: WorkPlan, source: RowSource, requests: range) -> Prepared:
+    # The group's texts in its order, each with what the first row that has it was tokenised to.
+    texts: list[str] = []
+    inputs: list[Encoded] = []
+    for k in requests:
+        row, place = int(plan.first_row[k]), int(plan.first_place[k])
+        texts.append(source.candidates(row)[place])
+        ready = plan.prepared.get(row)
+        if ready is not None and ready.inputs:
+            inputs.append(ready.inputs[place])
+    slate = whole.slate
+    return Prepared(
+        slate if slate.candidates == tuple(texts) else slate.replace(candidates=tuple(texts)),
+        whole.dropped,
+        tuple(inputs) if len(inputs) == len(texts) else (),
+    )
 
 
 def line_of(plan: WorkPlan, group: RequestGroup, result: Scores | Judgement) -> Line:

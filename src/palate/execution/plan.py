@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.records import Judge, Scorer, ScorerInfo, Slate, scorer_view
+from palate.records import Judge, Prepared, Scorer, ScorerInfo, Slate, prepare
 from palate.seeding import canonical_json, digest
 
 Ints = NDArray[np.int32]
@@ -29,7 +29,8 @@ CHARACTERS_PER_BATCH = 400_000
 PREFIX = 16
 """Bytes kept of each key: enough that no two are ever alike."""
 KEPT_BYTES = 128 * 2**20
-"""Slates kept from planning to computing, so that runs of ordinary size build none twice."""
+"""Slates and their tokens kept from planning to computing, so that runs of ordinary size build and
+tokenise nothing twice."""
 
 
 class RowSource(Protocol):
@@ -78,7 +79,9 @@ class WorkPlan:
     a judge one per two candidates, in the order of `itertools.combinations`."""
     row_starts: Ints
     """Where each row's requests begin, and their number."""
-    slates: dict[int, Slate]
+    dropped: Ints
+    """Of each row, the parts that did not fit; empty for a scorer that cuts nothing."""
+    prepared: dict[int, Prepared]
     """Readings kept from planning, by row."""
 
     @property
@@ -110,13 +113,15 @@ class WorkPlanner:
         self._keys, self._prompts = bytearray(), bytearray()
         self._counts, self._sizes = array("i"), array("i")  # requests and prompt's size, by row
         self._rank, self._length = array("i"), array("i")  # of each request, in its row
-        self._slates: dict[int, Slate] = {}
+        self._dropped = array("i")
+        self._prepared: dict[int, Prepared] = {}
         self._room = KEPT_BYTES
 
     def add(self, slate: Slate) -> None:
         """Take the next row in."""
         row = len(self._counts)
-        read = scorer_view(self.scorer, slate)
+        ready = prepare(self.scorer, slate)
+        read = ready.slate
         made, prompt, texts = self.info.fingerprint, read.prompt_key, read.candidates
         if self.judged:
             both = list(combinations(texts, 2))
@@ -134,10 +139,12 @@ class WorkPlanner:
             self._prompts += bytes.fromhex(prompt)[:PREFIX]
         size = sum(len(m.content) for m in read.question) + sum(len(p.text) for p in read.shown)
         self._sizes.append(size)
-        held = 2_000 + 800 * len(read.shown) + size + sum(map(len, texts))
+        if self.info.cuts:
+            self._dropped.append(ready.dropped)
+        held = ready.nbytes
         if held <= self._room:
             self._room -= held
-            self._slates[row] = read
+            self._prepared[row] = ready
 
     def plan(self, source: RowSource) -> WorkPlan:
         """Return the plan of all rows; `source` is asked for candidates only."""
@@ -167,12 +174,13 @@ class WorkPlanner:
         cuts = whole if exact else _cut(size[groups])
         name = digest("exact", made) if exact else _pass_id(made, keys, group_starts, cuts)
         first_row, first_place = row[order], place[order]
-        built_from = set(first_row[group_starts[:-1]].tolist()) if self._slates else set()
+        built_from = set(first_row.tolist()) if self._prepared else set()
         return WorkPlan(
             id=name, fingerprint=made, exact=exact, judged=self.judged, keys=_prefixes(keys),
             group_starts=group_starts, cuts=cuts, first_row=first_row, first_place=first_place,
             requests=position[requests], row_starts=row_starts,
-            slates={row: read for row, read in self._slates.items() if row in built_from},
+            dropped=np.array(self._dropped, np.int32),
+            prepared={row: it for row, it in self._prepared.items() if row in built_from},
         )  # fmt: skip
 
     def _groups(self, row: Ints) -> Ints:

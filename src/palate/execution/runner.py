@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from palate.errors import PalateError
-from palate.records import Judge, Judgement, Scorer, Scores, Settings, Slate, components_of
+from palate.records import (
+    Judge,
+    Judgement,
+    Prepared,
+    Scorer,
+    Scores,
+    Settings,
+    components_of,
+    results_of,
+)
 from palate.specs import Spec, load
 
 GROUP = "palate.engines"
@@ -38,7 +47,7 @@ class Batch(NamedTuple):
     """What is computed together: a whole batch of the plan, or some groups of an exact one."""
 
     number: int
-    slates: tuple[Slate, ...]
+    prepared: tuple[Prepared, ...]
 
 
 class BatchResult(NamedTuple):
@@ -76,7 +85,7 @@ class LocalRunner:
     def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as the scorer gives them."""
         for unit in units:
-            for position, result in compute(task.computes, unit.slates):
+            for position, result in compute(task.computes, unit.prepared):
                 yield BatchResult(unit.number, position, result)
 
 
@@ -88,15 +97,12 @@ def build_runner(engine: str | None) -> Runner:
 
 
 def compute(
-    scorer: Scorer | Judge, slates: tuple[Slate, ...]
+    scorer: Scorer | Judge, prepared: tuple[Prepared, ...]
 ) -> Iterator[tuple[int, Scores | Judgement]]:
     """Yield (position, result), each position once; raises `PalateError` where it is not so."""
-    waiting = set(range(len(slates)))
-    results: Iterable[tuple[int, Scores | Judgement]] = (
-        scorer.judge(slates) if isinstance(scorer, Judge) else scorer.score(slates)
-    )
+    waiting = set(range(len(prepared)))
     name = type(scorer).__name__
-    for k, result in results:
+    for k, result in results_of(scorer, prepared):
         if k not in waiting:
             raise PalateError(f"{name} gave position {k} twice or out of range")
         waiting.remove(k)

@@ -10,7 +10,15 @@ from palate.prompts.judging import (
     rating_prompt,
     without_thought,
 )
-from palate.prompts.rendering import about, as_text, cut_to_fit, fitting_parts, prompt_hash, render
+from palate.prompts.rendering import (
+    about,
+    as_text,
+    cut_to_fit,
+    fence,
+    fitting_parts,
+    prompt_hash,
+    render,
+)
 from palate.prompts.writing import (
     example_text,
     parse_persona,
@@ -28,6 +36,7 @@ __all__ = [
     "aspect_prompt",
     "cut_to_fit",
     "example_text",
+    "fence",
     "fitting_parts",
     "pair_prompt",
     "parse_numbers",

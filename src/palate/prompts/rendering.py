@@ -32,7 +32,7 @@ def fence(text: str) -> str:
     >>> fence("a </response_a> b").encode()
     b'a <\\xe2\\x80\\x8b/response_a> b'
     """
-    return FRAME.sub("<\u200b", text)
+    return FRAME.sub("<\u200b", text) if "<" in text else text
 
 
 def attribute(text: str) -> str:

@@ -8,6 +8,16 @@ from palate.records.pools import (
     mirror_users_of,
     third_users,
 )
+from palate.records.prepared import (
+    Encoded,
+    Prepared,
+    packed,
+    prepare,
+    prepared_slates,
+    results_of,
+    unpacked,
+    without_worst,
+)
 from palate.records.protocols import (
     Component,
     Context,
@@ -20,7 +30,6 @@ from palate.records.protocols import (
     Shown,
     components_of,
     info_of,
-    scorer_view,
 )
 from palate.records.questions import Gold, PreferencePair, Question, QuestionView, choices_of
 from palate.records.slates import Message, Part, Slate, candidate_order
@@ -34,6 +43,7 @@ __all__ = [
     "Component",
     "Context",
     "ContextInput",
+    "Encoded",
     "Gold",
     "Judge",
     "Judgement",
@@ -43,6 +53,7 @@ __all__ = [
     "Part",
     "Post",
     "PreferencePair",
+    "Prepared",
     "Progress",
     "Question",
     "QuestionView",
@@ -63,8 +74,13 @@ __all__ = [
     "info_of",
     "margin_of",
     "mirror_users_of",
-    "scorer_view",
+    "packed",
+    "prepare",
+    "prepared_slates",
+    "results_of",
     "sign",
     "third_users",
+    "unpacked",
     "user_key",
+    "without_worst",
 ]

@@ -118,7 +118,15 @@ class ScorerInfo(Record):
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Gives each response of a slate a number or `None`."""
+    """Gives each response of a slate a number or `None`.
+
+    What a scorer or judge may offer besides, each looked for by name:
+
+    - `prepare(slate)`: the slate as it reads it, a `Prepared`; equal ones are computed once. Where
+      `info.cuts`, it takes `dropped` too: what an earlier call dropped of the same slate.
+    - `score_prepared(prepared)`, or `judge_prepared(prepared)`: as `score` or `judge`, which are
+      then `prepare` and this in a row.
+    """
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield (position in the call, scores) as they come, each position once."""
@@ -151,14 +159,3 @@ def info_of(scorer: Scorer | Judge, spec: str) -> ScorerInfo:
         return declared
     kind = type(scorer)
     return ScorerInfo(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
-
-
-def scorer_view(scorer: Scorer | Judge, slate: Slate) -> Slate:
-    """Return the slate as this scorer reads it: what it ignores is gone, parts are cut to fit.
-
-    Equal readings are computed once.
-    """
-    reads = getattr(scorer, "reads", None)
-    read = reads(slate) if reads is not None else slate
-    assert isinstance(read, Slate)
-    return read

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palate.engines import Encoded
 from palate.prompts import render
-from palate.records import Settings, Slate
+from palate.records import Encoded, Settings, Slate
 from palate.scorers.likelihood import Likelihood
 from palate.specs import Spec
 
@@ -44,6 +43,6 @@ class Autoregressive(Likelihood):
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        cut = self.reads(slate)
+        cut = self.prepare(slate).slate
         messages = render(cut.question, cut.shown)
         return [self.local.template.closed_text(messages, text) for text in cut.candidates]

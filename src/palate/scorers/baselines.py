@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.records import ScorerInfo, Scores, Settings, Slate
+from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest, unit
 from palate.specs import Spec
 
@@ -21,9 +21,9 @@ class Random:
         self.seed = settings.seed
         self.info = ScorerInfo(fingerprint=digest("random", self.seed), exact=True)
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate) -> Prepared:
         """Read the question and the responses only."""
-        return slate.without_context()
+        return Prepared(slate.without_context())
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield a uniform draw per response."""
@@ -47,9 +47,9 @@ class Longest:
         spec.only(())
         self.info = ScorerInfo(fingerprint=digest("length", self.sign), exact=True)
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate) -> Prepared:
         """Read the responses only."""
-        return slate.replace(shown=(), question=())
+        return Prepared(slate.replace(shown=(), question=()))
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield lengths."""

@@ -7,8 +7,17 @@ from functools import cached_property
 from typing import TypeVar
 
 from palate.engines import ChatTemplate, LocalModel, Reader, load_local, read_mode_of
-from palate.prompts import cut_to_fit
-from palate.records import ScorerInfo, Scores, Settings, Slate
+from palate.prompts import cut_to_fit, fence
+from palate.records import (
+    Encoded,
+    Prepared,
+    ScorerInfo,
+    Scores,
+    Settings,
+    Slate,
+    packed,
+    without_worst,
+)
 from palate.seeding import digest
 from palate.specs import Reference
 
@@ -67,26 +76,38 @@ class LocalText:
         )
 
     def fit(
-        self, slate: Slate, lengths: Callable[[Slate], Sequence[int]], reserve: int = 0
-    ) -> Slate:
+        self,
+        slate: Slate,
+        encode: Callable[[Slate], Sequence[Encoded]],
+        reserve: int = 0,
+        dropped: int | None = None,
+    ) -> Prepared:
         """Cut the shown parts until the longest input that fits without them fits with them.
 
         A candidate that is too long even with nothing shown does not shorten what is shown for the
-        others: it alone is unscored.
+        others: it alone is unscored. Nothing is tokenised where bytes prove that all fits, or where
+        an earlier call told what is `dropped`.
         """
+        if dropped is not None:
+            return Prepared(without_worst(slate, dropped), dropped)
         if self.reader.window is None or not slate.shown or self._surely_fits(slate, reserve):
-            return slate
+            return Prepared(slate)
         window = self.reader.window - reserve
-        bare = lengths(slate.without_context())
-        possible = [k for k, length in enumerate(bare) if length <= window]
-        if not possible:
-            return slate.without_context()
+        n = len(slate.shown)
+        encoded = {n: encode(slate)}  # by the number of parts shown
+        if encoded[n] and all(len(it.ids) <= window for it in encoded[n]):
+            return Prepared(slate, 0, packed(encoded[n]))
+        bare = slate.without_context()
+        encoded[0] = encode(bare)
+        possible = [k for k, it in enumerate(encoded[0]) if len(it.ids) <= window]
 
         def longest(cut: Slate) -> int:
-            found = lengths(cut)
-            return max(found[k] for k in possible)
+            if len(cut.shown) not in encoded:
+                encoded[len(cut.shown)] = encode(cut)
+            return max(len(encoded[len(cut.shown)][k].ids) for k in possible)
 
-        return cut_to_fit(slate, longest, window)
+        cut = cut_to_fit(slate, longest, window) if possible else bare
+        return Prepared(cut, n - len(cut.shown), packed(encoded[len(cut.shown)]))
 
     def scores(
         self,
@@ -114,12 +135,23 @@ class LocalText:
             )
 
     def _surely_fits(self, slate: Slate, reserve: int) -> bool:
-        # A token of plain ASCII is at least one character, so counting characters can prove that a
-        # slate fits; other texts may grow when a tokenizer normalises them and are counted exactly.
         texts = [m.content for m in slate.question]
-        texts += [f"{part.text}{part.category}" for part in slate.shown]
-        if not all(text.isascii() for text in (*texts, *slate.candidates)):
+        texts += [text for part in slate.shown for text in (part.text, part.category)]
+        counts = [self._most_tokens(text) for text in (*texts, *slate.candidates)]
+        if None in counts:
             return False
-        frame = self.reader.frame + PROMPT + FRAME * len(slate.shown)
-        both = sum(sorted(map(len, slate.candidates))[-2:])
-        return frame + sum(map(len, texts)) + both + reserve <= (self.reader.window or 0)
+        sizes = [count for count in counts if count is not None]
+        n = len(slate.candidates)
+        turns = max(1, len(slate.question))
+        frame = self.reader.frame * turns + PROMPT + FRAME * len(slate.shown)
+        both = sum(sorted(sizes[len(sizes) - n :])[-2:])
+        return frame + sum(sizes[: len(sizes) - n]) + both + reserve <= (self.reader.window or 0)
+
+    def _most_tokens(self, text: str) -> int | None:
+        # A token of plain ASCII is at least one character; other texts may grow when a tokenizer
+        # normalises them, by no more than it is known for.
+        text = self.template.safe(fence(text))
+        if text.isascii():
+            return len(text)
+        factor = self.reader.tokens_per_byte
+        return factor and factor * len(text.encode("utf-8", "surrogatepass"))

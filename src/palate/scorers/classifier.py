@@ -8,7 +8,7 @@ from functools import cached_property
 from palate.engines import TokenSpan
 from palate.errors import ModelError
 from palate.prompts import prompt_hash, render
-from palate.records import Scores, Settings, Slate
+from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText
 from palate.specs import Reference, Spec
 
@@ -52,13 +52,22 @@ class Classifier:
             raise ModelError(f"{self.spec}: the head has {outputs} outputs, numbered from 0")
         return self.output or 0
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
-        return self.local.fit(slate, lambda cut: [len(ids) for ids in self._encoded(cut)])
+        return self.local.fit(
+            slate, lambda cut: [Encoded(ids) for ids in self._encoded(cut)], dropped=dropped
+        )
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield rewards; a slate's candidates share their prompt's cache."""
-        encoded = (self._encoded(self.reads(slate)) for slate in slates)
+        return self.score_prepared(prepared_slates(self, slates))
+
+    def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
+        """Yield rewards, as `score`."""
+        encoded = (
+            [it.ids for it in unpacked(read.inputs)] or self._encoded(read.slate)
+            for read in prepared
+        )
         return self.local.scores(encoded, len, self._rewards)
 
     def _rewards(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
@@ -111,7 +120,7 @@ class Classifier:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        cut = self.reads(slate)
+        cut = self.prepare(slate).slate
         messages = render(cut.question, cut.shown)
         return [self.local.template.closed_text(messages, text) for text in cut.candidates]
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
-from palate.records import Judgement, Settings, Slate
+from palate.records import Judgement, Prepared, Settings, Slate, prepared_slates
 from palate.scorers.language_model import (
     LanguageModel,
     ModelAnswer,
     Prompt,
     build_language_model,
     prompt_groups,
+    with_ids,
 )
 from palate.specs import Spec
 
@@ -53,32 +54,37 @@ class PairwiseJudge:
             log_odds=self.verdict == "logits",
         )
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window, beside the two longest responses."""
         if len(slate.candidates) < 2:
-            return slate
+            return Prepared(slate)
         longest = max(range(len(slate.candidates)), key=lambda k: len(slate.candidates[k]))
         pairs = [(k, longest) for k in range(len(slate.candidates)) if k != longest]
-        return self.answers.fit(
-            slate,
-            lambda cut: [
-                pair_prompt(cut, pair[a], pair[b], self.form)
-                for pair in pairs
-                for a, b in self.orders
-            ],
+        orders = [(pair[a], pair[b]) for pair in pairs for a, b in self.orders]
+        read = self.answers.fit(
+            slate, lambda cut: [pair_prompt(cut, a, b, self.form) for a, b in orders], dropped
         )
+        of_order = dict(zip(orders, read.inputs, strict=False))
+        asked = len(slate.candidates) == 2 and all(order in of_order for order in self.orders)
+        return read._replace(inputs=tuple(of_order[o] for o in self.orders) if asked else ())
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per order."""
-        return [self.answers.text(asked.messages) for asked in self._questions(slate)]
+        return [self.answers.text(it.messages) for it in self._questions(self.prepare(slate))]
 
-    def _questions(self, slate: Slate) -> list[Prompt]:
-        cut, labels = self.reads(slate), LABELS if self.form == "letter" else ()
-        return [Prompt(pair_prompt(cut, a, b, self.form), labels) for a, b in self.orders]
+    def _questions(self, read: Prepared) -> list[Prompt]:
+        labels = LABELS if self.form == "letter" else ()
+        messages = (pair_prompt(read.slate, a, b, self.form) for a, b in self.orders)
+        return with_ids([Prompt(it, labels) for it in messages], read)
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
-        for k, answers in self.answers.answer(prompt_groups(self.answers, slates, self._questions)):
+        return self.judge_prepared(prepared_slates(self, slates))
+
+    def judge_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Judgement]]:
+        """Yield judgements, as `judge`."""
+        groups = prompt_groups(self.answers, prepared, self._questions)
+        for k, answers in self.answers.answer(groups):
             margins: list[float | None] = []
             reasons: list[str] = []
             for (first, _), answer in zip(self.orders, answers, strict=True):

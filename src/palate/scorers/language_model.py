@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from palate.engines import Ask, ChatEndpoint, Reply, generate
 from palate.errors import EndpointError, ModelError
-from palate.records import Lazy, Message, ScorerInfo, Settings, Slate
+from palate.records import Encoded, Lazy, Message, Prepared, ScorerInfo, Settings, Slate
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -27,6 +27,8 @@ class Prompt(NamedTuple):
 
     messages: tuple[Message, ...]
     labels: tuple[str, ...] = ()
+    ids: tuple[int, ...] = ()
+    """Its tokens, where they are known already."""
 
 
 class ModelAnswer(NamedTuple):
@@ -48,7 +50,7 @@ class LanguageModel(Protocol):
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return the info of a judge that asks here."""
 
-    def fit(self, slate: Slate, prompts: Prompts) -> Slate:
+    def fit(self, slate: Slate, prompts: Prompts, dropped: int | None = None) -> Prepared:
         """Cut what is shown until every prompt fits."""
 
     def text(self, messages: tuple[Message, ...]) -> str:
@@ -83,13 +85,14 @@ class LocalLanguageModel:
         """Fingerprint weights, precision, prompt and the limit on tokens."""
         return self.local.info(f"{what} {self.max_tokens}", prompt, **more)
 
-    def fit(self, slate: Slate, prompts: Prompts) -> Slate:
+    def fit(self, slate: Slate, prompts: Prompts, dropped: int | None = None) -> Prepared:
         """Cut by tokens; room for the reply is kept."""
         template = self.local.template
         return self.local.fit(
             slate,
-            lambda cut: [len(template.prompt(messages)) for messages in prompts(cut)],
-            reserve=self.max_tokens,
+            lambda cut: [Encoded(template.prompt(messages)) for messages in prompts(cut)],
+            self.max_tokens,
+            dropped,
         )
 
     def text(self, messages: tuple[Message, ...]) -> str:
@@ -99,7 +102,9 @@ class LocalLanguageModel:
     def answer(self, groups: Groups) -> Iterator[tuple[int, Sequence[ModelAnswer]]]:
         """Yield each group's answers in turn; what its prompts share is read once."""
         prompt = self.local.template.prompt
-        encoded = ([prompt(question.messages) for question in group] for group in groups)
+        encoded = (
+            [question.ids or prompt(question.messages) for question in group] for group in groups
+        )
         if not all(question.labels for group in groups for question in group):
             for k, sequences in enumerate(encoded):
                 yield k, self._texts(sequences)
@@ -160,10 +165,10 @@ class ChatLanguageModel:
             {"fingerprint": made, "details": details, "exact": True, **more}
         )
 
-    def fit(self, slate: Slate, prompts: Prompts) -> Slate:
+    def fit(self, slate: Slate, prompts: Prompts, dropped: int | None = None) -> Prepared:
         """Cut nothing: the endpoint's window is its own affair, and it says when it is passed."""
-        del prompts
-        return slate
+        del prompts, dropped
+        return Prepared(slate)
 
     def text(self, messages: tuple[Message, ...]) -> str:
         """Return the messages one after another."""
@@ -232,6 +237,15 @@ class ChatLanguageModel:
             reason = f"unreadable: label {missing[0]} is not among the first token's alternatives"
             return ModelAnswer(text=reply.text, failure=reason)
         return ModelAnswer(text=reply.text, labels=tuple(best[label] for label in labels))
+
+
+def with_ids(prompts: Sequence[Prompt], read: Prepared) -> list[Prompt]:
+    """Return prompts with the tokens that are known of them."""
+    if not read.inputs:
+        return list(prompts)
+    return [
+        prompt._replace(ids=tuple(it.ids)) for prompt, it in zip(prompts, read.inputs, strict=True)
+    ]
 
 
 def prompt_groups(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.records import Component, Scores, Settings, Slate
+from palate.records import Component, Prepared, Scores, Settings, Slate
 from palate.scorers.likelihood import Likelihood
 from palate.specs import Spec
 
@@ -37,11 +37,12 @@ class Lift:
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield lifts; a slate with nothing shown, or no room to show it, is unscored."""
         for k, slate in enumerate(slates):
-            if not self.likelihood.reads(slate).shown:
+            read = self.likelihood.prepare(slate)
+            if not read.slate.shown:
                 yield k, Scores.unscored(len(slate.candidates), "nothing shown")
                 continue
-            pair = [slate, slate.without_context()]
-            found = dict(self.likelihood.score(pair))
+            pair = [read, Prepared(slate.without_context())]
+            found = dict(self.likelihood.score_prepared(pair))
             yield k, self.combine([found[0], found[1]])
 
 
@@ -59,9 +60,9 @@ class ScaledDifference:
             model.compared_with = tuple(other for other in models if other is not model)
         self.components = tuple(Component(model) for model in models)
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the shorter of the two windows."""
-        return self.models[0].reads(slate)
+        return self.models[0].prepare(slate, dropped)
 
     def combine(self, parts: Sequence[Scores]) -> Scores:
         """Return the scaled difference of the two sums."""
@@ -70,9 +71,10 @@ class ScaledDifference:
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield rewards; the first model goes through all slates, then what is taken off."""
-        read = [self.reads(slate) for slate in slates]
-        found = [dict(model.score(read)) for model in self.models]
-        for k in range(len(read)):
+        first = [self.prepare(slate) for slate in slates]
+        found = [dict(self.models[0].score_prepared(first))]
+        found += [dict(model.score([read.slate for read in first])) for model in self.models[1:]]
+        for k in range(len(first)):
             yield k, self.combine([scores[k] for scores in found])
 
     def notes(self) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ class ScaledDifference:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the first model reads, one text per candidate."""
-        return self.models[0].prompts(self.reads(slate))
+        return self.models[0].prompts(self.prepare(slate).slate)
 
 
 def difference(scores: Scores, reference: Scores, scale: float = 1.0) -> Scores:

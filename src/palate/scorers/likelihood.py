@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from palate.engines import Encoded
 from palate.prompts import prompt_hash, render
-from palate.records import Scores, Settings, Slate
+from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText
 from palate.specs import Reference, Spec
 
@@ -34,19 +33,26 @@ class Likelihood:
         self.local = LocalText(Reference.parse(reference), "causal", settings)
         self.info = self.local.info(what, prompt_hash("about.jinja"), **more)
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window, and to that of a model beside it."""
-        for one in (self, *self.compared_with):
-            slate = one.fit(slate)
-        return slate
+        read = self.fit(slate, dropped)
+        for other in self.compared_with if dropped is None else ():
+            cut = other.fit(read.slate)
+            if cut.dropped:  # what was tokenised was longer
+                read = Prepared(cut.slate, read.dropped + cut.dropped)
+        return read
 
-    def fit(self, slate: Slate) -> Slate:
+    def fit(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
-        return self.local.fit(slate, lambda cut: [len(ids) for ids, _ in self.encoded(cut)])
+        return self.local.fit(slate, self.encoded, dropped=dropped)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield log-probabilities per token; a slate's candidates share their prompt's cache."""
-        encoded = (self.encoded(self.reads(slate)) for slate in slates)
+        return self.score_prepared(prepared_slates(self, slates))
+
+    def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
+        """Yield log-probabilities per token, as `score`."""
+        encoded = (self.inputs(read) for read in prepared)
         model = self.local.model
         return self.local.scores(
             encoded,
@@ -67,9 +73,13 @@ class Likelihood:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        cut, template = self.reads(slate), self.local.template
+        cut, template = self.prepare(slate).slate, self.local.template
         prompt = template.text(render(cut.question, cut.shown), generation=True)
         return [prompt + template.safe(text) for text in cut.candidates]
+
+    def inputs(self, read: Prepared) -> list[Encoded]:
+        """Return what the model reads, tokenised now where it was not before."""
+        return unpacked(read.inputs) if read.inputs else self.encoded(read.slate)
 
     def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the token ids of prompt and response, and where it starts."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from palate.engines import Encoded
 from palate.errors import DataError, UsageError
 from palate.models import import_torch
 from palate.personal import UserStates
@@ -22,7 +21,16 @@ from palate.personal.p_dpo import (
     Users,
 )
 from palate.prompts import prompt_hash
-from palate.records import NO_STRANGER, Choice, Scores, Settings, Slate
+from palate.records import (
+    NO_STRANGER,
+    Choice,
+    Encoded,
+    Prepared,
+    Scores,
+    Settings,
+    Slate,
+    unpacked,
+)
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.causal import LocalText
 from palate.scorers.lift import ScaledDifference
@@ -57,35 +65,45 @@ class UserLikelihood(Autoregressive):
         """What stands before the user's tokens."""
         return opening(self.local.template)
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the window; nobody is told apart under the prior's state."""
-        return super().reads(slate.replace(user=None) if self.state == "prior" else slate)
+        read = slate.replace(user=None) if self.state == "prior" else slate
+        return super().prepare(read, dropped)
 
-    def fit(self, slate: Slate) -> Slate:
-        """Cut what is shown until it fits beside the user's tokens."""
-        plain = super().encoded
-        return self.local.fit(
-            slate, lambda cut: [len(it.ids) for it in plain(cut)], self.policy.tokens
-        )
+    def fit(self, slate: Slate, dropped: int | None = None) -> Prepared:
+        """Cut what is shown until it fits beside the user's tokens, which are put in last."""
+        return self.local.fit(slate, super().encoded, self.policy.tokens, dropped)
+
+    def inputs(self, read: Prepared) -> list[Encoded]:
+        """Return, per candidate, the closed conversation with the user's tokens in it."""
+        plain = unpacked(read.inputs) if read.inputs else super().encoded(read.slate)
+        tokens = block(self.policy.first, self.policy.tokens, self._place(read.slate))
+        return [with_tokens(it, self.opening, tokens) for it in plain]
 
     def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the closed conversation with the user's tokens in it."""
-        tokens = block(self.policy.first, self.policy.tokens, self._place(slate))
-        return [with_tokens(it, self.opening, tokens) for it in super().encoded(slate)]
+        return self.inputs(Prepared(slate))
 
-    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
+    def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
         """Yield sums; where a stranger is asked for and there is none, the slate is unscored."""
-        todo = []
-        for k, slate in enumerate(slates):
-            if self.state == "stranger" and slate.user is None:
-                yield k, Scores.unscored(len(slate.candidates), NO_STRANGER)
-            else:
-                todo.append(k)
-        for first in range(0, len(todo), AT_ONCE):
-            some = todo[first : first + AT_ONCE]
-            with self._table():
-                found = list(super().score([slates[k] for k in some]))
-            yield from ((some[j], scores) for j, scores in found)
+        todo: dict[int, Prepared] = {}
+        for k, read in enumerate(prepared):
+            if self.state == "stranger" and read.slate.user is None:
+                yield k, Scores.unscored(len(read.slate.candidates), NO_STRANGER)
+                continue
+            todo[k] = read
+            if len(todo) == AT_ONCE:
+                yield from self._of_table(todo)
+                todo = {}
+        yield from self._of_table(todo)
+
+    def _of_table(self, todo: dict[int, Prepared]) -> list[tuple[int, Scores]]:
+        if not todo:
+            return []
+        places = list(todo)
+        with self._table():
+            results = list(super().score_prepared(list(todo.values())))
+        return [(places[j], scores) for j, scores in results]
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, the user's tokens in brackets."""
@@ -132,9 +150,9 @@ class ReferencePolicy(Autoregressive):
     def __init__(self, reference: Reference, settings: Settings) -> None:
         super().__init__(Spec(kind="autoregressive", reference=str(reference)), settings)
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Read the slate as nobody's."""
-        return super().reads(slate.replace(user=None))
+        return super().prepare(slate.replace(user=None), dropped)
 
     def per_token(self, slate: Slate) -> list[torch.Tensor]:
         """Return log p of each token of each candidate, end of turn included."""
@@ -211,8 +229,8 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         Both models split a response into the same tokens. Raises `DataError` where one is longer
         than a window.
         """
-        read = self.reads(slate)
-        ours, theirs = (model.per_token(model.reads(read)) for model in self.models)
+        read = self.prepare(slate).slate
+        ours, theirs = (model.per_token(model.prepare(read).slate) for model in self.models)
         return [
             tuple((self.policy.beta * (a.double() - b.double())).tolist())
             for a, b in zip(ours, theirs, strict=True)
@@ -244,6 +262,8 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
             if self.minus
             else ReferencePolicy(self.reference, self.settings)
         )
+        if self.minus:
+            other.local = policy.local  # one tokenizer reads each text once for both
         self.compose((policy, other))
         prints = [model.info.fingerprint for model in self.models]
         details = {

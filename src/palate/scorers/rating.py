@@ -9,13 +9,14 @@ from math import exp
 from palate.engines.http import canonical
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
-from palate.records import Scores, Settings, Slate
+from palate.records import Prepared, Scores, Settings, Slate, prepared_slates
 from palate.scorers.language_model import (
     LanguageModel,
     ModelAnswer,
     Prompt,
     build_language_model,
     prompt_groups,
+    with_ids,
 )
 from palate.specs import Spec
 
@@ -48,23 +49,30 @@ class Rating:
         digits = tuple(str(n) for n in range(self.low, self.high + 1))
         return Prompt(prompt, digits if self.form == "letter" else ())
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
         return self.answers.fit(
-            slate, lambda cut: [self._prompt(cut, j).messages for j in range(len(cut.candidates))]
+            slate,
+            lambda cut: [self._prompt(cut, j).messages for j in range(len(cut.candidates))],
+            dropped,
         )
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        return [self.answers.text(asked.messages) for asked in self._questions(slate)]
+        return [self.answers.text(it.messages) for it in self._questions(self.prepare(slate))]
 
-    def _questions(self, slate: Slate) -> list[Prompt]:
-        cut = self.reads(slate)
-        return [self._prompt(cut, j) for j in range(len(cut.candidates))]
+    def _questions(self, read: Prepared) -> list[Prompt]:
+        places = range(len(read.slate.candidates))
+        return with_ids([self._prompt(read.slate, j) for j in places], read)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield ratings; what cannot be read is unscored."""
-        for k, answers in self.answers.answer(prompt_groups(self.answers, slates, self._questions)):
+        return self.score_prepared(prepared_slates(self, slates))
+
+    def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
+        """Yield ratings, as `score`."""
+        groups = prompt_groups(self.answers, prepared, self._questions)
+        for k, answers in self.answers.answer(groups):
             values: list[float | None] = []
             reasons: list[str | None] = []
             for answer in answers:

@@ -25,7 +25,16 @@ from palate.engines.http import (
 from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
-from palate.records import Message, ScorerInfo, Scores, Settings, Slate
+from palate.records import (
+    Encoded,
+    Message,
+    Prepared,
+    ScorerInfo,
+    Scores,
+    Settings,
+    Slate,
+    prepared_slates,
+)
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
 from palate.specs import Reference, Spec
@@ -105,30 +114,34 @@ class RewardServer:
             protocol="paper" if _paper(spec) else "palate",
         )
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window, where a tokenizer tells it."""
         if self.local is None:
-            return slate
-        local = self.local
-        return local.fit(slate, lambda cut: [len(text.ids) for text in self._texts(cut)])
+            return Prepared(slate)
+        return self.local.fit(slate, self._encoded, dropped=dropped)
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
         return [
             text.closed or "\n\n".join(f"[{m.role}]\n{m.content}" for m in text.messages)
-            for text in self._texts(self.reads(slate))
+            for text in self._texts(self.prepare(slate))
         ]
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield a slate's scores when its last response is scored."""
+        return self.score_prepared(prepared_slates(self, slates))
+
+    def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
+        """Yield a slate's scores when its last response is scored, as `score`."""
         under_way: dict[int, ResponseRange] = {}
         sent = count()
         parts: dict[int, dict[int, tuple[ResponseRange, Any]]] = defaultdict(dict)
-        missing = {k: len(slate.candidates) for k, slate in enumerate(slates)}
+        missing: dict[int, int] = {}
 
         def posts() -> Iterator[HttpRequest[list[Outputs]]]:
-            for k, slate in enumerate(slates):
-                texts = self._texts(self.reads(slate))
+            for k, read in enumerate(prepared):
+                texts = self._texts(read)
+                missing[k] = len(texts)
                 step = self.batch if self.local is not None else 1
                 for first in range(0, len(texts), step):
                     some = texts[first : first + step]
@@ -205,7 +218,14 @@ class RewardServer:
                     self.canonical, SUSPECT,
                 )  # fmt: skip
 
-    def _texts(self, slate: Slate) -> list[RewardInput]:
+    def _encoded(self, slate: Slate) -> list[Encoded]:
+        assert self.local is not None
+        messages = render(slate.question, slate.shown)
+        conversation = self.local.template.conversation
+        return [Encoded(conversation(messages, text)) for text in slate.candidates]
+
+    def _texts(self, read: Prepared) -> list[RewardInput]:
+        slate = read.slate
         messages = render(slate.question, slate.shown)
         closed = [(*messages, Message(role="assistant", content=text)) for text in slate.candidates]
         if self.local is None:
@@ -217,9 +237,9 @@ class RewardServer:
                 each,
                 self.local.unframed(template.text(each, generation=False)),
                 self.local.unframed(prompt),
-                template.conversation(messages, text),
+                tuple(encoded.ids),
             )
-            for each, text in zip(closed, slate.candidates, strict=True)
+            for each, encoded in zip(closed, read.inputs or self._encoded(slate), strict=True)
         ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from palate.engines import Embedding, load_embedder, unit_length
-from palate.records import ScorerInfo, Scores, Settings, Slate
+from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest
 from palate.specs import Reference, Spec
 
@@ -35,9 +35,9 @@ class Similarity:
             details={"reference": str(reference), "content": self.embedder.folder.content},
         )
 
-    def reads(self, slate: Slate) -> Slate:
+    def prepare(self, slate: Slate) -> Prepared:
         """Read what is shown and the responses; the question plays no part."""
-        return slate.replace(question=())
+        return Prepared(slate.replace(question=()))
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield cosines; a slate with nothing shown is unscored."""

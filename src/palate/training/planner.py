@@ -141,4 +141,4 @@ def encode(
     if not parts:
         return None
     encoded = template.closed(plan_prompt(pair.text, parts), aspects)
-    return TrainingExample(encoded.ids, encoded.start)
+    return TrainingExample(tuple(encoded.ids), encoded.start)

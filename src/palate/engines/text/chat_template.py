@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from bisect import bisect_right
+from typing import Any
 
 from jinja2 import TemplateError
 
 from palate.errors import ModelError
-from palate.records import Message
+from palate.records import Encoded, Message
 
-
-class Encoded(NamedTuple):
-    """Token ids of prompt and response together; the response starts at `start`."""
-
-    ids: tuple[int, ...]
-    start: int
+REMEMBERED = 128
+"""Texts whose tokens are at hand: those of one slate, that a second scorer reads next."""
 
 
 class ChatTemplate:
@@ -33,9 +30,16 @@ class ChatTemplate:
         added = tokenizer.added_tokens_decoder.values()
         special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
         self._specials = sorted(t for t in special if len(t) > 1)
+        self._last: tuple[tuple[Message, ...], bool, str] | None = None
+        self._recent: dict[tuple[str, int | None], Encoded] = {}
 
     def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
-        """Return the conversation as the template writes it."""
+        """Return the conversation as the template writes it; each response asks for the same."""
+        if self._last is None or self._last[0] is not messages or self._last[1] != generation:
+            self._last = messages, generation, self._written(messages, generation)
+        return self._last[2]
+
+    def _written(self, messages: tuple[Message, ...], generation: bool) -> str:
         turns = [{"role": m.role, "content": self.safe(m.content)} for m in messages]
         try:
             written = self.tokenizer.apply_chat_template(
@@ -58,7 +62,7 @@ class ChatTemplate:
     def closed_text(self, messages: tuple[Message, ...], response: str) -> str:
         """Return the conversation closed by this response, as the template writes it."""
         closed = (*messages, Message(role="assistant", content=response))
-        return self.text(closed, generation=False)
+        return self._written(closed, False)
 
     def prompt(self, messages: tuple[Message, ...], opening: str = "") -> tuple[int, ...]:
         """Return the ids of a conversation that the model is to continue after `opening`."""
@@ -88,15 +92,27 @@ class ChatTemplate:
         return self._split(prompt, whole)
 
     def _split(self, prompt: str, whole: str) -> Encoded:
-        encoded = self.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
-        ends = (end for _, end in encoded["offset_mapping"])
-        start = next(
-            (k for k, end in enumerate(ends) if end > len(prompt)), len(encoded["input_ids"])
-        )
-        return Encoded(self._one_bos(encoded["input_ids"]), start)
+        return self._encoded(whole, len(prompt))
 
     def _ids(self, text: str) -> tuple[int, ...]:
-        return self._one_bos(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return tuple(self._encoded(text, None).ids)
+
+    def _encoded(self, text: str, seam: int | None) -> Encoded:
+        made = self._recent.get((text, seam))
+        if made is None:
+            made = self._recent[text, seam] = self._tokenised(text, seam)
+            if len(self._recent) > REMEMBERED:
+                del self._recent[next(iter(self._recent))]
+        return made
+
+    def _tokenised(self, text: str, seam: int | None) -> Encoded:
+        if seam is None:
+            found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            return Encoded(self._one_bos(found))
+        encoded = self.tokenizer(text, add_special_tokens=False)
+        ids = encoded["input_ids"]
+        start = bisect_right(range(len(ids)), seam, key=lambda k: encoded.token_to_chars(k).end)
+        return Encoded(self._one_bos(ids), start)
 
     def _one_bos(self, ids: list[int]) -> tuple[int, ...]:
         bos = self.tokenizer.bos_token_id

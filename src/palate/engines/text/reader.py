@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from palate.engines.text.chat_template import ChatTemplate
+from palate.engines.text.token_bound import tokens_per_byte
 from palate.errors import ModelError, first_line
 from palate.models import choose_device, choose_dtype, import_transformers, resolve
 from palate.records import Message, Settings
@@ -49,6 +50,11 @@ class Reader:
     def frame(self) -> int:
         """Tokens that the template adds around an empty message."""
         return len(self.template.prompt((Message(role="user", content=""),)))
+
+    @cached_property
+    def tokens_per_byte(self) -> int | None:
+        """Tokens that a byte of text can make, or None where nothing is known of it."""
+        return tokens_per_byte(self.tokenizer)
 
     @cached_property
     def weights(self) -> tuple[str, str, str]:

@@ -74,7 +74,7 @@ class _Job:
     """What a worker does at a time: a unit, or nothing but to build the scorer."""
 
     unit: int = -1
-    slates: Any = ()
+    prepared: Any = ()
     missing: set[int] = field(default_factory=set)
     deaths: int = 0
 
@@ -113,12 +113,12 @@ class _Pool:
     def _draw(self, units: Iterator[Batch]) -> int:
         # As many units as workers lie ready in Ray's store, so that no worker waits for texts.
         while len(self._waiting) < self._size and (unit := next(units, None)) is not None:
-            positions = set(range(len(unit.slates)))
-            self._waiting.append(_Job(unit.number, self._ray.put(unit.slates), positions))
+            positions = set(range(len(unit.prepared)))
+            self._waiting.append(_Job(unit.number, self._ray.put(unit.prepared), positions))
         return len(self._waiting)
 
     def _give(self, worker: Any, job: _Job) -> None:
-        self._busy[worker.work.remote(job.slates)] = worker, job
+        self._busy[worker.work.remote(job.prepared)] = worker, job
 
     def _ended(self, worker: Any, job: _Job, error: Exception) -> None:
         if isinstance(error, StopIteration) and not job.missing:

@@ -15,7 +15,7 @@ from palate import errors
 from palate.errors import EngineError, PalateError, UsageError
 from palate.execution.ray_runner.cluster import one_line
 from palate.execution.runner import Job, compute
-from palate.records import Settings, Slate, components_of
+from palate.records import Prepared, Settings, components_of
 from palate.scorers import build_scorer
 
 REPLY_EVERY_S = 1.0
@@ -35,14 +35,14 @@ class Worker:
         self._source, self._settings, self._component = source, settings, component
         self._scorer: Any = None
 
-    def work(self, slates: tuple[Slate, ...]) -> Iterator[Reply]:
-        """Yield results about once a second; without slates the scorer is only built."""
+    def work(self, prepared: tuple[Prepared, ...]) -> Iterator[Reply]:
+        """Yield results about once a second; without any the scorer is only built."""
         try:
             if self._scorer is None:
                 yield RESULTS, []  # it lives; loading may take as long again
                 self._scorer = self._build()
             results, since = [], time.monotonic()
-            for result in compute(self._scorer, slates) if slates else ():
+            for result in compute(self._scorer, prepared) if prepared else ():
                 results.append(result)
                 if time.monotonic() - since >= REPLY_EVERY_S:
                     yield RESULTS, results
