@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import entry_points
 
-from palate.specs import registered
+
+def names(group: str) -> list[str]:
+    """Return the names in an entry-point group; `palate.specs` says what they stand for."""
+    return sorted({point.name for point in entry_points(group=group)})
 
 
 def names_in(group: str) -> Callable[[str], list[str]]:
@@ -15,6 +19,6 @@ def names_in(group: str) -> Callable[[str], list[str]]:
     """
 
     def complete(incomplete: str) -> list[str]:
-        return [name for name in registered(group) if name.startswith(incomplete)]
+        return [name for name in names(group) if name.startswith(incomplete)]
 
     return complete
