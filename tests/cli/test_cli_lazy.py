@@ -9,9 +9,11 @@ import sys
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 
 from palate.cli.app import COMMANDS, app
+from palate.cli.completion import FLAGS, command_of
 from palate.specs import registered
 from test_public import HEAVY
 
@@ -38,11 +40,14 @@ def test_every_command_is_listed_once_in_order() -> None:
     [
         ("", "", "Usage: "),
         ("--help", "", "learning-curve"),
-        ("--version", "", "palate 0."),
+        ("--version", "", "palate 0"),
         ("nope", "", "No such command 'nope'"),
         ("train --help", "", "user-heads"),
         ("", "palate ev", "evaluate"),
         ("", "palate train lo", "lore"),
+        ("", "palate evaluate -b ta", "tasting"),
+        ("", "palate evaluate -b tasting --scorer lo", "longest"),
+        ("", "palate show -s judge:x --dtype float32 -c str", "stranger"),
     ],
 )
 def test_what_runs_no_command_loads_no_heavy_library(words: str, typed: str, says: str) -> None:
@@ -66,3 +71,17 @@ def test_what_runs_no_command_loads_no_heavy_library(words: str, typed: str, say
     )  # fmt: skip
     assert says in done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_options_whose_values_are_names_are_the_same_in_every_command() -> None:
+    commands = [listed.load() for listed in LISTED]
+    for group, flags in FLAGS.items():
+        taking = [
+            each for command in commands for each in command.params if {*flags} & {*each.opts}
+        ]
+        assert len(taking) >= 2
+        for option in [*taking, *command_of(flags[0]).params[:1]]:
+            assert tuple(option.opts) == flags
+            offered = option.shell_complete(typer.Context(GROUP), "")
+            assert [each.value for each in offered] == list(registered(group))
+    assert command_of("--dtype") is None
