@@ -6,74 +6,47 @@
 0.5
 """
 
-from palate.benchmarks import Benchmark, Dataset, LoadOptions, load_benchmark, mirrors
-from palate.comparison import compare, evaluate_grid
-from palate.curves import learning_curve
-from palate.downstream import best_of_n
-from palate.errors import PalateError
-from palate.evaluation import Options, evaluate
-from palate.learning import adapt, train
-from palate.records import (
-    Choice,
-    Context,
-    Gold,
-    Judge,
-    Judgement,
-    Part,
-    Post,
-    PreferencePair,
-    Question,
-    QuestionView,
-    Scorer,
-    ScorerInfo,
-    Scores,
-    Settings,
-    Shown,
-    Slate,
-    User,
-    UserPool,
-    Verdict,
-)
-from palate.runs import Result, Run, load, load_all
-from palate.validity import validity
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import get_data
+from types import ModuleType
+from typing import Any
 
-__all__ = [
-    "Benchmark",
-    "Choice",
-    "Context",
-    "Dataset",
-    "Gold",
-    "Judge",
-    "Judgement",
-    "LoadOptions",
-    "Options",
-    "PalateError",
-    "Part",
-    "Post",
-    "PreferencePair",
-    "Question",
-    "QuestionView",
-    "Result",
-    "Run",
-    "Scorer",
-    "ScorerInfo",
-    "Scores",
-    "Settings",
-    "Shown",
-    "Slate",
-    "User",
-    "UserPool",
-    "Verdict",
-    "adapt",
-    "best_of_n",
-    "compare",
-    "evaluate",
-    "evaluate_grid",
-    "learning_curve",
-    "load",
-    "load_all",
-    "load_benchmark",
-    "mirrors",
-    "train",
-    "validity",
-]
+# Names are imported when they are first used. The stub, which type checkers read, is their table:
+# each line of it is `from MODULE import NAME as NAME`.
+_STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
+_LINES = [line.split() for line in _STUB.splitlines() if line.startswith("from ")]
+_MODULES = {name: module for _, module, _, name, *_ in _LINES}
+
+__all__ = sorted(_MODULES)  # noqa: PLE0605
+
+
+class _Package(ModuleType):
+    """A module whose public names win over packages of the same name (`palate.validity`)."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Importing a package sets it on its parent, before or after the name was used.
+        if not (name in _MODULES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return globals()[name]
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, __all__)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    # Python would add a hint of its own if it knew the object.
+    raise AttributeError(f"palate has no attribute {name!r}{hint}", name=name, obj=None)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

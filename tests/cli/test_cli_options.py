@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -37,13 +37,13 @@ RECORDS = {
 }
 
 
-def commands(group: typer.Typer = app, of: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
-    for registered in group.registered_commands:
-        assert registered.callback is not None
-        yield f"{of}{registered.name}", registered.callback
-    for inner in group.registered_groups:
-        assert inner.typer_instance is not None
-        yield from commands(inner.typer_instance, f"{of}{inner.name} ")
+def commands(group: Any = None, of: str = "") -> Iterator[tuple[str, Any]]:
+    for name, listed in (group or get_command(app)).commands.items():
+        command = listed.load()
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{of}{name} ")
+        else:
+            yield f"{of}{name}", command
 
 
 COMMANDS = dict(commands())
@@ -51,26 +51,24 @@ COMMANDS = dict(commands())
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_has_more_than_ten_parameters(name):
-    function = COMMANDS[name]
+    function = COMMANDS[name].callback
     assert len(inspect.signature(inspect.unwrap(function)).parameters) <= MOST, name
 
 
 def test_every_record_is_taken_by_a_command_and_by_no_other():
     taken = {
         name: {
-            hint for hint in get_type_hints(inspect.unwrap(function)).values() if is_dataclass(hint)
+            hint for hint in get_type_hints(inspect.unwrap(command.callback)).values()
+            if is_dataclass(hint)
         }
-        for name, function in commands() if name in RECORDS
+        for name, command in COMMANDS.items() if name in RECORDS
     }  # fmt: skip
     assert taken == {name: set(records) for name, records in RECORDS.items()}
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_field_of_a_record_is_an_option_of_its_command(name):
-    command = get_command(app)
-    for word in name.split():
-        command = command.commands[word]
-    named = {given.name for given in command.params}
+    named = {given.name for given in COMMANDS[name].params}
     for record in RECORDS[name]:
         assert {one.name for one in fields(record)} <= named
 

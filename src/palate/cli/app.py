@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from palate.cli.bench import bench
-from palate.cli.best_of import best_of
-from palate.cli.compare import compare_runs
-from palate.cli.console import err, notices
-from palate.cli.demo import demo
-from palate.cli.evaluate import evaluate
-from palate.cli.learning_curve import learning_curve
-from palate.cli.list import list_things
-from palate.cli.personal import adapt, add_methods
-from palate.cli.personal_policy import train_policy
-from palate.cli.report import make_report
-from palate.cli.selfcheck import check_self
-from palate.cli.show import show_pair
-from palate.cli.train import train
-from palate.cli.validity import validity
+from palate.cli.lazy import add_lazy
+from palate.cli.notices import notices
 from palate.errors import PalateError
 
 app = typer.Typer(
@@ -31,25 +17,70 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo)
-app.command("evaluate")(evaluate)
-app.command("compare")(compare_runs)
-app.command("show")(show_pair)
-app.command("list")(list_things)
-app.command("selfcheck")(check_self)
-app.command("bench")(bench)
-app.command("best-of-n")(best_of)
-app.command("validity")(validity)
-app.command("report")(make_report)
-app.command("adapt")(adapt)
-app.command("learning-curve")(learning_curve)
-add_methods(train)
-train.command("p-dpo")(train_policy)
-app.add_typer(train, name="train")
+COMMANDS = {
+    "demo": (
+        "demo:demo",
+        "Evaluate small real models on the bundled benchmark, and make a page of what they show.",
+    ),
+    "evaluate": (
+        "evaluate:evaluate",
+        "Evaluate scorers, each shown what the contexts choose of the user.",
+    ),
+    "compare": (
+        "compare:compare_runs",
+        "Compare finished runs on their common pairs: paired, by user and question, with Holm.",
+    ),
+    "show": (
+        "show:show_pair",
+        "Print what a scorer would see of one pair, under each context.",
+    ),
+    "list": (
+        "list:list_things",
+        "List benchmarks, scorers, contexts, methods and qualities, installed packages' too.",
+    ),
+    "selfcheck": (
+        "selfcheck:check_self",
+        "Plant worlds of users with known tastes; check accuracies, gains and intervals on them.",
+    ),
+    "bench": (
+        "bench:bench",
+        "Measure what reading shared beginnings once saves, against the usual loop.",
+    ),
+    "best-of-n": (
+        "best_of:best_of",
+        "Draw n answers to every question, let scorers pick, and rate what they picked.",
+    ),
+    "validity": (
+        "validity:validity",
+        "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",
+    ),
+    "report": (
+        "report:make_report",
+        "Make one self-contained page from finished runs: no model, no connection.",
+    ),
+    "adapt": (
+        "personal:adapt",
+        "Learn a state for every user of a file, all in one job.",
+    ),
+    "learning-curve": (
+        "learning_curve:learning_curve",
+        "Accuracy and concordance against choices per user, on one fixed set of users.",
+    ),
+    "train": (
+        "train_group:train",
+        "Train a reward model or a planner on users' data.",
+    ),
+}
+"""Where every command is, and its line of help."""
+
+for name, (target, line) in COMMANDS.items():
+    add_lazy(app, name, line, f"palate.cli.{target}")
 
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"palate {version('palate')}")
         raise typer.Exit
 
@@ -68,11 +99,13 @@ def main() -> None:
     """Run the command line; palate's own errors are one line and an exit code."""
     try:
         app()
-    except PalateError as error:
+    except (PalateError, KeyboardInterrupt) as error:
+        from palate.cli.console import err
+
+        if isinstance(error, KeyboardInterrupt):
+            err.print("palate: stopped; run the same command again to go on", style="bold")
+            sys.exit(130)
         err.print(
             f"palate: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True
         )
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        err.print("palate: stopped; run the same command again to go on", style="bold")
-        sys.exit(130)

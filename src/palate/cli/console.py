@@ -1,9 +1,8 @@
-"""Results on stdout, progress and notices on stderr."""
+"""Results on stdout, progress on stderr."""
 
 from __future__ import annotations
 
 import json
-import logging
 import re
 import sys
 import time
@@ -137,21 +136,3 @@ def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
     )
     with Progress(*columns, console=err, refresh_per_second=2, disable=not err.is_terminal) as bar:
         yield Bars(bar, note)
-
-
-class PrintableFormatter(logging.Formatter):
-    """Log lines with control characters made visible."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        return printable(super().format(record))
-
-
-def notices() -> None:
-    """Send palate's own log lines to stderr."""
-    log = logging.getLogger("palate")
-    if not log.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(PrintableFormatter("palate: %(message)s"))
-        log.addHandler(handler)
-    log.setLevel(logging.INFO)

@@ -11,7 +11,7 @@ import typer
 from pydantic import ValidationError
 
 from palate.benchmarks.registry import GROUP as BENCHMARKS
-from palate.cli.completion import names_in
+from palate.cli.completion import named
 from palate.contexts import GROUP as CONTEXTS
 from palate.errors import UsageError
 from palate.records import Settings
@@ -31,13 +31,11 @@ _run = partial(typer.Option, rich_help_panel="What is run")
 _local = partial(typer.Option, rich_help_panel="Models in this process")
 _endpoint = partial(typer.Option, rich_help_panel="Endpoints")
 _output = partial(typer.Option, rich_help_panel="Output")
-benchmark_option = partial(typer.Option, "-b", "--benchmark", autocompletion=names_in(BENCHMARKS))
+benchmark_option = named(BENCHMARKS)
 _context = partial(
-    _run,
-    "-c",
-    "--context",
+    named(CONTEXTS),
+    rich_help_panel="What is run",
     help="What is shown of the user; may be repeated.",
-    autocompletion=names_in(CONTEXTS),
 )
 
 Benchmarks = Annotated[
@@ -46,7 +44,7 @@ Benchmarks = Annotated[
 ]
 Scorers = Annotated[
     list[str],
-    _run("-s", "--scorer", help="Scorer; may be repeated.", autocompletion=names_in(SCORERS)),
+    named(SCORERS)(rich_help_panel="What is run", help="Scorer; may be repeated."),
 ]
 Contexts = Annotated[list[str], _context()]
 UsualContexts = Annotated[

@@ -14,16 +14,11 @@ from palate.cli.flatten import flatten_options
 from palate.cli.training_data import Data, LeftOut, NewFolder, RowsToRead, learn
 from palate.errors import UsageError
 from palate.learning import adapt as adapt_to
-from palate.specs import registered
 
 
-def add_methods(train: typer.Typer) -> None:
-    """Add one command per registered method."""
-    for name in registered("palate.methods"):
-        train.command(name, help=f"Train {name} on users' choices.")(_trainer(name))
+def trainer(method: str) -> Callable[..., None]:
+    """Return the command that trains by a registered method."""
 
-
-def _trainer(method: str) -> Callable[..., None]:
     @flatten_options
     def run(
         data: Data,
@@ -53,6 +48,7 @@ def _trainer(method: str) -> Callable[..., None]:
         chosen = ", ".join(f"{name} {value}" for name, value in made.options.items())
         typer.echo(f"options: {chosen}" if chosen else "no options")
 
+    run.__doc__ = f"Train {method} on users' choices."
     return run
 
 

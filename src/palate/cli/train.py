@@ -21,13 +21,6 @@ from palate.cli.training_data import (
     steps_of,
 )
 
-train = typer.Typer(no_args_is_help=True, help="Train a reward model or a planner on users' data.")
-
-
-@train.callback()
-def _train() -> None:
-    """Train a reward model or a planner on users' data."""
-
 
 @dataclass(frozen=True)
 class PlannerRecipe(RecipeOptions):
@@ -40,7 +33,6 @@ class PlannerRecipe(RecipeOptions):
     rank: Annotated[int, typer.Option(help="Rank of the adapters.")] = 16
 
 
-@train.command("classifier")
 @flatten_options
 def train_a_classifier(
     base: Base,
@@ -66,7 +58,6 @@ def train_a_classifier(
     typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(made.folder)} …")
 
 
-@train.command("planner")
 @flatten_options
 def train_a_planner(
     base: Base,

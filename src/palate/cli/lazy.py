@@ -1,0 +1,43 @@
+"""Commands that are listed by a line of help, and imported when they are called."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
+
+from palate.cli.completion import command_of
+
+
+class LazyCommand(TyperCommand):
+    """A command whose callback returns what it stands for: a function, or a group."""
+
+    def load(self) -> Any:
+        """Return the command itself."""
+        assert self.callback is not None
+        loaded = self.callback()
+        if not isinstance(loaded, typer.Typer):
+            group = typer.Typer(add_completion=False)
+            group.command(self.name)(loaded)
+            loaded = group
+        return get_command(loaded)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Return a context of the command itself, in which it is called or completed."""
+        flag = args[-1] if args and extra.get("resilient_parsing") else ""
+        return (command_of(flag) or self.load()).make_context(info_name, args, parent, **extra)
+
+
+def add_lazy(group: typer.Typer, name: str, line: str, target: str, *given: Any) -> None:
+    """Add a command: `target` is `module:attribute`, or called with `given` returns the command."""
+
+    def load() -> Any:
+        command = resolve_name(target)
+        return command(*given) if given else command
+
+    group.command(name, cls=LazyCommand, help=line)(load)
