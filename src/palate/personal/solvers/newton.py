@@ -7,6 +7,8 @@ finite however separable the choices. With fewer choices than numbers it is solv
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -38,58 +40,67 @@ def ridge_offsets(
 def _over_choices(
     rows: Doubles, mask: NDArray[np.bool_], margins: Doubles, variance: float
 ) -> Doubles:
-    gram = variance * rows @ rows.transpose(0, 2, 1)
-    eye = np.eye(rows.shape[1])
-    a = np.zeros(margins.shape)
-    loss = _loss(margins, mask) + 0.0
-    for _ in range(STEPS):
+    gram, eye = variance * rows @ rows.transpose(0, 2, 1), np.eye(rows.shape[1])
+
+    def loss(a: Doubles) -> Doubles:
+        moved = _times(gram, a)
+        return np.asarray(_loss(margins + moved, mask) + 0.5 * (a * moved).sum(axis=1))
+
+    def step(a: Doubles) -> Doubles:
         p = np.where(mask, expit(-(margins + _times(gram, a))), 0.0)
         curve = p * (1 - p)
-        step = np.linalg.solve(eye + curve[..., None] * gram, (p - a)[..., None])[..., 0]
-        size = np.ones((len(rows), 1))
-        for _ in range(STEPS):
-            tried = a + size * step
-            moved = _times(gram, tried)
-            new = _loss(margins + moved, mask) + 0.5 * (tried * moved).sum(axis=1)
-            worse = new > loss + 1e-12 * np.abs(loss)
-            if not worse.any():
-                break
-            size = np.where(worse[:, None], size / 2, size)
-        a, loss = tried, new
-        if np.abs(size * step).max(initial=0) < CLOSE:
-            break
-    return a
+        return _solved(eye + curve[..., None] * gram, p - a)
+
+    return search(np.zeros(margins.shape), step, loss)
 
 
 def _over_numbers(
     rows: Doubles, mask: NDArray[np.bool_], margins: Doubles, variance: float
 ) -> Doubles:
-    delta = np.zeros((len(rows), rows.shape[2]))
     eye = np.eye(rows.shape[2]) / variance
-    loss = _loss(margins, mask)
-    for _ in range(STEPS):
+
+    def loss(delta: Doubles) -> Doubles:
+        moved = margins + np.einsum("umd,ud->um", rows, delta)
+        return np.asarray(_loss(moved, mask) + 0.5 * (delta**2).sum(axis=1) / variance)
+
+    def step(delta: Doubles) -> Doubles:
         p = np.where(mask, expit(-(margins + np.einsum("umd,ud->um", rows, delta))), 0.0)
-        weighted = rows * (p * (1 - p))[..., None]
-        gradient = np.einsum("um,umd->ud", p, rows) - delta / variance
-        curve = rows.transpose(0, 2, 1) @ weighted + eye
-        step = np.linalg.solve(curve, gradient[..., None])[..., 0]
-        size = np.ones((len(rows), 1))
+        curve = rows.transpose(0, 2, 1) @ (rows * (p * (1 - p))[..., None]) + eye
+        return _solved(curve, np.einsum("um,umd->ud", p, rows) - delta / variance)
+
+    return search(np.zeros((len(rows), rows.shape[2])), step, loss)
+
+
+def search(
+    start: Doubles,
+    step: Callable[[Doubles], Doubles],
+    loss: Callable[[Doubles], Doubles],
+    move: Callable[[Doubles, Doubles], Doubles] = np.add,
+) -> Doubles:
+    """Return where steps, each halved until it does not raise the loss, no longer move anybody."""
+    x, least = start, loss(start)
+    for _ in range(STEPS):
+        whole, size = step(x), np.ones((len(x), 1))
         for _ in range(STEPS):
-            tried = delta + size * step
-            moved = margins + np.einsum("umd,ud->um", rows, tried)
-            new = _loss(moved, mask) + 0.5 * (tried**2).sum(axis=1) / variance
-            worse = new > loss + 1e-12 * np.abs(loss)
+            tried = move(x, size * whole)
+            new = loss(tried)
+            worse = new > least + 1e-12 * np.abs(least)
             if not worse.any():
                 break
             size = np.where(worse[:, None], size / 2, size)
-        delta, loss = tried, new
-        if np.abs(size * step).max(initial=0) < CLOSE:
+        moved = np.abs(tried - x).max(initial=0)
+        x, least = tried, new
+        if moved < CLOSE:
             break
-    return delta
+    return x
 
 
 def _loss(margins: Doubles, mask: NDArray[np.bool_]) -> Doubles:
     return np.asarray(np.where(mask, np.logaddexp(0, -margins), 0.0).sum(axis=1))
+
+
+def _solved(curve: Doubles, slope: Doubles) -> Doubles:
+    return np.asarray(np.linalg.solve(curve, slope[..., None])[..., 0])
 
 
 def _times(gram: Doubles, a: Doubles) -> Doubles:

@@ -13,9 +13,11 @@ from scipy.special import expit
 
 from palate.personal.choices import Choices, Doubles
 from palate.personal.projection import NUMBERS, narrowed
+from palate.personal.solvers.newton import search
 from palate.personal.solvers.threads import one_blas_thread
 
-STEPS, CLOSE, TO_THE_EDGE = 100, 1e-9, 0.9
+TO_THE_EDGE = 0.9
+"""Share of the way to the edge that a step may go."""
 FLOOR = 1e-6
 """No mean weight is below this, so that nobody's weight of a prototype is ruled out."""
 
@@ -31,44 +33,30 @@ def simplex_weights(
     """
     seen = np.where(mask[..., None], rows, 0.0).astype(np.float64)
     pull = concentration * centre
-    w = np.repeat(centre[None], len(rows), axis=0)
-    loss = _loss(seen, mask, w, pull)
-    for _ in range(STEPS):
-        step = _newton(seen, mask, w, pull)
-        edge = np.maximum(-step.min(axis=1, keepdims=True, initial=0), 1e-300)
-        size = np.minimum(1.0, TO_THE_EDGE / edge)
-        for _ in range(STEPS):
-            tried = w * (1 + size * step)
-            tried /= tried.sum(axis=1, keepdims=True)
-            new = _loss(seen, mask, tried, pull)
-            worse = new > loss + 1e-12 * np.abs(loss)
-            if not worse.any():
-                break
-            size = np.where(worse[:, None], size / 2, size)
-        moved = np.abs(tried - w).max(initial=0)
-        w, loss = tried, new
-        if moved < CLOSE:
-            break
-    return w
 
+    def loss(w: Doubles) -> Doubles:
+        likely = np.where(mask, np.logaddexp(0, -np.einsum("umb,ub->um", seen, w)), 0.0)
+        return np.asarray(likely.sum(axis=1) - np.log(w) @ pull)
 
-def _newton(rows: Doubles, mask: NDArray[np.bool_], w: Doubles, pull: Doubles) -> Doubles:
-    # In steps relative to w (w → w (1 + y)) the prior's curvature is diag(pull), however close w is
-    # to the edge. The step solves H y = −g + ν w with w·y = 0, which keeps Σ w.
-    p = np.where(mask, expit(-np.einsum("umb,ub->um", rows, w)), 0.0)
-    scaled = rows * w[:, None]
-    slope = -np.einsum("um,umb->ub", p, scaled) - pull
-    curve = scaled.transpose(0, 2, 1) @ (scaled * (p * (1 - p))[..., None]) + np.diag(pull)
-    solved = np.linalg.solve(curve, np.stack([-slope, w], axis=-1))
-    free, kept = solved[..., 0], solved[..., 1]
-    multiplier = (w * free).sum(axis=1) / (w * kept).sum(axis=1)
-    return np.asarray(free - multiplier[:, None] * kept)
+    def step(w: Doubles) -> Doubles:
+        # Relative to w (w → w (1 + y)) the prior's curvature is diag(pull), however close w is to
+        # the edge. The step solves H y = −g + ν w with w·y = 0, which keeps Σ w.
+        p = np.where(mask, expit(-np.einsum("umb,ub->um", seen, w)), 0.0)
+        scaled = seen * w[:, None]
+        slope = -np.einsum("um,umb->ub", p, scaled) - pull
+        curve = scaled.transpose(0, 2, 1) @ (scaled * (p * (1 - p))[..., None]) + np.diag(pull)
+        solved = np.linalg.solve(curve, np.stack([-slope, w], axis=-1))
+        free, held = solved[..., 0], solved[..., 1]
+        multiplier = (w * free).sum(axis=1) / (w * held).sum(axis=1)
+        inside = free - multiplier[:, None] * held
+        edge = np.maximum(-inside.min(axis=1, keepdims=True, initial=0), 1e-300)
+        return np.asarray(np.minimum(1.0, TO_THE_EDGE / edge) * inside)
 
+    def move(w: Doubles, step: Doubles) -> Doubles:
+        moved = w * (1 + step)
+        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
 
-def _loss(rows: Doubles, mask: NDArray[np.bool_], w: Doubles, pull: Doubles) -> Doubles:
-    margins = np.einsum("umb,ub->um", rows, w)
-    likely = np.where(mask, np.logaddexp(0, -margins), 0.0).sum(axis=1)
-    return np.asarray(likely - np.log(w) @ pull)
+    return search(np.repeat(centre[None], len(rows), axis=0), step, loss, move)
 
 
 @one_blas_thread()
