@@ -16,6 +16,7 @@ from palate.errors import UsageError, writing
 from palate.reports.html import to_html
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.parts import Section
+from palate.reports.page.texts import cut
 
 GENERATOR = '<meta name="generator" content="palate">'
 SCRIPTS = ("tablesort/tablesort.min.js", "tablesort/tablesort.number.min.js", "templates/page.js")
@@ -70,7 +71,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined, autoescape=True, finalize=_finalize,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["inline"] = inline
+    environment.filters |= {"inline": inline, "cut": cut}
     return environment
 
 

@@ -8,17 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from palate.comparison.findings import Finding
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Section, Text
-from palate.reports.page.texts import POSTS, Texts, cut, nearest_posts
+from palate.reports.page.texts import POSTS, Key, Texts, by_key, cut, nearest_posts
 from palate.reports.table import Table
 from palate.runs import Run
 
-Key = tuple[str, str]
 COUPLE = (
     "couple of users",
     "Two users ask the same and choose opposite answers. A scorer is right on both only if it "
@@ -140,7 +138,4 @@ def _answer(outcome: float | None, user: str, mirror: str | None) -> Markup:
 
 
 def _outcomes(run: Run | None) -> dict[Key, float]:
-    if run is None:
-        return {}
-    values: NDArray[np.float64] = run.verdicts.values
-    return dict(zip(run.verdicts.keys, values.tolist(), strict=True))
+    return {} if run is None else by_key(run, run.verdicts.values)
