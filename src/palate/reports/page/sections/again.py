@@ -22,14 +22,6 @@ DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
 
 
 @dataclass(frozen=True)
-class Download:
-    """A document as a link that holds it."""
-
-    name: str
-    address: str
-
-
-@dataclass(frozen=True)
 class Commands:
     """Commands to type, and documents to keep."""
 
@@ -37,14 +29,15 @@ class Commands:
     commands: list[str]
     note: str
     """What the commands leave out."""
-    downloads: list[Download]
+    downloads: list[tuple[str, str]]
+    """Names of documents, and links that hold them."""
 
 
 def again(contents: Contents) -> Section:
     """Return the commands, the manifests and the JSON documents."""
     objects = _given_in_python(contents)
-    commands, downloads = list(_commands(contents, objects)), list(_downloads(contents))
-    parts: list[object] = [Commands(commands, _note(objects, contents), downloads)]
+    note = _note(objects, contents)
+    parts: list[object] = [Commands(_commands(contents, objects), note, _downloads(contents))]
     contexts: dict[tuple[str, ...], list[str]] = {}
     for manifest in contents.manifests.values():
         shown = contents.names.context(manifest.identity["context"])
@@ -72,7 +65,7 @@ def _note(objects: Sequence[str], contents: Contents) -> str:
     return f"{listed} {'was' if len(objects) == 1 else 'were'} given in Python."
 
 
-def _commands(contents: Contents, objects: Sequence[str]) -> Sequence[str]:
+def _commands(contents: Contents, objects: Sequence[str]) -> list[str]:
     made = []
     for benchmark in contents.benchmarks:
         identities = [
@@ -121,7 +114,7 @@ def _facts(contents: Contents, manifest: Manifest) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _downloads(contents: Contents) -> Sequence[Download]:
+def _downloads(contents: Contents) -> list[tuple[str, str]]:
     several = len(contents.benchmarks) > 1
     documents = [
         (f"evaluation-{k}" if several else "evaluation", benchmark.grid.document())
@@ -130,7 +123,7 @@ def _downloads(contents: Contents) -> Sequence[Download]:
     for k, result in enumerate(contents.others, 1):
         documents.append((f"{result.kind}-{k}", result.document()))
     return [
-        Download(f"{name}.json", _address(contents.names.document(document)))
+        (f"{name}.json", _address(contents.names.document(document)))
         for name, document in documents
     ]
 

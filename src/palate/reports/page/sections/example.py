@@ -12,7 +12,7 @@ from markupsafe import Markup
 from palate.comparison.findings import Finding
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Section, Text
+from palate.reports.page.parts import Section, Text, symbol
 from palate.reports.page.texts import POSTS, Key, Texts, by_key, cut, nearest_posts
 from palate.reports.table import Table
 from palate.runs import Run
@@ -131,10 +131,7 @@ def _answer(outcome: float | None, user: str, mirror: str | None) -> Markup:
     right = outcome > 0.5
     whose = f"{user}’s answer" if right else f"{mirror}’s answer" if mirror else "the other answer"
     mark, word = ("check", "right") if right else ("cross", "wrong")
-    return Markup(
-        '<svg class="mark" aria-hidden="true" viewBox="0 0 12 12"><use href="#mark-{}"/></svg>'
-        "{}, {}"
-    ).format(mark, whose, word)
+    return Markup("{}{}, {}").format(symbol(mark), whose, word)
 
 
 def _outcomes(run: Run | None) -> dict[Key, float]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from palate.reports.numbers import plain
-from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import calibration_lines
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Picture, Section
+from palate.reports.page.parts import Picture, symbol
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -43,16 +43,13 @@ class Check(NamedTuple):
     """How the largest figure of several runs is told."""
 
 
-def trust(contents: Contents) -> Section:
-    """Return a table of checks, and a calibration curve where margins are log-odds."""
-    parts: list[object] = []
-    for k, benchmark in enumerate(contents.benchmarks, 1):
-        rows = list(_rows(benchmark, contents.names))
-        if rows:
-            columns = ["check", "where", "figure", "rule", "so"]
-            parts.append(Table(f"{benchmark.name}: checks", columns, rows, [], len(columns)))
-        parts += _calibration(benchmark, contents.names, k)
-    return Section("trust", "Can I trust it?", parts)
+def trust(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[object]:
+    """Yield a table of checks, and a calibration curve where margins are log-odds."""
+    rows = list(_rows(benchmark, names))
+    if rows:
+        columns = ["check", "where", "figure", "rule", "so"]
+        yield Table(f"{benchmark.name}: checks", columns, rows, [], len(columns))
+    yield from _calibration(benchmark, names, number)
 
 
 def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
@@ -80,10 +77,7 @@ def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
 
 def _answer(answer: Answer) -> Markup:
     kind = "bad" if answer == "do not use" else "fine"
-    return Markup(
-        '<span class="mark-{}"><svg class="mark" aria-hidden="true" viewBox="0 0 12 12">'
-        '<use href="#mark-{}"/></svg>{}</span>'
-    ).format(kind, MARKS[answer], answer)
+    return Markup('<span class="mark-{}">{}{}</span>').format(kind, symbol(MARKS[answer]), answer)
 
 
 def _grade(size: float, look: float, stop: float, text: str) -> CheckResult:
@@ -176,12 +170,12 @@ CHECKS = (
 )  # fmt: skip
 
 
-def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
+def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
     some = [f for f in benchmark.findings if f.run.summary.calibration is not None][:8]
     curves = {names.run(f.run): _curve(f.run) for f in some}
     curves = {name: curve for name, curve in curves.items() if curve[0].size}
     if not curves:
-        return []
+        return
     rows = [
         [name, plain(given), plain(won)]
         for name, curve in curves.items()
@@ -193,7 +187,7 @@ def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> list[ob
     text += "probability is what it says."
     name = f"calibration-{number}"
     title = f"Calibration, {benchmark.name}"
-    return [Picture(name, title, text, table, calibration_lines(curves))]
+    yield Picture(name, title, text, table, calibration_lines(curves))
 
 
 def _curve(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
