@@ -65,6 +65,11 @@ def figure(found: ReportedEstimate | Gain | None, *, signed: bool = False) -> Nu
     return with_interval(found.value, found.low, found.high, signed=signed)
 
 
+def value(found: ReportedEstimate | None) -> Number:
+    """Return a figure of a summary without its interval."""
+    return plain(found.value if found else None)
+
+
 def p_value(p: float | None) -> Number:
     """Return a p-value.
 
