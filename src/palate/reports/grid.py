@@ -13,8 +13,8 @@ from palate.reports.numbers import (
     figure,
     p_value,
     plain,
+    point,
     seconds,
-    value,
     without_interval,
 )
 from palate.reports.ratings import rating_tables
@@ -92,8 +92,8 @@ def _figures(runs: Sequence[Run], grid: Grid, *, times: bool) -> dict[str, Calla
     if any(run.summary.mirrored_accuracy is not None for run in runs):
         shown["concordance [95 %]"] = lambda run: figure(run.summary.concordance)
     else:
-        shown["by user"] = lambda run: value(run.summary.macro_accuracy)
-        shown["length-controlled"] = lambda run: value(run.summary.length_controlled)
+        shown["by user"] = lambda run: point(run.summary.macro_accuracy)
+        shown["length-controlled"] = lambda run: point(run.summary.length_controlled)
     if grid.gains:
         shown["gain [95 %]"] = lambda run: figure(gain(run, "gain"), signed=True)
         shown["identity gain [95 %]"] = lambda run: figure(gain(run, "identity"), signed=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from markupsafe import Markup
+
 from palate.runs import Gain, ReportedEstimate
 
 
@@ -27,6 +29,16 @@ class Number(str):
         number.low, number.high = interval or (None, None)
         number.has_interval = bool(interval)
         return number
+
+    @property
+    def sort_key(self) -> str:
+        """What the page sorts by: digits, dots and signs alone; without a number at the end."""
+        return "-999999999" if self.value is None else f"{self.value:.9f}"
+
+    def __html__(self) -> str:
+        words, bracket, interval = str(self).partition(" [")
+        ends = Markup(' <span class="ci">[{}</span>').format(interval) if bracket else ""
+        return Markup("{}{}").format(words, ends)
 
 
 NONE = Number("–")
@@ -65,7 +77,7 @@ def figure(found: ReportedEstimate | Gain | None, *, signed: bool = False) -> Nu
     return with_interval(found.value, found.low, found.high, signed=signed)
 
 
-def value(found: ReportedEstimate | None) -> Number:
+def point(found: ReportedEstimate | None) -> Number:
     """Return a figure of a summary without its interval."""
     return plain(found.value if found else None)
 

@@ -10,7 +10,7 @@ from palate.comparison import Finding, Grid, findings_of, oracle_runs
 from palate.reports.axis import Axis
 from palate.reports.columns import Column, aligned, wrapped
 from palate.reports.names import context_name, fitting, legend, short_names
-from palate.reports.numbers import NONE, Number, p_value, plain, value
+from palate.reports.numbers import NONE, Number, p_value, plain, point
 from palate.reports.table import Table
 from palate.reports.verdict import few_users, next_step, power, verdict
 from palate.runs import Gain, Run, Summary
@@ -152,8 +152,8 @@ def _cells(
         "nothing": _accuracy(finding.nothing),
         "own": NONE if baseline_only else _accuracy(finding.run),
         "stranger's": _accuracy(finding.stranger),
-        "by user": value(summary.macro_accuracy),
-        "same length": value(summary.length_controlled),
+        "by user": point(summary.macro_accuracy),
+        "same length": point(summary.length_controlled),
         "gain": plain(gain.value, signed=True) if gain else NONE,
         "p": p_value(gain.p_holm) if gain and gain.value else NONE,
         "finding": finding.word,

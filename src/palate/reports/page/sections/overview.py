@@ -34,9 +34,7 @@ class Drawn(Number):
     drawing: Markup
 
     def __html__(self) -> str:
-        words, bracket, interval = self.partition(" [")
-        ends = Markup(' <span class="ci">[{}</span>').format(interval) if bracket else ""
-        return Markup("{}{}{}").format(self.drawing, words, ends)
+        return self.drawing + super().__html__()
 
 
 def limits(benchmark: BenchmarkRuns) -> str:
