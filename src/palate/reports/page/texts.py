@@ -40,8 +40,6 @@ class Texts:
     rows: dict[Key, tuple[PreferencePair, Source]]
     private: bool
     """True with `--texts`: texts of own files, and ids."""
-    given: bool
-    """True where data were named."""
 
     def pair(self, key: Key) -> PreferencePair | None:
         """Return a row whose texts may be shown."""
@@ -79,7 +77,6 @@ def read_texts(
 
     Raises `DataError` for data of other rows.
     """
-    data = list(data)
     wanted = {key for run in runs for key in run.verdicts.keys}
     columns: dict[str, str] = {}
     for manifest in manifests:
@@ -106,7 +103,7 @@ def read_texts(
                 file=name,
             )
         rows |= here
-    return Texts(rows, private, bool(data))
+    return Texts(rows, private)
 
 
 def by_key(run: Run, column: NDArray[np.float64]) -> dict[Key, float]:

@@ -7,15 +7,16 @@ from typing import Any
 
 from palate.downstream import Selection
 from palate.metrics import Estimate
-from palate.reports.page.figures.drawing import INK, MUTED, label, look, panels
+from palate.reports.page.figures.drawing import INK, MUTED, label, look
 from palate.reports.page.figures.plots import WIDTH, line_style
+from palate.reports.pictures import panels
 from palate.validity.result import Coefficients
 
 
 @look()
 def best_of_lines(names: Sequence[str], selections: Sequence[Selection], ks: Sequence[int]) -> Any:
     """Draw quality of the best of k against k; hollow where k is over half of the samples."""
-    figure, (ax,) = panels(1, 1, WIDTH, 3.6)
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 3.6))
     for k, (name, selection) in enumerate(zip(names, selections, strict=True)):
         points = [(p.k, p.best) for p in selection.curve.points if p.best.value is not None]
         _line(ax, k, name, points)
@@ -39,7 +40,7 @@ def learning_lines(
     lines: Mapping[str, Sequence[tuple[int, Estimate]]], counts: Sequence[int], *, half: bool
 ) -> Any:
     """Draw a metric against choices per user, a line per model."""
-    figure, (ax,) = panels(1, 1, WIDTH, 3.6)
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 3.6))
     for k, (name, points) in enumerate(lines.items()):
         _line(ax, k, name, [(counts.index(shots), estimate) for shots, estimate in points])
     if half:
@@ -54,7 +55,7 @@ def learning_lines(
 @look()
 def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str) -> Any:
     """Draw each scorer's downstream quality against its value on the benchmark."""
-    figure, (ax,) = panels(1, 1, WIDTH, 3.6)
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 3.6))
     for k, (name, each) in enumerate(zip(names, coefficients.scorers, strict=True)):
         style = {**line_style(k), "ls": ""}
         ax.plot(each.metric_value, each.downstream_value, ms=8, label=label(name, 26), **style)

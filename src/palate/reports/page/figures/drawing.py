@@ -57,17 +57,6 @@ def look() -> Iterator[None]:
         yield
 
 
-def panels(
-    rows: int, columns: int, width: float, height: float, **more: Any
-) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes, row by row; the size is of all, in inches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, **more)
-    return figure, list(axes.ravel())
-
-
 def label(name: str, longest: int = 34) -> str:
     """Return a name as it stands in a drawing.
 

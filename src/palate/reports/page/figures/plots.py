@@ -22,8 +22,8 @@ from palate.reports.page.figures.drawing import (
     VERMILION,
     label,
     look,
-    panels,
 )
+from palate.reports.pictures import panels
 from palate.runs import ReportedEstimate
 
 WIDTH = 7.6
@@ -56,7 +56,7 @@ def dumbbells(
     everything = [e.value for _, f in rows for e in f.values() if e.value is not None]
     near = 0.02 * (max(everything, default=1) - min(everything, default=0)) + 1e-6
     places = [_apart(figures, near) for _, figures in rows]
-    figure, (ax,) = panels(1, 1, WIDTH, height)
+    figure, ((ax,),) = panels(1, 1, (WIDTH, height))
     for at, (_, figures) in enumerate(rows):
         values = [each.value for each in figures.values() if each.value is not None]
         if values:
@@ -129,7 +129,7 @@ def rank_lines(
     baselines: Sequence[tuple[str, float]],
 ) -> Any:
     """Draw scorers by accuracy; a bar on the right joins those that no test tells apart."""
-    figure, (ax,) = panels(1, 1, WIDTH, 0.34 * len(scorers) + 0.95)
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 0.34 * len(scorers) + 0.95))
     _dots(ax, scorers, 7)
     for k, (name, value) in enumerate(baselines):
         ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
@@ -148,7 +148,7 @@ def rank_lines(
 @look()
 def calibration_lines(curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
     """Draw the share of wins against the probability that a scorer gave."""
-    figure, (ax,) = panels(1, 1, WIDTH * 0.72, 3.4)
+    figure, ((ax,),) = panels(1, 1, (WIDTH * 0.72, 3.4))
     ax.plot([0, 1], [0, 1], color=MUTED, lw=1, ls=(0, (4, 3)), label="calibrated")
     for k, (name, (given, won)) in enumerate(curves.items()):
         ax.plot(given, won, label=label(name), lw=1.4, ms=5, **line_style(k))
@@ -178,10 +178,11 @@ def _grid(n: int, height: float) -> tuple[Any, list[Any]]:
     # So many panels of one scale, at most three in a row; what is left of the last row is hidden.
     columns = min(3, n)
     lines = -(-n // columns)
-    figure, axes = panels(lines, columns, WIDTH, lines * height, sharex=True, sharey=True)
-    for ax in axes[n:]:
+    size = WIDTH / columns, height
+    figure, axes = panels(lines, columns, size, sharex=True, sharey=True)
+    for ax in axes.flat[n:]:
         ax.set_visible(False)
-    return figure, axes[:n]
+    return figure, list(axes.flat[:n])
 
 
 def _dots(ax: Any, figures: Sequence[tuple[str, ReportedEstimate]], size: int) -> None:

@@ -17,7 +17,7 @@ from palate.runs import Manifest
 from palate.scorers import GROUP
 from palate.specs import registered
 
-OPTIONS = ("split", "mirrors", "limit", "seed", "dtype", "device", "batch_tokens")
+OPTIONS = ("batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "split")
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
 
 
@@ -73,27 +73,26 @@ def _commands(contents: Contents, objects: Sequence[str]) -> list[str]:
             for run in benchmark.runs
             if run.folder is not None and run.summary.scorer not in objects
         ]
-        groups: dict[str, list[Mapping[str, Any]]] = {}
+        groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
         for identity in identities:
-            options = {name: identity.get(name) for name in OPTIONS}
-            groups.setdefault(json.dumps(options, sort_keys=True), []).append(identity)
-        for told, some in groups.items():
-            made.append(_command(benchmark, some, json.loads(told), contents))
+            groups.setdefault(tuple(map(identity.get, OPTIONS)), []).append(identity)
+        made += [_command(benchmark, some, contents) for some in groups.values()]
     return made
 
 
 def _command(
     benchmark: BenchmarkRuns,
     identities: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
     contents: Contents,
 ) -> str:
+    # The identities differ in scorer and context alone.
     public = contents.names.public
     words = ["-b", benchmark.data if benchmark.declared else f"{benchmark.data} (your file)"]
     for flag, name in (("-s", "scorer"), ("-c", "context")):
         for spec in dict.fromkeys(identity[name] for identity in identities):
             words += [flag, public(spec)]
-    for name, value in options.items():
+    for name in OPTIONS:
+        value = identities[0].get(name)
         if value is not None and value != DEFAULTS.get(name):
             words += [f"--{name.replace('_', '-')}", str(value)]
     return "palate evaluate " + " ".join(map(shlex.quote, words))
