@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from markupsafe import Markup
 
@@ -113,6 +113,15 @@ def seconds(time: float) -> Number:
     else:
         text = f"{time:.0f} s" if time < 90 else f"{int(time) // 60}:{int(time) % 60:02d}"
     return Number(text, time)
+
+
+def counted(counts: Mapping[str, int]) -> list[str]:
+    """Return what there is of each thing, without those of which there is none.
+
+    >>> counted({"pairs": 1200, "users": 0})
+    ['1,200 pairs']
+    """
+    return [f"{n:,} {what}" for what, n in counts.items() if n]
 
 
 def without_interval(named: Iterable[tuple[str, str | None]], between: str = "; ") -> Iterator[str]:

@@ -78,9 +78,8 @@ def dumbbells(
         _level(ax, ignores_the_user, label="ignores the user")
     _rows_axis(ax, [name for name, _ in rows])
     ax.set_xlabel("accuracy")
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=5, fontsize=9,
-                  handletextpad=0.3, columnspacing=1.4)  # fmt: skip
+    figure.legend(loc="outside upper left", ncols=5, fontsize=9, handletextpad=0.3,
+                  columnspacing=1.4)  # fmt: skip
     return figure
 
 
@@ -146,12 +145,12 @@ def rank_lines(
 
 
 @look()
-def calibration_lines(curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
+def calibration_lines(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
     """Draw the share of wins against the probability that a scorer gave."""
     figure, ((ax,),) = panels(1, 1, (WIDTH * 0.72, 3.4))
     ax.plot([0, 1], [0, 1], color=MUTED, lw=1, ls=(0, (4, 3)), label="calibrated")
-    for k, (name, (given, won)) in enumerate(curves.items()):
-        ax.plot(given, won, label=label(name), lw=1.4, ms=5, **line_style(k))
+    for k, (name, points) in enumerate(curves.items()):
+        ax.plot(*zip(*points, strict=True), label=label(name), lw=1.4, ms=5, **line_style(k))
     ax.set_xlabel("probability given")
     ax.set_ylabel("share of wins")
     ax.set_xlim(-0.02, 1.02)

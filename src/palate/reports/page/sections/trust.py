@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.reports.numbers import plain
+from palate.reports.numbers import counted, plain
 from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import calibration_lines
 from palate.reports.page.names import Names
@@ -94,7 +93,7 @@ def _ties(run: Run) -> Measured:
 
 def _unscored(run: Run) -> Measured:
     summary = run.summary
-    reasons = "; ".join(f"{n:,} {reason}" for reason, n in summary.unscored_reasons.items())
+    reasons = "; ".join(counted(summary.unscored_reasons))
     low, high = summary.bounds or (None, None)
     ends = f": {reasons}; accuracy within {plain(low)} to {plain(high)}" if summary.unscored else ""
     return Measured(summary.unscored / max(summary.n_pairs, 1), f"{summary.unscored:,}{ends}")
@@ -175,13 +174,10 @@ CHECKS = (
 def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
     some = [f for f in benchmark.findings if f.run.summary.calibration is not None][:8]
     curves = {names.run(f.run): _curve(f.run) for f in some}
-    curves = {name: curve for name, curve in curves.items() if curve[0].size}
     if not curves:
         return
     rows = [
-        [name, plain(given), plain(won)]
-        for name, curve in curves.items()
-        for given, won in zip(*(column.tolist() for column in curve), strict=True)
+        [name, plain(given), plain(won)] for name, points in curves.items() for given, won in points
     ]
     title = f"{benchmark.name}: probability given and share of wins"
     table = Table(title, ["scorer", "probability given", "share of wins"], rows)
@@ -192,15 +188,11 @@ def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterato
     yield Picture(name, title, text, table, calibration_lines(curves))
 
 
-def _curve(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _curve(run: Run) -> list[tuple[float, float]]:
     margins = run.verdicts.margins
     margins = np.sort(margins[~np.isnan(margins)])
     given = expit(np.concatenate([margins, -margins]))
     won = np.repeat([1.0, 0.0], margins.size)
     order = np.argsort(given, kind="stable")
-    bins: Sequence[NDArray[np.int64]] = [
-        part for part in np.array_split(order, min(BINS, given.size)) if part.size
-    ]
-    means = [(given[part].mean(), won[part].mean()) for part in bins]
-    x, y = np.array(means).reshape(-1, 2).T
-    return x, y
+    bins = np.array_split(order, min(BINS, given.size))
+    return [(float(given[part].mean()), float(won[part].mean())) for part in bins]
