@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from palate.comparison import Grid
 from palate.reports.groups import group_tables
-from palate.reports.names import context_name, legend, short_names
+from palate.reports.names import context_name, legend, short_names, size_name
 from palate.reports.numbers import (
     NONE,
     count,
@@ -66,23 +67,22 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
 
 
 def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
-    scored: list[tuple[str, str, Run | None]] = [
+    # By scorer as asked for; under each nothing first, then what has no meaning.
+    cells: list[tuple[str, str, Run | None]] = [
         (run.summary.scorer, run.summary.context, run) for run in runs
     ]
-    void: list[tuple[str, str, Run | None]] = [
-        (scorer, context, None) for name, scorer, context in grid.missing if name == benchmark
-    ]
-    order = list(dict.fromkeys(scorer for scorer, _, _ in scored + void))
-    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in scored]))
-    contexts.sort(key=lambda context: context != "none")
-    return sorted(scored + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
+    void = [cell for name, *cell in grid.missing if name == benchmark]
+    contexts = ["none", *(context for _, context in void), *(context for _, context, _ in cells)]
+    cells += [(scorer, context, None) for scorer, context in void]
+    scorers = [scorer for scorer, _, _ in cells]
+    return sorted(cells, key=lambda c: (scorers.index(c[0]), contexts.index(c[1])))
 
 
 def _figures(runs: Sequence[Run], grid: Grid, *, times: bool) -> dict[str, Callable[[Run], str]]:
     # The columns after scorer and context, each with what it shows of a run.
     gains = {(g.benchmark, g.scorer, g.context, g.kind): g for g in reversed(grid.gains)}
 
-    def gain(run: Run, kind: str) -> Gain | None:
+    def gain(run: Run, kind: Literal["gain", "identity"]) -> Gain | None:
         summary = run.summary
         return gains.get((summary.benchmark, summary.scorer, summary.context, kind))
 
@@ -111,14 +111,11 @@ def _p(gain: Gain | None, identity: Gain | None) -> str:
 
 
 def _title(benchmark: str, summary: Summary) -> str:
-    if summary.mirrored_accuracy is None:
-        return f"{benchmark}: {summary.n_pairs:,} pairs of {summary.n_users:,} users"
-    couples = summary.mirrored_accuracy.n
-    return (
-        f"{benchmark}: {summary.n_pairs // 2:,} mirrored couples "
-        f"({summary.n_pairs:,} pairs) of {summary.n_users:,} users"
-        + (f", {couples:,} scored" if couples != summary.n_pairs // 2 else "")
-    )
+    title = f"{benchmark}: {size_name(summary, n_pairs=True)}"
+    mirrored = summary.mirrored_accuracy
+    if mirrored is None or mirrored.n == summary.n_pairs // 2:
+        return title
+    return f"{title}, {mirrored.n:,} scored"
 
 
 def _notes(
