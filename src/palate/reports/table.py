@@ -103,28 +103,15 @@ class Table:
         if not self.columns:
             return f"{_latex(self._line())}\n"
         align = "".join("l" if k < self.left else "r" for k in range(len(self.columns)))
-        rows = []
+        lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
+        lines += [" & ".join(map(_latex, self.columns)) + r" \\", r"\midrule"]
         for k, row in enumerate(self.rows):
-            rows.append(" & ".join(map(_latex, row)) + r" \\")
+            lines.append(" & ".join(map(_latex, row)) + r" \\")
             if k in self.breaks:
-                rows.append(r"\midrule")
-        notes = " ".join([self.title + ".", *self.notes])
-        return "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\begin{{tabular}}{{{align}}}",
-                r"\toprule",
-                " & ".join(map(_latex, self.columns)) + r" \\",
-                r"\midrule",
-                *rows,
-                r"\bottomrule",
-                r"\end{tabular}",
-                rf"\caption{{{_latex(notes)}}}",
-                r"\end{table}",
-                "",
-            ]
-        )
+                lines.append(r"\midrule")
+        caption = _latex(" ".join([f"{self.title}.", *self.notes]))
+        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}", ""]
+        return "\n".join(lines)
 
     def html(self) -> Markup:
         """Return it as an HTML table of escaped text; a column of numbers sorts by their values."""
