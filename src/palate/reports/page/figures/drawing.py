@@ -70,12 +70,9 @@ def label(name: str, longest: int = 34) -> str:
 def inline(picture: Picture) -> Markup:
     """Return the picture as an SVG element that brings no style, no script and no foreign id."""
     root = Tree.fromstring(_saved(picture, "svg"))
-    for child in list(root):
-        if child.tag.endswith("metadata"):
-            root.remove(child)
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag.endswith("}style"):
+            if child.tag.endswith(("}metadata", "}style")):
                 parent.remove(child)
     _rename(root, f"{picture.name}-")
     for element in root.iter():

@@ -75,18 +75,17 @@ def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names
     other = _outcomes(best.stranger)
     ranked = []
     for both in couples if benchmark.mirrored else [[key] for key in keys]:
-        pair, *mirrors = map(texts.pair, both)
-        if pair is None or None in mirrors:
+        pairs = [pair for key in both if (pair := texts.pair(key)) is not None]
+        if len(pairs) < len(both):
             continue
         right = sum(outcomes.get(each, 0.0) for each in both)
         told_apart = right - sum(other.get(each, 0.0) for each in both)
-        lacks = sum(len(each.profile) < POSTS for each in map(texts.pair, both) if each is not None)
-        length = len(pair.text) + len(pair.chosen) + len(pair.rejected)
-        ranked.append((lacks, -right, -told_apart, length, both[0][1], both))
+        lacks = sum(len(pair.profile) < POSTS for pair in pairs)
+        length = len(pairs[0].text) + len(pairs[0].chosen) + len(pairs[0].rejected)
+        ranked.append((lacks, -right, -told_apart, length, both[0][1], both, pairs))
     if not ranked:
         return None
-    both = min(ranked)[-1]
-    pairs = [pair for key in both if (pair := texts.pair(key)) is not None]
+    *_, both, pairs = min(ranked)
     users = [names.user(pair.user_id) for pair in pairs]
     credits = dict.fromkeys(texts.credit(key) for key in both)
     return Example(
