@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from palate.runs import Gain
@@ -30,10 +30,6 @@ class Axis:
             return None
         low, high = (math.floor(min(0.0, *known) * 10) / 10, math.ceil(max(0.0, *known) * 10) / 10)
         return cls(low, high)
-
-    def of_width(self, width: int) -> Axis:
-        """Return the same axis with so many characters."""
-        return replace(self, width=width)
 
     def header(self) -> str:
         """Return the numbers of its ends and 0, each where it lies.

@@ -12,7 +12,7 @@ from palate.downstream import BestOfResult, SampleScores, Selection
 from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, p_value, plain, with_interval, without_interval
+from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 
@@ -203,9 +203,8 @@ def _peaks(picked: list[Selection], names: Mapping[str, str]) -> list[str]:
 
 def _counts(result: BestOfResult, picked: list[Selection], names: dict[str, str]) -> list[str]:
     counts, ks = result.summary.samples, result.summary.ks
-    kinds = {"empty": counts.empty, "cut off": counts.cut_off, "repeated": counts.repeated}
-    said = [f"{n:,} {what}" for what, n in kinds.items() if n]
-    notes = [f"Of {counts.samples:,} samples {', '.join(said)}."] if said else []
+    told = counted({"empty": counts.empty, "cut off": counts.cut_off, "repeated": counts.repeated})
+    notes = [f"Of {counts.samples:,} samples {', '.join(told)}."] if told else []
     left_out = picked[0].curve.n_left_out
     if left_out:
         notes.append(
@@ -214,7 +213,9 @@ def _counts(result: BestOfResult, picked: list[Selection], names: dict[str, str]
         )
     unrated = result.summary.unrated[picked[0].quality]
     if unrated:
-        notes.append(f"{sum(unrated.values()):,} samples have no quality ({_listed(unrated)}).")
+        notes.append(
+            f"{sum(unrated.values()):,} samples have no quality ({'; '.join(counted(unrated))})."
+        )
     for one in picked:
         notes += _unscored(one.unscored_reasons, names[one.scorer], one.context)
         notes += [f"{names[one.scorer]}: {note}" for note in one.notes]
@@ -222,11 +223,8 @@ def _counts(result: BestOfResult, picked: list[Selection], names: dict[str, str]
 
 
 def _unscored(reasons: Mapping[str, int], scorer: str, context: str) -> list[str]:
-    return [f"{scorer} · {context}: unscored samples: {_listed(reasons)}."] if reasons else []
-
-
-def _listed(reasons: Mapping[str, int]) -> str:
-    return "; ".join(f"{n:,} {reason}" for reason, n in reasons.items())
+    listed = "; ".join(counted(reasons))
+    return [f"{scorer} · {context}: unscored samples: {listed}."] if reasons else []
 
 
 def _level(found: Estimate, *, reliable: bool) -> str:

@@ -37,17 +37,12 @@ def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[st
         max(cell_len(text) for text in (column.name, *(row[k] for row in rows)))
         for k, column in enumerate(columns)
     ]
-    shared = [
-        (name, [k for k, _ in group])
-        for name, group in groupby(enumerate(columns), key=lambda item: item[1].group)
-    ]
-    for name, group in shared:  # the last column makes room for a long shared name
-        room = sum(widths[k] for k in group) + GAP * (len(group) - 1)
-        widths[group[-1]] += max(0, cell_len(name) - room)
-    above = [
-        _padded(name, sum(widths[k] for k in group) + GAP * (len(group) - 1), left=True)
-        for name, group in shared
-    ]
+    above = []
+    for name, group in groupby(range(len(columns)), key=lambda k: columns[k].group):
+        places = list(group)
+        room = sum(widths[k] for k in places) + GAP * (len(places) - 1)
+        widths[places[-1]] += max(0, cell_len(name) - room)  # room for a long shared name
+        above.append(_padded(name, max(room, cell_len(name)), left=True))
     lines = [above] if any(column.group for column in columns) else []
     lines.append(_cells([column.name for column in columns], columns, widths))
     lines.append(["─" * (sum(widths) + GAP * (len(widths) - 1))])

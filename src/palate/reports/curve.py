@@ -8,7 +8,7 @@ from typing import Any
 
 from palate.curves import LearningCurve, Point, Shots
 from palate.metrics import Estimate
-from palate.reports.numbers import NONE, p_value, with_interval, without_interval
+from palate.reports.numbers import NONE, counted, p_value, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table, breaks_between
 
@@ -59,10 +59,7 @@ def plot_curve(curve: LearningCurve, file: Path) -> None:
     everybody = [one for one in curve.points if one.group == "all"]
     shown = {"accuracy": "accuracy, every pair"}
     if any(one.mirrored_accuracy for one in everybody):
-        shown |= {
-            "mirrored_accuracy": "on mirrored couples",
-            "residual_accuracy": "residual accuracy",
-        }
+        shown |= {MIRRORED: "on mirrored couples", RESIDUAL: "residual accuracy"}
     figure, (axes,) = panels(1, len(shown), (4.6, 4.2))
     models = list(dict.fromkeys(one.model for one in everybody if one.shots is not None))
     counts = [k for k in dict.fromkeys(one.shots for one in everybody) if isinstance(k, int)]
@@ -110,34 +107,23 @@ def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Tab
         most = max(points.values(), key=lambda one: one.n_users)
         rows.append([model, group, f"{most.n_users:,}", *cells])
     heads = [f"{k} choices" if k == counts[0] else str(k) for k in counts]
-    return Table(
-        title,
-        ["model", "users", "n", *heads],
-        rows,
-        notes,
-        2,
-        breaks_between(row[0] for row in rows),
-    )
+    columns = ["model", "users", "n", *heads]
+    return Table(title, columns, rows, notes, 2, breaks_between(row[0] for row in rows))
 
 
 def _left_out(curve: LearningCurve) -> list[str]:
-    notes = []
-    fewer = {
+    users = {
         one.shots: one.n_users
         for one in curve.points
         if one.group == "all" and one.shots not in (None, "all")
     }
-    most = max(fewer.values(), default=0)
-    for count, n in fewer.items():
-        if n < most:
-            notes.append(f"{n:,} users have {count} choices.")
-    for n, what in (
-        (curve.summary.pairs_left_out, "pairs"),
-        (curve.summary.choices_left_out, "earlier choices"),
-    ):
-        if n:
-            notes.append(f"{n:,} {what} left out: a response is too long for a model.")
-    return notes
+    most = max(users.values(), default=0)
+    notes = [f"{n:,} users have {shots} choices." for shots, n in users.items() if n < most]
+    summary = curve.summary
+    left_out = {"pairs": summary.pairs_left_out, "earlier choices": summary.choices_left_out}
+    return notes + [
+        f"{each} left out: a response is too long for a model." for each in counted(left_out)
+    ]
 
 
 def _cell(point: Point, name: str) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from palate.comparison import Grid
 from palate.reports.groups import group_tables
-from palate.reports.names import context_name, legend, short_names
+from palate.reports.names import context_name, legend, short_names, size_name
 from palate.reports.numbers import (
     NONE,
     count,
     figure,
     p_value,
     plain,
+    point,
     seconds,
     without_interval,
 )
@@ -49,88 +51,71 @@ def detail_tables(grid: Grid, *, times: bool = True) -> list[Table]:
 
 
 def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Table:
-    mirrored = any(run.summary.mirrored_accuracy is not None for run in runs)
-    columns = ["scorer", "context", "accuracy [95 %]"]
-    columns += ["concordance [95 %]"] if mirrored else ["by user", "length-controlled"]
-    gains = bool(grid.gains)
-    columns += ["gain [95 %]", "identity gain [95 %]", "p (Holm)"] if gains else []
-    columns += ["ties", "unscored"] + (["time"] if times else [])
     cells = _cells(benchmark, runs, grid)
     names = short_names(scorer for scorer, _, _ in cells)
-    width = len(columns)
+    figures = _figures(runs, grid, times=times)
     rows = [
-        [names[cell[0]], *_row(*cell, grid, width, mirrored=mirrored, times=times)]
-        for cell in cells
+        [names[scorer], context_name(context, oracle=run is not None and run.summary.oracle)]
+        + [show(run) if run else NONE for show in figures.values()]
+        for scorer, context, run in cells
     ]
     title = _title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run"
     notes = [*_notes([run.summary for run in runs], grid.gains, names), *legend(names)]
     breaks = breaks_between(scorer for scorer, _, _ in cells)
+    columns = ["scorer", "context", *figures]
     return Table(title, columns, rows, list(dict.fromkeys(notes)), 2, breaks)
 
 
 def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
-    scored: list[tuple[str, str, Run | None]] = [
+    # By scorer as asked for; under each nothing first, then what has no meaning.
+    cells: list[tuple[str, str, Run | None]] = [
         (run.summary.scorer, run.summary.context, run) for run in runs
     ]
-    void: list[tuple[str, str, Run | None]] = [
-        (scorer, context, None) for name, scorer, context in grid.missing if name == benchmark
-    ]
-    order = list(dict.fromkeys(scorer for scorer, _, _ in scored + void))
-    contexts = list(dict.fromkeys([c for _, c, _ in void] + [c for _, c, _ in scored]))
-    contexts.sort(key=lambda context: context != "none")
-    return sorted(scored + void, key=lambda c: (order.index(c[0]), contexts.index(c[1])))
+    void = [cell for name, *cell in grid.missing if name == benchmark]
+    contexts = ["none", *(context for _, context in void), *(context for _, context, _ in cells)]
+    cells += [(scorer, context, None) for scorer, context in void]
+    scorers = [scorer for scorer, _, _ in cells]
+    return sorted(cells, key=lambda c: (scorers.index(c[0]), contexts.index(c[1])))
 
 
-def _row(
-    scorer: str,
-    context: str,
-    run: Run | None,
-    grid: Grid,
-    width: int,
-    *,
-    mirrored: bool,
-    times: bool,
-) -> list[str]:
-    if run is None:
-        return [context_name(context), *[NONE] * (width - 2)]
-    summary = run.summary
-    cells = [context_name(context, oracle=summary.oracle), figure(summary.accuracy)]
-    cells += (
-        [figure(summary.concordance)]
-        if mirrored
-        else [_value(summary.macro_accuracy), _value(summary.length_controlled)]
-    )
+def _figures(runs: Sequence[Run], grid: Grid, *, times: bool) -> dict[str, Callable[[Run], str]]:
+    # The columns after scorer and context, each with what it shows of a run.
+    gains = {(g.benchmark, g.scorer, g.context, g.kind): g for g in reversed(grid.gains)}
+
+    def gain(run: Run, kind: Literal["gain", "identity"]) -> Gain | None:
+        summary = run.summary
+        return gains.get((summary.benchmark, summary.scorer, summary.context, kind))
+
+    shown: dict[str, Callable[[Run], str]] = {
+        "accuracy [95 %]": lambda run: figure(run.summary.accuracy)
+    }
+    if any(run.summary.mirrored_accuracy is not None for run in runs):
+        shown["concordance [95 %]"] = lambda run: figure(run.summary.concordance)
+    else:
+        shown["by user"] = lambda run: point(run.summary.macro_accuracy)
+        shown["length-controlled"] = lambda run: point(run.summary.length_controlled)
     if grid.gains:
-        mine = [g for g in grid.gains if _cell(g) == (summary.benchmark, scorer, context)]
-        gain = next((g for g in mine if g.kind == "gain"), None)
-        identity = next((g for g in mine if g.kind == "identity"), None)
-        cells += [*(figure(g, signed=True) for g in (gain, identity)), _p(gain, identity)]
-    cells += [count(summary.ties), count(summary.unscored)]
-    return cells + ([seconds(run.seconds)] if times else [])
-
-
-def _value(found: object) -> str:
-    return plain(getattr(found, "value", None))
-
-
-def _cell(gain: Gain) -> tuple[str, str, str]:
-    return gain.benchmark, gain.scorer, gain.context
+        shown["gain [95 %]"] = lambda run: figure(gain(run, "gain"), signed=True)
+        shown["identity gain [95 %]"] = lambda run: figure(gain(run, "identity"), signed=True)
+        shown["p (Holm)"] = lambda run: _p(gain(run, "gain"), gain(run, "identity"))
+    shown["ties"] = lambda run: count(run.summary.ties)
+    shown["unscored"] = lambda run: count(run.summary.unscored)
+    if times:
+        shown["time"] = lambda run: seconds(run.seconds)
+    return shown
 
 
 def _p(gain: Gain | None, identity: Gain | None) -> str:
-    texts = [p_value(g.p_holm) if g is not None else NONE for g in (gain, identity)]
+    texts = [p_value(g.p_holm if g else None) for g in (gain, identity)]
     return NONE if texts == [NONE, NONE] else " / ".join(texts)
 
 
 def _title(benchmark: str, summary: Summary) -> str:
-    if summary.mirrored_accuracy is None:
-        return f"{benchmark}: {summary.n_pairs:,} pairs of {summary.n_users:,} users"
-    couples = summary.mirrored_accuracy.n
-    return (
-        f"{benchmark}: {summary.n_pairs // 2:,} mirrored couples "
-        f"({summary.n_pairs:,} pairs) of {summary.n_users:,} users"
-        + (f", {couples:,} scored" if couples != summary.n_pairs // 2 else "")
-    )
+    title = f"{benchmark}: {size_name(summary, n_pairs=True)}"
+    mirrored = summary.mirrored_accuracy
+    if mirrored is None or mirrored.n == summary.n_pairs // 2:
+        return title
+    return f"{title}, {mirrored.n:,} scored"
 
 
 def _notes(

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from palate.reports.printable import printable
+
+TEMPLATES = files(__package__) / "page" / "templates"
+
+
+def filled(template: str, **values: object) -> Markup:
+    """Return a template of the page's with values; every text is escaped where it is put in."""
+    return Markup(_environment().get_template(template).render(values))
 
 
 def to_html(value: object) -> Markup:
@@ -16,3 +27,16 @@ def to_html(value: object) -> Markup:
     if hasattr(value, "__html__"):
         return Markup(value.__html__())
     return escape(printable(str(value)))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(lambda name: (TEMPLATES / name).read_text(encoding="utf-8").strip()),
+        undefined=StrictUndefined, autoescape=True, finalize=_finalize,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+
+
+def _finalize(value: object) -> object:
+    return value if value is None or isinstance(value, StrictUndefined) else to_html(value)

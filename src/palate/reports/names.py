@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 
 from palate.reports.printable import printable
+from palate.runs import Summary
 from palate.specs import Spec
 
 
@@ -61,6 +62,15 @@ def context_name(spec: str, *, oracle: bool = False) -> str:
         options = {name: value for name, value in parsed.options.items() if name != "of"}
         spec = str(parsed.model_copy(update={"kind": "stranger", "options": options}))
     return f"{spec} †oracle" if oracle else spec
+
+
+def size_name(summary: Summary, *, n_pairs: bool = False) -> str:
+    """Return how much there is of a run's benchmark: pairs, or mirrored couples, and users."""
+    of = f"of {summary.n_users:,} users"
+    if summary.mirrored_accuracy is None:
+        return f"{summary.n_pairs:,} pairs {of}"
+    pairs = f" ({summary.n_pairs:,} pairs)" if n_pairs else ""
+    return f"{summary.n_pairs // 2:,} mirrored couples{pairs} {of}"
 
 
 def _named(spec: str, *, model: bool, options: bool) -> str:

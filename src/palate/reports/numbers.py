@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+
+from markupsafe import Markup
 
 from palate.runs import Gain, ReportedEstimate
 
@@ -27,6 +29,16 @@ class Number(str):
         number.low, number.high = interval or (None, None)
         number.has_interval = bool(interval)
         return number
+
+    @property
+    def sort_key(self) -> str:
+        """What the page sorts by: digits, dots and signs alone; without a number at the end."""
+        return "-999999999" if self.value is None else f"{self.value:.9f}"
+
+    def __html__(self) -> str:
+        words, bracket, interval = str(self).partition(" [")
+        ends = Markup(' <span class="ci">[{}</span>').format(interval) if bracket else ""
+        return Markup("{}{}").format(words, ends)
 
 
 NONE = Number("–")
@@ -65,6 +77,11 @@ def figure(found: ReportedEstimate | Gain | None, *, signed: bool = False) -> Nu
     return with_interval(found.value, found.low, found.high, signed=signed)
 
 
+def point(found: ReportedEstimate | None) -> Number:
+    """Return a figure of a summary without its interval."""
+    return plain(found.value if found else None)
+
+
 def p_value(p: float | None) -> Number:
     """Return a p-value.
 
@@ -96,6 +113,15 @@ def seconds(time: float) -> Number:
     else:
         text = f"{time:.0f} s" if time < 90 else f"{int(time) // 60}:{int(time) % 60:02d}"
     return Number(text, time)
+
+
+def counted(counts: Mapping[str, int]) -> list[str]:
+    """Return what there is of each thing, without those of which there is none.
+
+    >>> counted({"pairs": 1200, "users": 0})
+    ['1,200 pairs']
+    """
+    return [f"{n:,} {what}" for what, n in counts.items() if n]
 
 
 def without_interval(named: Iterable[tuple[str, str | None]], between: str = "; ") -> Iterator[str]:

@@ -16,7 +16,7 @@ def check_picture(file: Path) -> None:
         raise UsageError(f"--plot {file}: expected a file that ends in .png or .svg")
 
 
-def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> tuple[Any, Any]:
     """Return a figure and its axes (rows × columns); `size` is of one panel, in inches.
 
     Raises `UsageError` without matplotlib.
@@ -26,7 +26,7 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any
     except ImportError as error:
         raise UsageError("--plot needs pip install 'palate[plot]'") from error
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False, **more)
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
     return figure, axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import figure, p_value, with_interval, without_interval
+from palate.reports.numbers import counted, figure, p_value, without_interval
 from palate.reports.table import Table, breaks_between
 from palate.runs import RatingReport
 
@@ -21,28 +21,24 @@ def rating_tables(found: Sequence[RatingReport]) -> list[Table]:
 def _table(benchmark: str, reports: Sequence[RatingReport]) -> Table:
     short = short_names(report.scorer for report in reports)
     baselines = [baseline.name for baseline in reports[0].baselines]
-    columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]"]
-    columns += ["rating error [95 %]"]
+    columns = ["scorer", "context", "Spearman [95 %]", "Kendall τ-b [95 %]", "rating error [95 %]"]
     columns += [f"reduction over {name} [95 %]" for name in baselines] + ["p (Holm)"]
-    rows = []
-    for report in reports:
-        reductions = [b.error_reduction for b in report.baselines]
-        rows.append(
-            [
-                short[report.scorer],
-                context_name(report.context, oracle=report.oracle),
-                *map(figure, (report.spearman, report.kendall, report.rating_error)),
-                *(with_interval(s.value, s.low, s.high, signed=True) for s in reductions),
-                " / ".join(p_value(b.p_holm) for b in report.baselines),
-            ]
-        )
+    rows = [
+        [
+            short[report.scorer],
+            context_name(report.context, oracle=report.oracle),
+            *map(figure, (report.spearman, report.kendall, report.rating_error)),
+            *(figure(b.error_reduction, signed=True) for b in report.baselines),
+            " / ".join(p_value(b.p_holm) for b in report.baselines),
+        ]
+        for report in reports
+    ]
     most = max(reports, key=lambda one: one.n_ratings)
     title = f"{benchmark}: {most.n_ratings:,} ratings of {most.n_users:,} users"
     notes = [*_notes(most, short), *without_interval(_reasons(reports, short))]
     notes += _left_out(reports, short)
-    return Table(
-        title, columns, rows, notes, 2, breaks_between(report.scorer for report in reports)
-    )
+    breaks = breaks_between(report.scorer for report in reports)
+    return Table(title, columns, rows, notes, 2, breaks)
 
 
 def _notes(most: RatingReport, short: Mapping[str, str]) -> Iterator[str]:
@@ -79,17 +75,11 @@ def _reasons(
 def _left_out(found: Sequence[RatingReport], short: Mapping[str, str]) -> Iterator[str]:
     for report in found:
         where = f"{short[report.scorer]}, {context_name(report.context)}"
-        reasons = []
-        if report.note:
-            reasons.append(report.note)
-        if report.n_unscored:
-            reasons.append(f"{report.n_unscored:,} rated responses without a score")
-        if report.n_users_too_few:
-            reasons.append(
-                f"{report.n_users_too_few:,} users with under three distinct ratings: "
-                "no correlation"
-            )
-        if report.n_users_single:
-            reasons.append(f"{report.n_users_single:,} users with a single rating: no error")
+        reasons = [report.note] if report.note else []
+        reasons += counted({
+            "rated responses without a score": report.n_unscored,
+            "users with under three distinct ratings: no correlation": report.n_users_too_few,
+            "users with a single rating: no error": report.n_users_single,
+        })  # fmt: skip
         if reasons:
             yield f"{where}: {'; '.join(reasons)}."

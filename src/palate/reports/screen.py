@@ -9,8 +9,8 @@ from pathlib import Path
 from palate.comparison import Finding, Grid, findings_of, oracle_runs
 from palate.reports.axis import Axis
 from palate.reports.columns import Column, aligned, wrapped
-from palate.reports.names import context_name, fitting, legend, short_names
-from palate.reports.numbers import NONE, Number, p_value, plain
+from palate.reports.names import context_name, fitting, legend, short_names, size_name
+from palate.reports.numbers import NONE, Number, p_value, plain, point
 from palate.reports.table import Table
 from palate.reports.verdict import few_users, next_step, power, verdict
 from palate.runs import Gain, Run, Summary
@@ -58,7 +58,7 @@ class Screen:
         at = next((k for k, column in enumerate(self.columns) if column.name == "gain"), None)
         if self.axis is not None and at is not None:
             for size in range(Axis.WIDEST, Axis.NARROWEST - 1, -1):
-                yield self._with_axis(self.axis.of_width(size), at)
+                yield self._with_axis(replace(self.axis, width=size), at)
         columns = [replace(c, group=c.group.removesuffix(STRANGERS)) for c in self.columns]
         yield aligned(columns, self.rows)
         if len({row[1] for row in self.rows}) == 1 and columns[1].name == "context":
@@ -152,10 +152,8 @@ def _cells(
         "nothing": _accuracy(finding.nothing),
         "own": NONE if baseline_only else _accuracy(finding.run),
         "stranger's": _accuracy(finding.stranger),
-        "by user": plain(summary.macro_accuracy.value if summary.macro_accuracy else None),
-        "same length": plain(
-            summary.length_controlled.value if summary.length_controlled else None
-        ),
+        "by user": point(summary.macro_accuracy),
+        "same length": point(summary.length_controlled),
         "gain": plain(gain.value, signed=True) if gain else NONE,
         "p": p_value(gain.p_holm) if gain and gain.value else NONE,
         "finding": finding.word,
@@ -209,13 +207,8 @@ def _merged(
 
 
 def _title(summary: Summary) -> str:
-    couples = summary.mirrored_accuracy
-    if couples is None:
-        return f"{summary.benchmark} · {summary.n_pairs:,} pairs of {summary.n_users:,} users"
-    return (
-        f"{summary.benchmark} · {summary.n_pairs // 2:,} mirrored couples of {summary.n_users:,} "
-        "users · a scorer that ignores the user gets 0.500"
-    )
+    chance = " · a scorer that ignores the user gets 0.500" if summary.mirrored_accuracy else ""
+    return f"{summary.benchmark} · {size_name(summary)}{chance}"
 
 
 def _rules(findings: Sequence[Finding]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from palate.reports.html import to_html
+from palate.reports.html import filled, to_html
 from palate.reports.numbers import Number
 from palate.reports.printable import printable
 
@@ -103,62 +103,26 @@ class Table:
         if not self.columns:
             return f"{_latex(self._line())}\n"
         align = "".join("l" if k < self.left else "r" for k in range(len(self.columns)))
-        rows = []
+        lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
+        lines += [" & ".join(map(_latex, self.columns)) + r" \\", r"\midrule"]
         for k, row in enumerate(self.rows):
-            rows.append(" & ".join(map(_latex, row)) + r" \\")
+            lines.append(" & ".join(map(_latex, row)) + r" \\")
             if k in self.breaks:
-                rows.append(r"\midrule")
-        notes = " ".join([self.title + ".", *self.notes])
-        return "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\begin{{tabular}}{{{align}}}",
-                r"\toprule",
-                " & ".join(map(_latex, self.columns)) + r" \\",
-                r"\midrule",
-                *rows,
-                r"\bottomrule",
-                r"\end{tabular}",
-                rf"\caption{{{_latex(notes)}}}",
-                r"\end{table}",
-                "",
-            ]
-        )
+                lines.append(r"\midrule")
+        caption = _latex(" ".join([f"{self.title}.", *self.notes]))
+        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}", ""]
+        return "\n".join(lines)
 
     def html(self) -> Markup:
         """Return it as an HTML table of escaped text; a column of numbers sorts by their values."""
-        if not self.columns:
-            return Markup("<p>{}</p>\n").format(to_html(self._line()))
-        numeric = [
-            bool(self.rows) and all(isinstance(row[k], Number) for row in self.rows)
-            for k in range(len(self.columns))
-        ]
-        sizes = [
-            "num" if k >= self.left and not _is_markup([row[k] for row in self.rows]) else ""
-            for k in range(len(self.columns))
-        ]
-        heads = Markup("").join(
-            Markup('<th scope="col" role="columnheader"{}{}>{}</th>').format(
-                _class(size), Markup(' data-sort-method="number"' if sort else ""), to_html(name)
-            )
-            for name, size, sort in zip(self.columns, sizes, numeric, strict=True)
-        )
-        lines = Markup("").join(
-            Markup('<tr role="row">{}</tr>\n').format(
-                Markup("").join(map(_cell, row, self.columns, sizes, numeric))
-            )
-            for row in self.rows
-        )
-        notes = Markup("").join(
-            Markup('<p class="note">{}</p>\n').format(to_html(note)) for note in self.notes
-        )
-        return Markup(
-            '<div class="table" role="region" tabindex="0" aria-label="{title}">'
-            '<table role="table"><caption>{title}</caption>\n<thead role="rowgroup">'
-            '<tr role="row">{heads}</tr></thead>\n<tbody role="rowgroup">\n{lines}</tbody>'
-            "</table></div>\n{notes}"
-        ).format(title=to_html(self.title), heads=heads, lines=lines, notes=notes)
+        columns = []
+        for k, name in enumerate(self.columns):
+            cells = [row[k] for row in self.rows]
+            numeric = bool(cells) and all(isinstance(cell, Number) for cell in cells)
+            drawn = bool(cells) and all(isinstance(cell, Markup) for cell in cells)
+            right = k >= self.left and not drawn
+            columns.append((name, to_html(name).striptags(), right, numeric))
+        return filled("table.html", table=self, line=self._line(), columns=columns)
 
     def _line(self) -> str:
         return " ".join([f"{self.title}:", *self.notes])
@@ -195,27 +159,6 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
         console.print(stacked(tables))
     text = captured.get().replace("\u00a0", " ")
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
-def _is_markup(cells: Sequence[str]) -> bool:
-    return bool(cells) and all(isinstance(cell, Markup) for cell in cells)
-
-
-def _class(name: str) -> Markup:
-    return Markup(' class="{}"').format(name) if name else Markup("")
-
-
-def _cell(cell: str, column: str, size: str, numeric: bool) -> Markup:
-    value = cell.value if isinstance(cell, Number) else None
-    # The plug-in reads digits, dots and signs alone; what has no number goes to the end.
-    sort = "-999999999" if value is None else f"{value:.9f}"
-    attribute = Markup(' data-sort="{}"').format(sort) if numeric else Markup("")
-    words, bracket, interval = cell.partition(" [")
-    inner = to_html(cell)
-    if isinstance(cell, Number) and bracket and not hasattr(cell, "__html__"):
-        inner = Markup('{} <span class="ci">[{}</span>').format(to_html(words), to_html(interval))
-    label = Markup(' data-label="{}"').format(to_html(Markup(to_html(column)).striptags()))
-    return Markup('<td role="cell"{}{}{}>{}</td>').format(_class(size), attribute, label, inner)
 
 
 def _whole(cell: str) -> str:

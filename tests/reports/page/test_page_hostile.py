@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from planted_runs import OWN, STRANGER, rows_of, save_run, write_rows
 
+from palate.records import Gold, PreferencePair, RubricAspect
 from palate.reports import Table
 from palate.reports.numbers import plain
 from palate.reports.page import report
@@ -70,9 +71,11 @@ def test_a_table_is_well_formed_and_escaped(text):
 
 
 def rendered(text: str) -> str:
-    view = PairView(
-        1, text, text, 0, "0", "U1", text, text, text, [text], table(text), text, text
+    pair = PreferencePair.model_construct(
+        text=text, chosen=text, rejected=text,
+        gold=Gold.model_construct(aspects=(RubricAspect.model_construct(aspect=text),)),
     )  # fmt: skip
+    view = PairView(1, pair, "U1", text, 0, "0", table(text), text, text)
     parts = [
         Text(text), Text(text, "h3"), table(text),
         Example(text, [UserSide("U1", [text], text)], text, table(text), text),

@@ -13,6 +13,7 @@ from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.curves import LearningCurve
 from palate.downstream import BestOfResult
+from palate.reports.names import size_name
 from palate.reports.page.names import Names, names_of
 from palate.reports.page.texts import Texts, read_texts
 from palate.runs import Manifest, Result, Run, load_all, read_manifest
@@ -56,10 +57,7 @@ class BenchmarkRuns:
     @property
     def size(self) -> str:
         """How much there is of it."""
-        largest = max((run.summary for run in self.runs), key=lambda summary: summary.n_pairs)
-        n = largest.n_pairs
-        what = f"{n // 2:,} mirrored couples" if self.mirrored else f"{n:,} pairs"
-        return f"{what} of {largest.n_users:,} users"
+        return size_name(max((run.summary for run in self.runs), key=lambda s: s.n_pairs))
 
     @property
     def best(self) -> Finding | None:
@@ -99,7 +97,10 @@ def gather(
     others = [result for result in results if not isinstance(result, Run)]
     others.sort(key=lambda result: (KINDS.index(result.kind), result.content_hash))
     manifests = {run.folder: read_manifest(run.folder) for run in runs if run.folder}
-    names = names_of(runs, _specs(runs, others, manifests), _hub_models(manifests))
+    details = [each for manifest in manifests.values() for each in manifest.details]
+    references = {str(each["reference"]) for each in details if "reference" in each}
+    specs = _specs(runs, others, manifests) | references
+    names = names_of(runs, specs, _hub_models(references))
     texts = read_texts(data, runs, manifests.values(), private=private, source=source)
     return Contents(tuple(others), tuple(_by_benchmark(runs)), manifests, names, texts)
 
@@ -131,7 +132,6 @@ def _specs(
 ) -> set[str]:
     specs = {text for run in runs for text in (run.summary.scorer, run.summary.context)}
     for manifest in manifests.values():
-        specs |= {str(each["reference"]) for each in manifest.details if "reference" in each}
         specs |= {
             str(name) for pair in manifest.identity.get("columns", {}).items() for name in pair
         }
@@ -152,11 +152,6 @@ def _named(value: Any) -> Iterable[str]:
             yield from [each] if isinstance(each, str) and "/" in each else _named(each)
 
 
-def _hub_models(manifests: Mapping[Path, Manifest]) -> set[str]:
-    references = [
-        str(each.get("reference", ""))
-        for manifest in manifests.values()
-        for each in manifest.details
-    ]
+def _hub_models(references: Iterable[str]) -> set[str]:
     hub = {text.removeprefix("hub:") for text in references if text.startswith("hub:")}
     return hub | {text.partition("@")[0] for text in hub}

@@ -6,26 +6,48 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-from palate.reports.page.contents import Contents, gather
+from palate.reports.page.contents import BenchmarkRuns, Contents, gather
 from palate.reports.page.figures.drawing import look, save
-from palate.reports.page.parts import Picture, Section
-from palate.reports.page.sections import overview
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Fixed, Picture, Section
 from palate.reports.page.sections.again import again
 from palate.reports.page.sections.benefit import benefit
 from palate.reports.page.sections.disagreement import disagreements
 from palate.reports.page.sections.example import example
+from palate.reports.page.sections.overview import limits, pictures, scorers
 from palate.reports.page.sections.ranking import ranking
 from palate.reports.page.sections.spread import subsets, users
 from palate.reports.page.sections.trust import trust
-from palate.reports.page.sections.words import words
 from palate.reports.page.writing import check_output, render_page, write_page
 from palate.reports.verdict import verdict
 
 Maker = Callable[[Contents], Section]
+PartsOfBenchmark = Callable[[BenchmarkRuns, Names, int], Iterable[object]]
+
+
+def _of_each(name: str, title: str, make: PartsOfBenchmark, lead: str = "") -> Maker:
+    # A section whose parts come from each benchmark on its own; benchmarks count from 1.
+    def section(contents: Contents) -> Section:
+        numbered = enumerate(contents.benchmarks, 1)
+        parts = [part for k, each in numbered for part in make(each, contents.names, k)]
+        return Section(name, title, parts, lead)
+
+    return section
+
+
 SECTIONS: tuple[Maker, ...] = (
-    overview.scorers, overview.pictures, example, users, subsets, trust, disagreements, ranking,
-    benefit, words, again,
-)  # fmt: skip
+    _of_each("scorers", "Scorers", scorers, "Does a scorer know whom it is judging for?"),
+    _of_each("picture", "What is shown, and what it is worth", pictures),
+    example,
+    _of_each("users", "Who is served badly", users),
+    _of_each("subsets", "Subsets", subsets),
+    _of_each("trust", "Can I trust it?", trust),
+    disagreements,
+    ranking,
+    benefit,
+    lambda _: Section("words", "Words", [Fixed("words.html")]),
+    again,
+)
 """From top to bottom; one without a part is left out."""
 
 
@@ -59,7 +81,7 @@ def report(
             sections,
             title=f"palate: {', '.join(each.name for each in contents.benchmarks) or 'results'}",
             finding=contents.names.public(_finding(contents)).replace("'", "’"),
-            limits=[text for each in contents.benchmarks if (text := overview.limits(each))],
+            limits=[text for each in contents.benchmarks if (text := limits(each))],
             facts=_facts(contents),
         ),
         output,

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from markupsafe import Markup
+
 from palate.reports.table import Table
+
+
+def symbol(name: str) -> Markup:
+    """Return one of the marks that the page defines at its top."""
+    return Markup(
+        '<svg class="mark" aria-hidden="true" viewBox="0 0 12 12"><use href="#mark-{}"/></svg>'
+    ).format(name)
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,13 @@ class Text:
     template: ClassVar[str] = "text.html"
     text: str
     kind: str = "p"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A template that holds all of its words."""
+
+    template: str
 
 
 @dataclass(frozen=True)

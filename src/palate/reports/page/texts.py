@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from palate.benchmarks import LoadOptions, find_benchmark, load_benchmark
 from palate.benchmarks.registry import is_path
 from palate.errors import DataError
@@ -14,6 +17,8 @@ from palate.retrieval import build_ranking
 from palate.runs import Manifest, Run
 
 POSTS = 3
+Key = tuple[str, str]
+"""A row by its id and content."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +35,27 @@ class Source:
 
 @dataclass(frozen=True)
 class Texts:
-    """Rows by id and content."""
+    """The rows that were read."""
 
-    rows: dict[tuple[str, str], tuple[PreferencePair, Source]]
+    rows: dict[Key, tuple[PreferencePair, Source]]
     private: bool
     """True with `--texts`: texts of own files, and ids."""
-    given: bool
-    """True where data were named."""
 
-    def pair(self, key: tuple[str, str]) -> PreferencePair | None:
+    def pair(self, key: Key) -> PreferencePair | None:
         """Return a row whose texts may be shown."""
         row, source = self.rows.get(key, (None, None))
         return row if row is not None and source is not None and source.shown else None
 
-    def credit(self, key: tuple[str, str]) -> str:
+    def credit(self, key: Key) -> str:
         """Return who is to be named for a row's texts."""
         row, source = self.rows[key]
         return " ".join(part for part in (row.gold.attribution, source.credit) if part)
 
-    def source(self, key: tuple[str, str]) -> str:
+    def source(self, key: Key) -> str:
         """Return the data a row comes from, as `-b` names it."""
         return self.rows[key][1].name
 
-    def advice(self, keys: Iterable[tuple[str, str]]) -> str:
+    def advice(self, keys: Iterable[Key]) -> str:
         """Say what to pass, where none of these rows has a text to show; else nothing."""
         known = [self.rows[key][1] for key in keys if key in self.rows]
         if any(source.shown for source in known):
@@ -74,12 +77,11 @@ def read_texts(
 
     Raises `DataError` for data of other rows.
     """
-    data = list(data)
     wanted = {key for run in runs for key in run.verdicts.keys}
     columns: dict[str, str] = {}
     for manifest in manifests:
         columns |= manifest.identity.get("columns", {})
-    rows: dict[tuple[str, str], tuple[PreferencePair, Source]] = {}
+    rows: dict[Key, tuple[PreferencePair, Source]] = {}
     for name in data:
         options = LoadOptions(source=source, skip_bad_rows=True)
         of_file = is_path(name)
@@ -101,7 +103,12 @@ def read_texts(
                 file=name,
             )
         rows |= here
-    return Texts(rows, private, bool(data))
+    return Texts(rows, private)
+
+
+def by_key(run: Run, column: NDArray[np.float64]) -> dict[Key, float]:
+    """Return a column of a run's verdicts by row."""
+    return dict(zip(run.verdicts.keys, column.tolist(), strict=True))
 
 
 def nearest_posts(pair: PreferencePair) -> list[str]:

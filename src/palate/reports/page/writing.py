@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from palate.errors import UsageError, writing
-from palate.reports.html import to_html
+from palate.reports.html import filled
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.parts import Section
+from palate.reports.page.texts import cut
 
 GENERATOR = '<meta name="generator" content="palate">'
 SCRIPTS = ("tablesort/tablesort.min.js", "tablesort/tablesort.number.min.js", "templates/page.js")
@@ -49,9 +48,9 @@ def render_page(sections: Iterable[Section], **more: object) -> str:
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     # The policy and the generator stand first, so that nothing precedes them.
-    return _environment().get_template("page.html").render(
-        sections=list(sections), style=Markup(style), script=Markup(script), policy=policy,
-        generator=Markup(GENERATOR), **more,
+    return filled(
+        "page.html", sections=list(sections), style=Markup(style), script=Markup(script),
+        policy=policy, generator=Markup(GENERATOR), inline=inline, cut=cut, **more,
     )  # fmt: skip
 
 
@@ -61,18 +60,3 @@ def _read(name: str) -> str:
 
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(lambda name: _read(f"templates/{name}")),
-        undefined=StrictUndefined, autoescape=True, finalize=_finalize,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters["inline"] = inline
-    return environment
-
-
-def _finalize(value: object) -> object:
-    return value if value is None or isinstance(value, StrictUndefined) else to_html(value)

@@ -57,17 +57,6 @@ def look() -> Iterator[None]:
         yield
 
 
-def panels(
-    rows: int, columns: int, width: float, height: float, **more: Any
-) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes, row by row; the size is of all, in inches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, **more)
-    return figure, list(axes.ravel())
-
-
 def label(name: str, longest: int = 34) -> str:
     """Return a name as it stands in a drawing.
 
@@ -81,12 +70,9 @@ def label(name: str, longest: int = 34) -> str:
 def inline(picture: Picture) -> Markup:
     """Return the picture as an SVG element that brings no style, no script and no foreign id."""
     root = Tree.fromstring(_saved(picture, "svg"))
-    for child in list(root):
-        if child.tag.endswith("metadata"):
-            root.remove(child)
     for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag.endswith("}style"):
+            if child.tag.endswith(("}metadata", "}style")):
                 parent.remove(child)
     _rename(root, f"{picture.name}-")
     for element in root.iter():

@@ -22,8 +22,8 @@ from palate.reports.page.figures.drawing import (
     VERMILION,
     label,
     look,
-    panels,
 )
+from palate.reports.pictures import panels
 from palate.runs import ReportedEstimate
 
 WIDTH = 7.6
@@ -47,117 +47,116 @@ GOLD = Mark("gold (upper bound)", "^", GREEN, filled=True)
 MARKS = (NOTHING, STRANGER, OWN, GOLD)
 
 
+@look()
 def dumbbells(
     rows: Sequence[tuple[str, Mapping[Mark, ReportedEstimate]]], *, ignores_the_user: float | None
 ) -> Any:
     """Draw each scorer's accuracies on one axis, and the interval of its own."""
-    with look():
-        height = 0.47 * len(rows) + 0.95
-        everything = [e.value for _, f in rows for e in f.values() if e.value is not None]
-        near = 0.02 * (max(everything, default=1) - min(everything, default=0)) + 1e-6
-        places = [_apart(figures, near) for _, figures in rows]
-        figure, (ax,) = panels(1, 1, WIDTH, height)
-        for at, (_, figures) in enumerate(rows):
-            values = [each.value for each in figures.values() if each.value is not None]
-            if values:
-                ax.plot([min(values), max(values)], [at, at], color=RULE, lw=3, zorder=1)
-            estimate = figures.get(OWN)
-            if estimate is not None and estimate.low is not None:
-                ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3, zorder=2)
-        for mark in MARKS:
-            some = [
-                (figures[mark].value, at + places[at][mark])
-                for at, (_, figures) in enumerate(rows)
-                if mark in figures and figures[mark].value is not None
-            ]
-            if some:
-                x, y = zip(*some, strict=True)
-                ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2,
-                        **_style(mark))  # fmt: skip
-        if ignores_the_user is not None:
-            _level(ax, ignores_the_user, label="ignores the user")
-        _rows_axis(ax, [name for name, _ in rows])
-        ax.set_xlabel("accuracy")
-        handles, labels = ax.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=5, fontsize=9,
-                      handletextpad=0.3, columnspacing=1.4)  # fmt: skip
+    height = 0.47 * len(rows) + 0.95
+    everything = [e.value for _, f in rows for e in f.values() if e.value is not None]
+    near = 0.02 * (max(everything, default=1) - min(everything, default=0)) + 1e-6
+    places = [_apart(figures, near) for _, figures in rows]
+    figure, ((ax,),) = panels(1, 1, (WIDTH, height))
+    for at, (_, figures) in enumerate(rows):
+        values = [each.value for each in figures.values() if each.value is not None]
+        if values:
+            ax.plot([min(values), max(values)], [at, at], color=RULE, lw=3, zorder=1)
+        estimate = figures.get(OWN)
+        if estimate is not None and estimate.low is not None:
+            ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3, zorder=2)
+    for mark in MARKS:
+        some = [
+            (figures[mark].value, at + places[at][mark])
+            for at, (_, figures) in enumerate(rows)
+            if mark in figures and figures[mark].value is not None
+        ]
+        if some:
+            x, y = zip(*some, strict=True)
+            ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2,
+                    **_style(mark))  # fmt: skip
+    if ignores_the_user is not None:
+        _level(ax, ignores_the_user, label="ignores the user")
+    _rows_axis(ax, [name for name, _ in rows])
+    ax.set_xlabel("accuracy")
+    figure.legend(loc="outside upper left", ncols=5, fontsize=9, handletextpad=0.3,
+                  columnspacing=1.4)  # fmt: skip
     return figure
 
 
+@look()
 def subset_panels(
     rows: Mapping[str, Sequence[tuple[str, ReportedEstimate]]], level: float | None
 ) -> Any:
     """Draw a panel per subset, all on one axis: each scorer's accuracy with its interval."""
     names = [name for name, _ in next(iter(rows.values()))]
-    with look():
-        figure, axes = _grid(len(rows), 0.3 * len(names) + 0.8)
-        for ax, (subset, figures) in zip(axes, rows.items(), strict=True):
-            _dots(ax, figures, 6)
-            if level is not None:
-                _level(ax, level)
-            ax.set_title(label(subset.replace("_", " "), 30))
-            _rows_axis(ax, names)
+    figure, axes = _grid(len(rows), 0.3 * len(names) + 0.8)
+    for ax, (subset, figures) in zip(axes, rows.items(), strict=True):
+        _dots(ax, figures, 6)
+        if level is not None:
+            _level(ax, level)
+        ax.set_title(label(subset.replace("_", " "), 30))
+        _rows_axis(ax, names)
     return figure
 
 
+@look()
 def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
     """Draw, per scorer, users sorted by accuracy; the size of a dot is how many pairs they have."""
-    with look():
-        figure, axes = _grid(len(scorers), 2.3)
-        for ax, (name, (means, counts)) in zip(axes, scorers.items(), strict=True):
-            order = np.argsort(means, kind="stable")
-            places = np.arange(1, len(order) + 1)
-            # Few sizes, so that each is one mark that many dots share.
-            shares = np.ceil(SIZES * np.sqrt(counts[order] / counts.max()))
-            for size in np.unique(shares):
-                of = shares == size
-                ax.plot(places[of], means[order][of], ls="", marker="o", ms=1.4 + 0.8 * size,
-                        color=BLUE, alpha=0.75, mew=0)  # fmt: skip
-            ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
-            ax.set_title(label(name, 30))
-            ax.set_ylim(-0.04, 1.04)
-            ax.grid(axis="y")
-        figure.supxlabel("users, the worst served first", fontsize=10)
-        figure.supylabel("accuracy", fontsize=10)
+    figure, axes = _grid(len(scorers), 2.3)
+    for ax, (name, (means, counts)) in zip(axes, scorers.items(), strict=True):
+        order = np.argsort(means, kind="stable")
+        places = np.arange(1, len(order) + 1)
+        # Few sizes, so that each is one mark that many dots share.
+        shares = np.ceil(SIZES * np.sqrt(counts[order] / counts.max()))
+        for size in np.unique(shares):
+            of = shares == size
+            ax.plot(places[of], means[order][of], ls="", marker="o", ms=1.4 + 0.8 * size,
+                    color=BLUE, alpha=0.75, mew=0)  # fmt: skip
+        ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
+        ax.set_title(label(name, 30))
+        ax.set_ylim(-0.04, 1.04)
+        ax.grid(axis="y")
+    figure.supxlabel("users, the worst served first", fontsize=10)
+    figure.supylabel("accuracy", fontsize=10)
     return figure
 
 
+@look()
 def rank_lines(
     scorers: Sequence[tuple[str, ReportedEstimate]],
     joined: Sequence[tuple[int, int]],
     baselines: Sequence[tuple[str, float]],
 ) -> Any:
     """Draw scorers by accuracy; a bar on the right joins those that no test tells apart."""
-    with look():
-        figure, (ax,) = panels(1, 1, WIDTH, 0.34 * len(scorers) + 0.95)
-        _dots(ax, scorers, 7)
-        for k, (name, value) in enumerate(baselines):
-            ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
-                       zorder=0)  # fmt: skip
-        for k, (first, last) in enumerate(joined):
-            x = 1.02 + 0.018 * (k % 8)
-            ax.plot([x, x], [first - 0.2, last + 0.2], color=INK, lw=2.6, clip_on=False,
-                    transform=ax.get_yaxis_transform(), solid_capstyle="round")  # fmt: skip
-        _rows_axis(ax, [name for name, _ in scorers])
-        ax.set_xlabel("accuracy")
-        if baselines:
-            figure.legend(loc="outside upper left", ncols=3, fontsize=9)
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 0.34 * len(scorers) + 0.95))
+    _dots(ax, scorers, 7)
+    for k, (name, value) in enumerate(baselines):
+        ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
+                   zorder=0)  # fmt: skip
+    for k, (first, last) in enumerate(joined):
+        x = 1.02 + 0.018 * (k % 8)
+        ax.plot([x, x], [first - 0.2, last + 0.2], color=INK, lw=2.6, clip_on=False,
+                transform=ax.get_yaxis_transform(), solid_capstyle="round")  # fmt: skip
+    _rows_axis(ax, [name for name, _ in scorers])
+    ax.set_xlabel("accuracy")
+    if baselines:
+        figure.legend(loc="outside upper left", ncols=3, fontsize=9)
     return figure
 
 
-def calibration_lines(curves: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
+@look()
+def calibration_lines(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
     """Draw the share of wins against the probability that a scorer gave."""
-    with look():
-        figure, (ax,) = panels(1, 1, WIDTH * 0.72, 3.4)
-        ax.plot([0, 1], [0, 1], color=MUTED, lw=1, ls=(0, (4, 3)), label="calibrated")
-        for k, (name, (given, won)) in enumerate(curves.items()):
-            ax.plot(given, won, label=label(name), lw=1.4, ms=5, **line_style(k))
-        ax.set_xlabel("probability given")
-        ax.set_ylabel("share of wins")
-        ax.set_xlim(-0.02, 1.02)
-        ax.set_ylim(-0.02, 1.02)
-        ax.grid()
-        figure.legend(loc="outside right upper", fontsize=9)
+    figure, ((ax,),) = panels(1, 1, (WIDTH * 0.72, 3.4))
+    ax.plot([0, 1], [0, 1], color=MUTED, lw=1, ls=(0, (4, 3)), label="calibrated")
+    for k, (name, points) in enumerate(curves.items()):
+        ax.plot(*zip(*points, strict=True), label=label(name), lw=1.4, ms=5, **line_style(k))
+    ax.set_xlabel("probability given")
+    ax.set_ylabel("share of wins")
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_ylim(-0.02, 1.02)
+    ax.grid()
+    figure.legend(loc="outside right upper", fontsize=9)
     return figure
 
 
@@ -178,10 +177,11 @@ def _grid(n: int, height: float) -> tuple[Any, list[Any]]:
     # So many panels of one scale, at most three in a row; what is left of the last row is hidden.
     columns = min(3, n)
     lines = -(-n // columns)
-    figure, axes = panels(lines, columns, WIDTH, lines * height, sharex=True, sharey=True)
-    for ax in axes[n:]:
+    size = WIDTH / columns, height
+    figure, axes = panels(lines, columns, size, sharex=True, sharey=True)
+    for ax in axes.flat[n:]:
         ax.set_visible(False)
-    return figure, axes[:n]
+    return figure, list(axes.flat[:n])
 
 
 def _dots(ax: Any, figures: Sequence[tuple[str, ReportedEstimate]], size: int) -> None:

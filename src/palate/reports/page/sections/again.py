@@ -17,16 +17,8 @@ from palate.runs import Manifest
 from palate.scorers import GROUP
 from palate.specs import registered
 
-OPTIONS = ("split", "mirrors", "limit", "seed", "dtype", "device", "batch_tokens")
+OPTIONS = ("batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "split")
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
-
-
-@dataclass(frozen=True)
-class Download:
-    """A document as a link that holds it."""
-
-    name: str
-    address: str
 
 
 @dataclass(frozen=True)
@@ -37,14 +29,15 @@ class Commands:
     commands: list[str]
     note: str
     """What the commands leave out."""
-    downloads: list[Download]
+    downloads: list[tuple[str, str]]
+    """Names of documents, and links that hold them."""
 
 
 def again(contents: Contents) -> Section:
     """Return the commands, the manifests and the JSON documents."""
     objects = _given_in_python(contents)
-    commands, downloads = list(_commands(contents, objects)), list(_downloads(contents))
-    parts: list[object] = [Commands(commands, _note(objects, contents), downloads)]
+    note = _note(objects, contents)
+    parts: list[object] = [Commands(_commands(contents, objects), note, _downloads(contents))]
     contexts: dict[tuple[str, ...], list[str]] = {}
     for manifest in contents.manifests.values():
         shown = contents.names.context(manifest.identity["context"])
@@ -72,7 +65,7 @@ def _note(objects: Sequence[str], contents: Contents) -> str:
     return f"{listed} {'was' if len(objects) == 1 else 'were'} given in Python."
 
 
-def _commands(contents: Contents, objects: Sequence[str]) -> Sequence[str]:
+def _commands(contents: Contents, objects: Sequence[str]) -> list[str]:
     made = []
     for benchmark in contents.benchmarks:
         identities = [
@@ -80,27 +73,26 @@ def _commands(contents: Contents, objects: Sequence[str]) -> Sequence[str]:
             for run in benchmark.runs
             if run.folder is not None and run.summary.scorer not in objects
         ]
-        groups: dict[str, list[Mapping[str, Any]]] = {}
+        groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
         for identity in identities:
-            options = {name: identity.get(name) for name in OPTIONS}
-            groups.setdefault(json.dumps(options, sort_keys=True), []).append(identity)
-        for told, some in groups.items():
-            made.append(_command(benchmark, some, json.loads(told), contents))
+            groups.setdefault(tuple(map(identity.get, OPTIONS)), []).append(identity)
+        made += [_command(benchmark, some, contents) for some in groups.values()]
     return made
 
 
 def _command(
     benchmark: BenchmarkRuns,
     identities: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
     contents: Contents,
 ) -> str:
+    # The identities differ in scorer and context alone.
     public = contents.names.public
     words = ["-b", benchmark.data if benchmark.declared else f"{benchmark.data} (your file)"]
     for flag, name in (("-s", "scorer"), ("-c", "context")):
         for spec in dict.fromkeys(identity[name] for identity in identities):
             words += [flag, public(spec)]
-    for name, value in options.items():
+    for name in OPTIONS:
+        value = identities[0].get(name)
         if value is not None and value != DEFAULTS.get(name):
             words += [f"--{name.replace('_', '-')}", str(value)]
     return "palate evaluate " + " ".join(map(shlex.quote, words))
@@ -121,7 +113,7 @@ def _facts(contents: Contents, manifest: Manifest) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _downloads(contents: Contents) -> Sequence[Download]:
+def _downloads(contents: Contents) -> list[tuple[str, str]]:
     several = len(contents.benchmarks) > 1
     documents = [
         (f"evaluation-{k}" if several else "evaluation", benchmark.grid.document())
@@ -130,7 +122,7 @@ def _downloads(contents: Contents) -> Sequence[Download]:
     for k, result in enumerate(contents.others, 1):
         documents.append((f"{result.kind}-{k}", result.document()))
     return [
-        Download(f"{name}.json", _address(contents.names.document(document)))
+        (f"{name}.json", _address(contents.names.document(document)))
         for name, document in documents
     ]
 

@@ -39,15 +39,13 @@ def _best_of(result: BestOfResult, names: Names, number: int) -> Iterator[object
     qualities = dict.fromkeys(selection.quality for selection in summary.selections)
     tables = [names.table(table) for table in best_of_tables(result)]
     for k, (quality, table) in enumerate(zip(qualities, tables, strict=True)):
-        picked = [selection for selection in summary.selections if selection.quality == quality][
-            :MOST_LINES
-        ]
-        short = short_names([selection.scorer for selection in picked])
-        several = len({selection.context for selection in picked}) > 1
+        picked = [each for each in summary.selections if each.quality == quality][:MOST_LINES]
+        short = short_names([each.scorer for each in picked])
+        several = len({each.context for each in picked}) > 1
         labels = [
-            names.public(short[selection.scorer])
-            + (f", {names.context(selection.context)}" if several else "")
-            for selection in picked
+            names.public(short[each.scorer])
+            + (f", {names.context(each.context)}" if several else "")
+            for each in picked
         ]
         yield Picture(
             f"best-of-{number}-{k}", f"Quality of the best of n, {names.public(quality)}",
@@ -89,9 +87,8 @@ def _curves(result: LearningCurve, names: Names, number: int) -> Iterator[object
                 lines.setdefault(names.public(point.model), []).append((point.shots, estimate))
         if not lines:
             continue
-        table = tables[0] if metric == "accuracy" else next(
-            (each for each in tables if each.title.startswith("accuracy on")), tables[0]
-        )  # fmt: skip
+        shown = [each for each in tables if each.title.startswith("accuracy on")]
+        table = shown[0] if shown and metric != "accuracy" else tables[0]
         yield Picture(
             f"choices-{number}-{metric}", f"{title} against choices per user",
             "A line is a model; short vertical lines are 95 % intervals.", table,

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from palate.comparison.findings import Finding
 from palate.records import PreferencePair
@@ -17,11 +16,10 @@ from palate.reports.numbers import NONE, plain
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Section, Text
-from palate.reports.page.texts import Texts, cut
+from palate.reports.page.texts import Key, Texts, by_key
 from palate.reports.table import Table
 
 MOST, MOST_SCORERS = 50, 12
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -29,15 +27,11 @@ class PairView:
     """One pair; `subset` and `wrong` are numbers that the filter goes by."""
 
     number: int
-    title: str
+    pair: PreferencePair
+    user: str
     division: str
     subset: int
     wrong: str
-    user: str
-    question: str
-    chosen: str
-    rejected: str
-    aspects: list[str]
     table: Table
     command: str
     credit: str
@@ -84,8 +78,8 @@ def _findings(benchmark: BenchmarkRuns) -> Sequence[Finding]:
 def _disagreements(
     findings: Sequence[Finding], names: Names, texts: Texts, *, filtered: bool
 ) -> Disagreements:
-    values = _columns([f.run.verdicts.values for f in findings], findings)
-    margins = _columns([f.run.verdicts.margins for f in findings], findings)
+    values = [by_key(f.run, f.run.verdicts.values) for f in findings]
+    margins = [by_key(f.run, f.run.verdicts.margins) for f in findings]
     subset_of = {
         key: subset
         for subset, verdicts in findings[0].run.verdicts.of_subsets()
@@ -106,30 +100,17 @@ def _disagreements(
         pairs.append(
             PairView(
                 number=number,
-                title=cut(" ".join(pair.text.split()), 110),
+                pair=pair,
+                user=names.user(pair.user_id),
                 division=f"{right} of {judged} scorers are right",
                 subset=subsets.index(subset_of[key]),
                 wrong=" ".join(str(k) for k, v in enumerate(values) if v.get(key, 1) < 0.5),
-                user=names.user(pair.user_id),
-                question=cut(pair.text, 1500),
-                chosen=cut(pair.chosen, 1500),
-                rejected=cut(pair.rejected, 1500),
-                aspects=_aspects(pair),
                 table=_judgements(number, labels, key, values, margins),
                 command=_command(findings[0], key, texts, names),
                 credit=texts.credit(key),
             )
         )
     return Disagreements(pairs, subsets, labels, filtered)
-
-
-def _columns(
-    columns: Sequence[NDArray[np.float64]], findings: Sequence[Finding]
-) -> list[dict[Key, float]]:
-    return [
-        dict(zip(f.run.verdicts.keys, column.tolist(), strict=True))
-        for f, column in zip(findings, columns, strict=True)
-    ]
 
 
 def _judgements(
@@ -148,10 +129,6 @@ def _judgements(
         rows.append([label, Markup(word), NONE if np.isnan(by) else plain(by, signed=True)])
     columns = ["scorer", "judgement", "margin for the chosen answer"]
     return Table(f"Pair {number}: what scorers preferred", columns, rows, [], 2)
-
-
-def _aspects(pair: PreferencePair) -> list[str]:
-    return [cut(aspect.aspect, 200) for aspect in pair.gold.aspects[:6]]
 
 
 def _command(finding: Finding, key: Key, texts: Texts, names: Names) -> str:

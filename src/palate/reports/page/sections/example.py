@@ -8,17 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from palate.comparison.findings import Finding
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Section, Text
-from palate.reports.page.texts import POSTS, Texts, cut, nearest_posts
+from palate.reports.page.parts import Section, Text, symbol
+from palate.reports.page.texts import POSTS, Key, Texts, by_key, cut, nearest_posts
 from palate.reports.table import Table
 from palate.runs import Run
 
-Key = tuple[str, str]
 COUPLE = (
     "couple of users",
     "Two users ask the same and choose opposite answers. A scorer is right on both only if it "
@@ -77,18 +75,17 @@ def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names
     other = _outcomes(best.stranger)
     ranked = []
     for both in couples if benchmark.mirrored else [[key] for key in keys]:
-        pair, *mirrors = map(texts.pair, both)
-        if pair is None or None in mirrors:
+        pairs = [pair for key in both if (pair := texts.pair(key)) is not None]
+        if len(pairs) < len(both):
             continue
         right = sum(outcomes.get(each, 0.0) for each in both)
         told_apart = right - sum(other.get(each, 0.0) for each in both)
-        lacks = sum(len(each.profile) < POSTS for each in map(texts.pair, both) if each is not None)
-        length = len(pair.text) + len(pair.chosen) + len(pair.rejected)
-        ranked.append((lacks, -right, -told_apart, length, both[0][1], both))
+        lacks = sum(len(pair.profile) < POSTS for pair in pairs)
+        length = len(pairs[0].text) + len(pairs[0].chosen) + len(pairs[0].rejected)
+        ranked.append((lacks, -right, -told_apart, length, both[0][1], both, pairs))
     if not ranked:
         return None
-    both = min(ranked)[-1]
-    pairs = [pair for key in both if (pair := texts.pair(key)) is not None]
+    *_, both, pairs = min(ranked)
     users = [names.user(pair.user_id) for pair in pairs]
     credits = dict.fromkeys(texts.credit(key) for key in both)
     return Example(
@@ -133,14 +130,8 @@ def _answer(outcome: float | None, user: str, mirror: str | None) -> Markup:
     right = outcome > 0.5
     whose = f"{user}’s answer" if right else f"{mirror}’s answer" if mirror else "the other answer"
     mark, word = ("check", "right") if right else ("cross", "wrong")
-    return Markup(
-        '<svg class="mark" aria-hidden="true" viewBox="0 0 12 12"><use href="#mark-{}"/></svg>'
-        "{}, {}"
-    ).format(mark, whose, word)
+    return Markup("{}{}, {}").format(symbol(mark), whose, word)
 
 
 def _outcomes(run: Run | None) -> dict[Key, float]:
-    if run is None:
-        return {}
-    values: NDArray[np.float64] = run.verdicts.values
-    return dict(zip(run.verdicts.keys, values.tolist(), strict=True))
+    return {} if run is None else by_key(run, run.verdicts.values)

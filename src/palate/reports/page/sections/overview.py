@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from palate.reports.html import to_html
 from palate.reports.numbers import NONE, Number, figure, p_value, plain, without_interval
-from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import (
     GOLD,
     MARKS,
@@ -19,7 +18,7 @@ from palate.reports.page.figures.plots import (
     dumbbells,
 )
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Picture, Section
+from palate.reports.page.parts import Picture, symbol
 from palate.reports.table import Table
 from palate.runs import Gain, ReportedEstimate, Run
 
@@ -35,9 +34,7 @@ class Drawn(Number):
     drawing: Markup
 
     def __html__(self) -> str:
-        words, bracket, interval = self.partition(" [")
-        ends = Markup(' <span class="ci">[{}</span>').format(interval) if bracket else ""
-        return Markup("{}{}{}").format(self.drawing, words, ends)
+        return self.drawing + super().__html__()
 
 
 def limits(benchmark: BenchmarkRuns) -> str:
@@ -55,17 +52,11 @@ def limits(benchmark: BenchmarkRuns) -> str:
     )
 
 
-def scorers(contents: Contents) -> Section:
-    """Return the table of scorers, one per benchmark."""
-    parts: list[object] = []
-    for benchmark in contents.benchmarks:
-        if benchmark.findings:
-            parts.append(scorers_table(benchmark, contents.names))
-    return Section("scorers", "Scorers", parts, "Does a scorer know whom it is judging for?")
-
-
-def scorers_table(benchmark: BenchmarkRuns, names: Names) -> Table:
-    """Return one row per scorer and context that shows the user's own."""
+def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Table]:
+    """Yield the table of scorers: a row per scorer and context that shows the user's own."""
+    del number
+    if not benchmark.findings:
+        return
     extra = [] if benchmark.mirrored else ["by user", "same length"]
     columns = [
         "scorer", "context", "nothing", "own", *extra, "stranger’s", "identity gain", "p", "finding"
@@ -90,43 +81,35 @@ def scorers_table(benchmark: BenchmarkRuns, names: Names) -> Table:
             names.context(f.context), _accuracy(f.nothing), _accuracy(f.run), *more,
             _accuracy(f.stranger), _gain(f.identity, f.word, span),
             p_value(f.identity.p_holm if f.identity and not f.baseline else None),
-            finding_cell(f.word),
+            _finding(f.word),
         ])  # fmt: skip
     title = f"{benchmark.name}: {benchmark.size}"
-    return Table(title, columns, rows, list(_notes(benchmark, names)), 2)
+    yield Table(title, columns, rows, list(_notes(benchmark, names)), 2)
 
 
-def finding_cell(word: str) -> Markup:
-    """Return a finding as a word with a mark of its own shape."""
-    return Markup(
-        '<a class="finding" href="#word-finding"><svg class="mark" aria-hidden="true" '
-        'viewBox="0 0 12 12"><use href="#mark-{}"/></svg>{}</a>'
-    ).format(SHAPES[word], to_html(word.replace("'", "’")))
+def _finding(word: str) -> Markup:
+    # A word with a mark of its own shape.
+    return Markup('<a class="finding" href="#word-finding">{}{}</a>').format(
+        symbol(SHAPES[word]), word.replace("'", "’")
+    )
 
 
-def pictures(contents: Contents) -> Section:
-    """Return the dumbbells of every benchmark."""
-    parts = []
-    for k, benchmark in enumerate(contents.benchmarks, 1):
-        rows = list(_dumbbells(benchmark, contents.names))
-        marks = [mark for mark in MARKS if any(mark in figures for _, figures in rows)]
-        if not rows:
-            continue
-        columns = ["scorer", *(mark.word for mark in marks)]
-        cells = [[name, *(figure(figures.get(mark)) for mark in marks)] for name, figures in rows]
-        table = Table(f"{benchmark.name}: accuracy", columns, cells, [])
-        level = 0.5 if benchmark.mirrored else None
-        description = "A dot is a scorer’s accuracy with " + ", ".join(mark.word for mark in marks)
-        description += ". A thin line is the 95 % interval of the user’s own."
-        if benchmark.mirrored:
-            description += " The dashed line is a scorer that ignores the user."
-        parts.append(
-            Picture(
-                f"accuracy-{k}", f"Accuracy by what is shown, {benchmark.name}", description, table,
-                dumbbells(rows, ignores_the_user=level),
-            )
-        )  # fmt: skip
-    return Section("picture", "What is shown, and what it is worth", parts)
+def pictures(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
+    """Yield the dumbbells: accuracy by what is shown."""
+    rows = list(_dumbbells(benchmark, names))
+    if not rows:
+        return
+    marks = [mark for mark in MARKS if any(mark in figures for _, figures in rows)]
+    words = [mark.word for mark in marks]
+    cells = [[name, *(figure(figures.get(mark)) for mark in marks)] for name, figures in rows]
+    table = Table(f"{benchmark.name}: accuracy", ["scorer", *words], cells, [])
+    description = f"A dot is a scorer’s accuracy with {', '.join(words)}."
+    description += " A thin line is the 95 % interval of the user’s own."
+    if benchmark.mirrored:
+        description += " The dashed line is a scorer that ignores the user."
+    title = f"Accuracy by what is shown, {benchmark.name}"
+    drawing = dumbbells(rows, ignores_the_user=0.5 if benchmark.mirrored else None)
+    yield Picture(f"accuracy-{number}", title, description, table, drawing)
 
 
 def _dumbbells(

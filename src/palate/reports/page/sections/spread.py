@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.reports.numbers import NONE, count, figure, plain
-from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import subset_panels, user_dots
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Picture, Section
+from palate.reports.page.parts import Picture
 from palate.reports.table import Table
 from palate.runs import Run
 
 MOST_PANELS, MOST_ROWS = 6, 12
 
 
-def users(contents: Contents) -> Section:
-    """Return how accuracy is spread over users, the worst served first; not of mirrored couples.
+def users(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[object]:
+    """Yield how accuracy is spread over users, the worst served first; not of mirrored couples.
 
     There the two users of a couple make 0.500 together for a scorer that ignores them.
     """
-    parts: list[object] = []
-    for k, benchmark in enumerate(contents.benchmarks, 1):
-        if benchmark.findings and not benchmark.mirrored:
-            parts += _users(benchmark, contents.names, k)
-    return Section("users", "Who is served badly", parts)
-
-
-def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
+    if benchmark.mirrored:
+        return
     some = (benchmark.main_findings or benchmark.findings)[:MOST_PANELS]
     labels = names.findings(some)
     means = {name: _by_user(f.run, names) for name, f in zip(labels, some, strict=True)}
@@ -38,21 +34,15 @@ def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
         if of
     }
     if not drawn:
-        return []
+        return
     known = sorted({user for of in means.values() for user in of}, key=lambda u: int(u[1:]))
     rows = []
     for user in known:
         cells = [of.get(user) for of in means.values()]
         pairs = max(cell[1] for cell in cells if cell is not None)
         rows.append([user, count(pairs), *(plain(cell[0]) if cell else NONE for cell in cells)])
-    table = Table(f"{benchmark.name}: accuracy by user", ["user", "pairs", *labels], rows)
-    picture = Picture(
-        f"users-{number}", f"Accuracy by user, {benchmark.name}",
-        "A dot is a user, the worst served on the left. Its size is how many pairs the user has. "
-        "The dashed line is 0.5.", table, user_dots(drawn),
-    )  # fmt: skip
     worst = [f.run.summary.worst_decile or {} for f in some]
-    lowest = Table(
+    yield Table(
         f"{benchmark.name}: the tenth of the users who are served worst",
         ["scorer", "accuracy", "mean of users", "worst tenth, raw", "shrunken"],
         [
@@ -64,7 +54,12 @@ def _users(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
         ],
         ["Raw is low by luck where users have few pairs. Shrunken is corrected for that luck."],
     )  # fmt: skip
-    return [lowest, picture]
+    table = Table(f"{benchmark.name}: accuracy by user", ["user", "pairs", *labels], rows)
+    yield Picture(
+        f"users-{number}", f"Accuracy by user, {benchmark.name}",
+        "A dot is a user, the worst served on the left. Its size is how many pairs the user has. "
+        "The dashed line is 0.5.", table, user_dots(drawn),
+    )  # fmt: skip
 
 
 def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
@@ -80,43 +75,30 @@ def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
     }
 
 
-def subsets(contents: Contents) -> Section:
-    """Return accuracy by subset, all on one axis."""
-    parts = []
-    for k, benchmark in enumerate(contents.benchmarks, 1):
-        some = (benchmark.main_findings or benchmark.findings)[:MOST_ROWS]
-        sizes: dict[str, int] = {}
-        for f in some:
-            for name, estimate in f.run.summary.subsets.items():
-                sizes[name] = max(sizes.get(name, 0), estimate.n)
-        shown = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ROWS]
-        if len(shown) < 2:
-            continue
-        labels = contents.names.findings(some)
-        rows = {
-            name: [
-                (label, f.run.summary.subsets[name])
-                for label, f in zip(labels, some, strict=True)
-                if name in f.run.summary.subsets
-            ]
-            for name in sorted(shown)
-        }
-        complete = {name: each for name, each in rows.items() if len(each) == len(some)}
-        if len(complete) < 2:
-            continue
-        cells = [
-            [name, count(sizes[name]), *(figure(estimate) for _, estimate in each)]
-            for name, each in complete.items()
-        ]
-        unit = "couples" if benchmark.mirrored else "pairs"
-        table = Table(f"{benchmark.name}: accuracy by subset", ["subset", unit, *labels], cells)
-        level = 0.5 if benchmark.mirrored else None
-        description = (
-            "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a "
-            "line its 95 % interval."
-        )
-        parts.append(
-            Picture(f"subsets-{k}", f"Accuracy by subset, {benchmark.name}", description, table,
-                    subset_panels(complete, level))
-        )  # fmt: skip
-    return Section("subsets", "Subsets", parts)
+def subsets(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
+    """Yield accuracy by subset, all on one axis; of subsets that every scorer has."""
+    some = (benchmark.main_findings or benchmark.findings)[:MOST_ROWS]
+    labels = names.findings(some)
+    sizes: dict[str, int] = {}
+    for f in some:
+        for name, estimate in f.run.summary.subsets.items():
+            sizes[name] = max(sizes.get(name, 0), estimate.n)
+    largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_ROWS]
+    rows = {
+        name: [(label, f.run.summary.subsets[name]) for label, f in zip(labels, some, strict=True)]
+        for name in sorted(largest)
+        if all(name in f.run.summary.subsets for f in some)
+    }
+    if len(rows) < 2:
+        return
+    cells = [
+        [name, count(sizes[name]), *(figure(estimate) for _, estimate in each)]
+        for name, each in rows.items()
+    ]
+    unit = "couples" if benchmark.mirrored else "pairs"
+    table = Table(f"{benchmark.name}: accuracy by subset", ["subset", unit, *labels], cells)
+    yield Picture(
+        f"subsets-{number}", f"Accuracy by subset, {benchmark.name}",
+        "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a line "
+        "its 95 % interval.", table, subset_panels(rows, 0.5 if benchmark.mirrored else None),
+    )  # fmt: skip

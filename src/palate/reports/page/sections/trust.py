@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.reports.numbers import plain
-from palate.reports.page.contents import BenchmarkRuns, Contents
+from palate.reports.numbers import counted, plain
+from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import calibration_lines
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Picture, Section
+from palate.reports.page.parts import Picture, symbol
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -24,46 +23,50 @@ ORDER: tuple[Answer, ...] = ("do not use", "look", "fine")
 BINS = 10
 
 
-class CheckResult(NamedTuple):
-    """What a check finds of one run."""
+class Measured(NamedTuple):
+    """What a check measures of one run."""
 
-    answer: Answer
-    figure: str
     size: float
-    """How bad it is: the worst run of an answer is named."""
+    """How bad it is."""
+    figure: str
 
 
 class Check(NamedTuple):
-    """One question to every run; None where it does not apply."""
+    """One question to every run."""
 
     name: str
-    ask: Callable[[Run], CheckResult | None]
+    measure: Callable[[Run], Measured | None]
+    """None where it does not apply."""
+    fine: float
+    """The largest size that is fine."""
+    look: float
+    """The largest size to look at; above it a run is not to be used."""
     rule: str
     worst: str = "{} in the worst run"
     """How the largest figure of several runs is told."""
 
+    def answer(self, size: float) -> Answer:
+        """Return what to do with a run."""
+        return "fine" if size <= self.fine else "look" if size <= self.look else "do not use"
 
-def trust(contents: Contents) -> Section:
-    """Return a table of checks, and a calibration curve where margins are log-odds."""
-    parts: list[object] = []
-    for k, benchmark in enumerate(contents.benchmarks, 1):
-        rows = list(_rows(benchmark, contents.names))
-        if rows:
-            columns = ["check", "where", "figure", "rule", "so"]
-            parts.append(Table(f"{benchmark.name}: checks", columns, rows, [], len(columns)))
-        parts += _calibration(benchmark, contents.names, k)
-    return Section("trust", "Can I trust it?", parts)
+
+def trust(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[object]:
+    """Yield a table of checks, and a calibration curve where margins are log-odds."""
+    rows = list(_rows(benchmark, names))
+    if rows:
+        columns = ["check", "where", "figure", "rule", "so"]
+        yield Table(f"{benchmark.name}: checks", columns, rows, [], len(columns))
+    yield from _calibration(benchmark, names, number)
 
 
 def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
     baselines = {f.scorer for f in benchmark.findings if f.baseline}
     runs = [run for run in benchmark.runs if run.summary.scorer not in baselines]
     for check in CHECKS:
-        by_answer: dict[Answer, list[tuple[CheckResult, Run]]] = {}
+        by_answer: dict[Answer, list[tuple[Measured, Run]]] = {}
         for run in runs or benchmark.runs:
-            result = check.ask(run)
-            if result is not None:
-                by_answer.setdefault(result.answer, []).append((result, run))
+            if (measured := check.measure(run)) is not None:
+                by_answer.setdefault(check.answer(measured.size), []).append((measured, run))
         for answer in ORDER:
             some = by_answer.get(answer)
             if not some:
@@ -80,112 +83,101 @@ def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
 
 def _answer(answer: Answer) -> Markup:
     kind = "bad" if answer == "do not use" else "fine"
-    return Markup(
-        '<span class="mark-{}"><svg class="mark" aria-hidden="true" viewBox="0 0 12 12">'
-        '<use href="#mark-{}"/></svg>{}</span>'
-    ).format(kind, MARKS[answer], answer)
+    return Markup('<span class="mark-{}">{}{}</span>').format(kind, symbol(MARKS[answer]), answer)
 
 
-def _grade(size: float, look: float, stop: float, text: str) -> CheckResult:
-    answer: Answer = "fine" if size <= look else "look" if size <= stop else "do not use"
-    return CheckResult(answer, text, size)
-
-
-def _ties(run: Run) -> CheckResult:
+def _ties(run: Run) -> Measured:
     share = run.summary.ties / max(run.summary.n_pairs, 1)
-    return _grade(share, 0.05, 0.5, f"{run.summary.ties:,} ({100 * share:.1f} %)")
+    return Measured(share, f"{run.summary.ties:,} ({100 * share:.1f} %)")
 
 
-def _unscored(run: Run) -> CheckResult:
+def _unscored(run: Run) -> Measured:
     summary = run.summary
-    share = summary.unscored / max(summary.n_pairs, 1)
-    reasons = "; ".join(f"{n:,} {reason}" for reason, n in summary.unscored_reasons.items())
+    reasons = "; ".join(counted(summary.unscored_reasons))
     low, high = summary.bounds or (None, None)
     ends = f": {reasons}; accuracy within {plain(low)} to {plain(high)}" if summary.unscored else ""
-    return _grade(share, 0.0, 0.1, f"{summary.unscored:,}{ends}")
+    return Measured(summary.unscored / max(summary.n_pairs, 1), f"{summary.unscored:,}{ends}")
 
 
-def _cut(run: Run) -> CheckResult:
+def _cut(run: Run) -> Measured:
     summary = run.summary
     n = summary.parts_dropped + summary.split_texts
     text = f"{summary.parts_dropped:,} posts left out, {summary.split_texts:,} rows split"
-    return _grade(n / max(summary.n_pairs, 1), 0.0, 1.0, text if n else "0")
+    return Measured(n / max(summary.n_pairs, 1), text if n else "0")
 
 
-def _leaks(run: Run) -> CheckResult | None:
+def _leaks(run: Run) -> Measured | None:
     if "stranger" not in run.summary.context:
         return None
     n = run.summary.leaks_dropped
-    return _grade(n / max(run.summary.n_pairs, 1), 0.1, 1.0, f"{n:,} posts dropped")
+    return Measured(n / max(run.summary.n_pairs, 1), f"{n:,} posts dropped")
 
 
-def _shortfall(run: Run) -> CheckResult | None:
+def _shortfall(run: Run) -> Measured | None:
     words = int(run.verdicts.own_words.sum())
     if "stranger" not in run.summary.context or not words:
         return None
     share = run.summary.shortfall_words / words
-    return _grade(share, 0.05, 0.25, f"{run.summary.shortfall_words:,} words ({100 * share:.1f} %)")
+    return Measured(share, f"{run.summary.shortfall_words:,} words ({100 * share:.1f} %)")
 
 
-def _length(run: Run) -> CheckResult | None:
+def _length(run: Run) -> Measured | None:
     accuracy, controlled = run.summary.accuracy.value, run.summary.length_controlled
     if accuracy is None or controlled is None or controlled.value is None:
         return None
-    difference = abs(accuracy - controlled.value)
     text = f"{plain(accuracy)}, length-controlled {plain(controlled.value)}"
-    return _grade(difference, 0.03, 0.1, text)
+    return Measured(abs(accuracy - controlled.value), text)
 
 
-def _orders(run: Run) -> CheckResult | None:
+def _orders(run: Run) -> Measured | None:
     consistent = (run.summary.position_consistency or {}).get("consistent")
     if consistent is None:
         return None
-    return _grade(1 - consistent, 0.1, 0.4, f"{100 * consistent:.0f} % of the pairs judged alike")
+    return Measured(1 - consistent, f"{100 * consistent:.0f} % of the pairs judged alike")
 
 
-def _honest(run: Run) -> CheckResult | None:
+def _honest(run: Run) -> Measured | None:
     before = (run.summary.calibration or {}).get("before")
     if not before:
         return None
-    return _grade(before["ece"], 0.05, 0.15, f"expected calibration error {plain(before['ece'])}")
+    return Measured(before["ece"], f"expected calibration error {plain(before['ece'])}")
 
 
 AT_MOST = "at most {} in a run"
 CHECKS = (
-    Check("Ties", _ties, "fine up to 5 % of the pairs, do not use above 50 %", AT_MOST),
-    Check("Unscored pairs", _unscored, "fine at none, do not use above 10 %"),
-    Check("Texts cut to the model’s window", _cut, "fine at none"),
+    Check("Ties", _ties, 0.05, 0.5, "fine up to 5 % of the pairs, do not use above 50 %", AT_MOST),
+    Check("Unscored pairs", _unscored, 0.0, 0.1, "fine at none, do not use above 10 %"),
+    Check("Texts cut to the model’s window", _cut, 0.0, 1.0, "fine at none"),
     Check(
-        "Strangers’ posts that hold an answer", _leaks, "always dropped; fine to 10 % of rows",
-        AT_MOST,
+        "Strangers’ posts that hold an answer", _leaks, 0.1, 1.0,
+        "always dropped; fine to 10 % of rows", AT_MOST,
     ),
     Check(
-        "Strangers’ posts shorter than the own", _shortfall,
+        "Strangers’ posts shorter than the own", _shortfall, 0.05, 0.25,
         "fine up to 5 % of the words, do not use above 25 %", AT_MOST,
     ),
     Check(
-        "Length", _length, "fine where control moves accuracy by up to 0.03, do not use above 0.10"
+        "Length", _length, 0.03, 0.1,
+        "fine where control moves accuracy by up to 0.03, do not use above 0.10",
     ),
     Check(
-        "A judge’s two orders", _orders, "fine where 90 % are judged alike, do not use below 60 %"
+        "A judge’s two orders", _orders, 0.1, 0.4,
+        "fine where 90 % are judged alike, do not use below 60 %",
     ),
     Check(
-        "Calibration", _honest,
+        "Calibration", _honest, 0.05, 0.15,
         "fine up to 0.05; above 0.15 do not use margins as probabilities",
     ),
 )  # fmt: skip
 
 
-def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> list[object]:
+def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
     some = [f for f in benchmark.findings if f.run.summary.calibration is not None][:8]
     curves = {names.run(f.run): _curve(f.run) for f in some}
-    curves = {name: curve for name, curve in curves.items() if curve[0].size}
     if not curves:
-        return []
+        return
     rows = [
-        [name, plain(given), plain(won)]
-        for name, curve in curves.items()
-        for given, won in zip(*(column.tolist() for column in curve), strict=True)
+        [name, plain(given), plain(won)] for name, points in curves.items() for given, won in points
     ]
     title = f"{benchmark.name}: probability given and share of wins"
     table = Table(title, ["scorer", "probability given", "share of wins"], rows)
@@ -193,18 +185,14 @@ def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> list[ob
     text += "probability is what it says."
     name = f"calibration-{number}"
     title = f"Calibration, {benchmark.name}"
-    return [Picture(name, title, text, table, calibration_lines(curves))]
+    yield Picture(name, title, text, table, calibration_lines(curves))
 
 
-def _curve(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _curve(run: Run) -> list[tuple[float, float]]:
     margins = run.verdicts.margins
     margins = np.sort(margins[~np.isnan(margins)])
     given = expit(np.concatenate([margins, -margins]))
     won = np.repeat([1.0, 0.0], margins.size)
     order = np.argsort(given, kind="stable")
-    bins: Sequence[NDArray[np.int64]] = [
-        part for part in np.array_split(order, min(BINS, given.size)) if part.size
-    ]
-    means = [(given[part].mean(), won[part].mean()) for part in bins]
-    x, y = np.array(means).reshape(-1, 2).T
-    return x, y
+    bins = np.array_split(order, min(BINS, given.size))
+    return [(float(given[part].mean()), float(won[part].mean())) for part in bins]
