@@ -12,8 +12,7 @@ from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate
 from palate.metrics.groups import group_gap, length_controlled
-from palate.metrics.harmed import HarmedShare, harmed_share
-from palate.metrics.jackknife import jackknife
+from palate.metrics.harmed import harmed_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
 from palate.metrics.paired import holm, sign_flip_test, sign_flip_tests, smallest_sign_flip_p
 from palate.metrics.position_consistency import position_consistency
@@ -30,7 +29,6 @@ from palate.metrics.users import worst_decile
 __all__ = [
     "Clusters",
     "Estimate",
-    "HarmedShare",
     "Predictions",
     "accuracy",
     "accuracy_bounds",
@@ -42,7 +40,6 @@ __all__ = [
     "group_gap",
     "harmed_share",
     "holm",
-    "jackknife",
     "length_controlled",
     "macro_mean",
     "mean_error",
