@@ -1,6 +1,6 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
-from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare, paired_test
+from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
@@ -23,7 +23,6 @@ __all__ = [
     "gains_of",
     "groups_of",
     "oracle_runs",
-    "paired_test",
     "plan_grid",
     "ratings_of",
     "run_grid",
