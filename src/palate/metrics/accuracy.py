@@ -18,6 +18,9 @@ from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import UNIT, Estimate
 from palate.metrics.means import clustered_mean
 
+TIED = 1e-6
+"""Largest difference of two margins that are equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
@@ -143,16 +146,15 @@ def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
     return (first + second) / 2
 
 
-def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e-6) -> FloatArray:
+def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike) -> FloatArray:
     """Whether A's choice stands higher under A than under B: 1, 1/2 (tied) or 0 per couple.
 
-    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > tol, within ± tol, < -tol``, where both margins are of
+    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > 1e-6, within ± 1e-6, < -1e-6``, where both margins are of
     A's choice over B's choice; NaN where either is.
 
     Args:
         margin_a: the margin under user A, shape (couples,).
         margin_b: the margin of the same response under user B.
-        tol: differences up to this size are ties.
 
     Raises:
         ValueError: for unequal lengths or an infinite margin.
@@ -166,5 +168,5 @@ def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e
     if bool(np.isinf(first).any() or np.isinf(second).any()):
         raise ValueError("margins must be finite, or NaN where unscored")
     moved = first - second
-    sign = np.where(np.abs(moved) <= tol, 0.0, np.sign(moved))
+    sign = np.where(np.abs(moved) <= TIED, 0.0, np.sign(moved))
     return 0.5 + sign / 2

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Ids = Sequence[Hashable] | NDArray[Any]
+FOLDS = 5
 
 
 def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> FloatArray:
@@ -103,16 +104,14 @@ def listed(ids: Ids) -> Sequence[Hashable]:
     return ids.tolist() if isinstance(ids, np.ndarray) else ids
 
 
-def deal(names: Sequence[Hashable], folds: int, seed: int) -> IntArray:
-    """Fold of each name, of at most so many: dealt from a seeded shuffle, sorted by ``str(name)``.
+def deal(names: Sequence[Hashable], seed: int) -> IntArray:
+    """Fold of each name, of at most five: dealt from a seeded shuffle, sorted by ``str(name)``.
 
     Example:
-        >>> sorted(deal(["ann", "bob", "cy"], 2, seed=0).tolist())
-        [0, 0, 1]
+        >>> sorted(deal(["ann", "bob", "cy"], seed=0).tolist())
+        [0, 1, 2]
     """
-    if folds < 2:
-        raise ValueError("cross-fitting needs at least two folds")
     fold = np.empty(len(names), dtype=np.int64)
     order = sorted(range(len(names)), key=[str(name) for name in names].__getitem__)
-    fold[order] = np.random.default_rng(seed).permutation(len(names)) % min(folds, len(names))
+    fold[order] = np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names))
     return fold

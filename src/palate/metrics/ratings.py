@@ -83,11 +83,11 @@ def rank_correlations(
 
 
 def cross_fitted_predictions(
-    scores: ArrayLike, ratings: ArrayLike, users: Ids, items: Ids, *, folds: int = 5, seed: int = 0
+    scores: ArrayLike, ratings: ArrayLike, users: Ids, items: Ids, *, seed: int = 0
 ) -> Predictions:
     """Predict each rating from the same user's others, by isotonic regression on the scores.
 
-    A user's items, sorted by ``str(id)``, are dealt to ``min(folds, n_u)`` folds by a seeded
+    A user's items, sorted by ``str(id)``, are dealt to ``min(5, n_u)`` folds by a seeded
     shuffle, so that folds depend on neither scores nor the order of rows. Each fold is predicted
     by the others: equal scores are pooled, fitted by weighted isotonic (rising) regression, and a
     new score takes the mean of the fitted values of the nearest scores at or below and at or above
@@ -99,11 +99,10 @@ def cross_fitted_predictions(
         ratings: of the same items; predictions stay between the lowest and the highest.
         users: whose rating it is.
         items: what was rated, distinct within a user.
-        folds: at most this many.
         seed: of the shuffle.
 
     Raises:
-        ValueError: for unequal lengths, a number that is not finite, or fewer than two folds.
+        ValueError: for unequal lengths or a number that is not finite.
 
     Example:
         >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
@@ -116,7 +115,7 @@ def cross_fitted_predictions(
     same_length(scores=s, items=items)
     by_scorer, by_mean = np.full(s.size, np.nan), np.full(s.size, np.nan)
     for at in _by_code(codes):
-        fold = deal([items[i] for i in at], folds, seed)
+        fold = deal([items[i] for i in at], seed)
         for k in range(fold.max() + 1) if at.size > 1 else ():
             new, known = at[fold == k], at[fold != k]
             by_scorer[new] = _isotonic_predictions(s[known], r[known], s[new])
