@@ -1,4 +1,10 @@
-"""The arithmetic of palate: accuracies, couples, intervals, tests; numbers in, numbers out."""
+"""The arithmetic of palate: accuracies, couples, intervals, tests; numbers in, numbers out.
+
+What functions take, where they do not say otherwise: values by row, NaN where a row is unscored and
+then left out; `users` and `questions`, ids by row; `clusters`, the user of each row or `Clusters`;
+`seed`, of what is drawn. They raise `ValueError` for columns of unequal length, an infinite number,
+a value out of its bounds, or a NaN id.
+"""
 
 from palate.metrics.accuracy import (
     accuracy,

@@ -45,9 +45,6 @@ class OutcomeCounts:
 def outcome_counts(values: ArrayLike) -> OutcomeCounts:
     """Count the four ends of a judgement; a share counts by the side of 1/2 it lies on.
 
-    Raises:
-        ValueError: for a value outside [0, 1] that is not NaN.
-
     Example:
         >>> outcome_counts([1, 0.75, 0.5, 0, float("nan")])
         OutcomeCounts(chosen=2, rejected=1, ties=1, unscored=1)
@@ -74,13 +71,6 @@ def accuracy(values: ArrayLike, clusters: Ids | Clusters) -> Estimate:
 
     Micro (every row weighs the same), with the interval of ``clustered_mean``.
 
-    Args:
-        values: outcomes, shape (rows,).
-        clusters: the user id of each row, or `Clusters`.
-
-    Raises:
-        ValueError: for a value that is no outcome, or as ``clustered_mean``.
-
     Example:
         >>> e = accuracy([1, 0.5, 0, 1, float("nan")], ["a", "a", "b", "c", "c"])
         >>> e.value, e.n, e.n_units
@@ -94,9 +84,6 @@ def strict_accuracy(values: ArrayLike) -> float | None:
     """Share of all rows in which the chosen response won outright: ``chosen / all``.
 
     A row that holds a share counts where the share is above 1/2. None without rows.
-
-    Raises:
-        ValueError: for a value that is no outcome.
 
     Example:
         >>> strict_accuracy([1, 0.5, 0, 1, float("nan")])
@@ -112,9 +99,6 @@ def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
     ``((chosen + ½ ties) / all, (chosen + ½ ties + unscored) / all)``, where a share counts as much
     as it is; None without rows.
 
-    Raises:
-        ValueError: for a value that is no outcome.
-
     Example:
         >>> accuracy_bounds([1, 0.5, 0, 1, float("nan")])
         (0.5, 0.7)
@@ -129,13 +113,6 @@ def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
 def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
     """Value of each couple, ``x_c = (v_A + v_B) / 2``; NaN where either slate is unscored.
 
-    Args:
-        v_a: outcome of each couple's first slate, shape (couples,).
-        v_b: outcome of its second slate.
-
-    Raises:
-        ValueError: for unequal lengths or a value that is no outcome.
-
     Example:
         >>> mirrored_values([1, 1, 0.5], [0, 1, float("nan")]).tolist()
         [0.5, 1.0, nan]
@@ -149,15 +126,8 @@ def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
 def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike) -> FloatArray:
     """Whether A's choice stands higher under A than under B: 1, 1/2 (tied) or 0 per couple.
 
-    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > 1e-6, within ± 1e-6, < -1e-6``, where both margins are of
-    A's choice over B's choice; NaN where either is.
-
-    Args:
-        margin_a: the margin under user A, shape (couples,).
-        margin_b: the margin of the same response under user B.
-
-    Raises:
-        ValueError: for unequal lengths or an infinite margin.
+    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > 1e-6, within ± 1e-6, < -1e-6``, where both margins are
+    of A's choice over B's choice; NaN where either is.
 
     Example:
         >>> concordance_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()

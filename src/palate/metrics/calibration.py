@@ -45,19 +45,11 @@ class Calibration:
 
 
 def calibration(margins: ArrayLike, users: Ids, *, seed: int = 0) -> Calibration:
-    """Calibration before and after temperature scaling, cross-fitted over up to five folds of users.
+    """Calibration before and after temperature scaling, cross-fitted over five folds of users.
 
     A user is in one fold only; each fold is scaled by the temperature of the others. Folds are
     dealt from a seeded shuffle of the users sorted by ``str(id)``, so that they do not depend on
     the order of the rows and are the same for every scorer of a benchmark.
-
-    Args:
-        margins: log-odds of chosen over rejected, shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-        seed: of the shuffle.
-
-    Raises:
-        ValueError: for unequal lengths, or an infinite margin.
 
     Example:
         >>> c = calibration([4.0, 4.0, -4.0, 4.0] * 5, [u for u in range(10) for _ in "ab"])

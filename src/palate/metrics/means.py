@@ -20,14 +20,7 @@ def clustered_mean(
 ) -> Estimate:
     """Mean over rows or couples, every one weighing the same, with the interval of `jackknife`.
 
-    Args:
-        values: shape (rows,), within ``bounds``; NaN rows are unscored and left out.
-        clusters: the user id of each row, or `Clusters` that also know mirror users and more.
-        null: the value that p tests against.
-        bounds: the range of the values, to which the interval is clipped.
-
-    Raises:
-        ValueError: for unequal lengths, a value out of bounds, or a NaN user id.
+    p tests against ``null``; the interval is clipped to ``bounds``, the range of the values.
 
     Example:
         >>> e = clustered_mean([1, 1, 0, 1, 1, 0], ["a", "a", "b", "b", "c", "c"])
@@ -54,14 +47,7 @@ def macro_mean(
 
     Where no question is shared, the variance is the classical ``Σ_u (m_u - mbar)² / (U (U - 1))``.
 
-    Args:
-        values: shape (rows,), within ``bounds``; NaN rows are left out.
-        clusters: as in `clustered_mean`; rows, no couples.
-        null: the value that p tests against.
-        bounds: the range of the values.
-
-    Raises:
-        ValueError: as `clustered_mean`.
+    Of rows, no couples; ``null`` and ``bounds`` as in `clustered_mean`.
 
     Example:
         >>> e = macro_mean([1, 1, 0, 1, 0], ["a", "a", "a", "b", "c"])
@@ -84,14 +70,6 @@ def macro_mean(
 
 def paired_difference(x: ArrayLike, y: ArrayLike, clusters: Ids | Clusters) -> Estimate:
     """Mean of ``x_i - y_i`` over the rows, or couples, scored in both, in [-1, 1].
-
-    Args:
-        x: values in [0, 1] under the one, shape (rows,); NaN where unscored.
-        y: values of the same rows under the other.
-        clusters: as in `clustered_mean`.
-
-    Raises:
-        ValueError: for unequal lengths or a value outside of [0, 1].
 
     Example:
         >>> e = paired_difference([1, 1, 0, 1], [0, 1, 0, 0], ["a", "b", "c", "d"])

@@ -25,15 +25,6 @@ def sign_flip_test(
     The sums are sorted by size first, so that neither the order of the rows nor the names of the
     users can change p. None without scored rows.
 
-    Args:
-        differences: shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-        seed: of the random signs.
-        draws: how many sign vectors are drawn.
-
-    Raises:
-        ValueError: for unequal lengths, an infinite difference, or fewer than one draw.
-
     Example:
         >>> sign_flip_test([1, 1, 1, 1], ["a", "b", "c", "d"])
         0.125

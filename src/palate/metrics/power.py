@@ -15,9 +15,6 @@ def minimum_detectable_effect(se: float | None, df: float | None) -> float | Non
     ``(t_{0.975, df} + t_{0.8, df}) · se`` of an `Estimate`, in its unit. None where either is None,
     as for estimates without a t interval.
 
-    Raises:
-        ValueError: for a negative ``se`` or ``df`` not above 0.
-
     Example:
         >>> round(minimum_detectable_effect(0.01, 100), 4)
         0.0283

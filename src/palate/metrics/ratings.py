@@ -55,14 +55,6 @@ def rank_correlations(
     Users with fewer than three distinct ratings are left out and counted. A user whose scores are
     all equal counts as 0: who orders nothing has no part in the order.
 
-    Args:
-        scores: shape (items,), finite.
-        ratings: the user's ratings of the same items.
-        clusters: whose rating it is, or `Clusters` that also know the question.
-
-    Raises:
-        ValueError: for unequal lengths or a number that is not finite.
-
     Example:
         >>> e = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
         >>> round(e.spearman.value, 3), round(e.kendall.value, 3), e.left_out
@@ -94,15 +86,8 @@ def cross_fitted_predictions(
     it (of one, at the ends). That is a step function of ranks: a strictly rising transform of the
     scores changes nothing. A user with one item has no prediction.
 
-    Args:
-        scores: shape (items,), finite.
-        ratings: of the same items; predictions stay between the lowest and the highest.
-        users: whose rating it is.
-        items: what was rated, distinct within a user.
-        seed: of the shuffle.
-
-    Raises:
-        ValueError: for unequal lengths or a number that is not finite.
+    Predictions stay between the lowest and the highest rating. What was rated, `items`, is distinct
+    within a user.
 
     Example:
         >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
@@ -132,9 +117,6 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
 
     ``n`` counts ratings, ``n_units`` users.
 
-    Raises:
-        ValueError: for unequal lengths, or an error outside of [0, 1].
-
     Example:
         >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
         0.375
@@ -148,9 +130,6 @@ def error_reduction(
     """Mean over users of how much smaller the errors are than a baseline's, in [-1, 1].
 
     Over the ratings that both predict; positive where the scorer is better. ``p`` is that of the t.
-
-    Raises:
-        ValueError: as ``mean_error``.
 
     Example:
         >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value

@@ -31,13 +31,6 @@ def worst_decile(values: ArrayLike, users: Ids) -> WorstUsers:
     With ``k = max(1, U / 10)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
     for j = 0, 1, …: the user at the border counts in part.
 
-    Args:
-        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-
-    Raises:
-        ValueError: for unequal lengths, a value outside of [0, 1], or a NaN user id.
-
     Example:
         >>> users = list(range(15))
         >>> worst_decile([0, 1] + [1] * 13, users).raw

@@ -49,16 +49,7 @@ def agreement_difference(
     scorers and a quarter of all, ranks are counted from it, so that to exchange one of them changes
     nothing: scorers that ignore the user are at ½ in every figure of mirrored couples.
 
-    Args:
-        first: figures of the one benchmark, shape (n,), higher is better.
-        second: figures of the other.
-        downstream: what both should predict.
-        seed: of the exchanges.
-        draws: how many exchanges beyond 12 scorers.
-
-    Raises:
-        UsageError: as ``rank_agreement``.
-        ValueError: for columns of unequal length.
+    Raises `UsageError` as `rank_agreement`.
 
     Example:
         >>> truth = [1, 2, 3, 4, 5, 6, 7, 8]

@@ -38,14 +38,7 @@ class RankPower:
 def rank_power(n: int, *, seed: int = 0) -> RankPower:
     """Say what n scorers can show: critical and detectable τ, width of intervals.
 
-    A perfect τ or ρ has ``p = 2/n!``.
-
-    Args:
-        n: scorers, 3 to 200.
-        seed: of the simulated scorers.
-
-    Raises:
-        UsageError: for n outside of its range.
+    A perfect τ or ρ has ``p = 2/n!``. Raises `UsageError` for fewer than 3 or over 200 scorers.
 
     Example:
         >>> six = rank_power(6)

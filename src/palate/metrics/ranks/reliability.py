@@ -47,12 +47,7 @@ def reliability(values: ArrayLike, clusters: Clusters) -> Reliability | None:
     None where it is not defined: fewer than three scorers, all means equal, an effective number of
     users or items of 2 or less, or one cluster that holds all rows.
 
-    Args:
-        values: of each row (or couple) under each scorer, shape (rows, n).
-        clusters: of the rows.
-
-    Raises:
-        ValueError: for another shape, a value that is not finite, or columns of unequal length.
+    `values` are of each row (or couple) under each scorer, shape (rows, n), all finite.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -35,11 +35,6 @@ CELLS = 1 << 20
 def ranks_of(x: FloatArray, *, method: Method = "average", axis: int = -1) -> FloatArray:
     """Return ranks from 1 upward, ties by their mean, lowest or highest.
 
-    Args:
-        x: what is ranked along `axis`, higher values later.
-        method: what ties are given.
-        axis: along which values are ranked.
-
     Example:
         >>> ranks_of(np.array([0.5, 0.1, 0.5])).tolist()
         [2.5, 1.0, 2.5]

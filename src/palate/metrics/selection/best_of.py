@@ -61,9 +61,6 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
 def usable(scores: ArrayLike, gold: ArrayLike) -> IntArray:
     """Samples of each question that have both a score and a gold value, shape (questions,).
 
-    Raises:
-        ValueError: as ``best_of``.
-
     Example:
         >>> usable([[1, None, 2]], [[0.5, 0.5, None]]).tolist()
         [1]
@@ -77,11 +74,7 @@ def kl_bound(k: float) -> float:
 
     An equality only where no two samples are equal and no scores tie (Beirami et al. 2024).
 
-    Args:
-        k: samples, at least 1.
-
-    Raises:
-        UsageError: for k below 1.
+    Raises `UsageError` for k below 1.
 
     Example:
         >>> [round(kl_bound(k), 3) for k in (1, 2, 4, 16, 128)]
