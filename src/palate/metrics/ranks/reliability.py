@@ -26,8 +26,7 @@ from palate.metrics.arrays import same_length
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.jackknife import jackknife, ratio, variances
-
-LEAST_SCORERS = 3
+from palate.metrics.ranks.agreement import LEAST_SCORERS
 
 
 @dataclass(frozen=True, slots=True)
