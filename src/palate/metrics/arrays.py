@@ -22,9 +22,8 @@ def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> F
     Raises:
         ValueError: for another shape, or a value outside of ``bounds`` (NaN passes).
 
-    Example:
-        >>> vector([1, None, 0], bounds=(0, 1)).tolist()
-        [1.0, nan, 0.0]
+    >>> vector([1, None, 0], bounds=(0, 1)).tolist()
+    [1.0, nan, 0.0]
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -40,10 +39,9 @@ def same_length(**columns: Sequence[Any] | NDArray[Any]) -> None:
     Raises:
         ValueError: naming each column with its length.
 
-    Example:
-        >>> same_length(values=[1, 0], users=["ann"])
-        Traceback (most recent call last):
-        ValueError: columns differ in length: values 2, users 1
+    >>> same_length(values=[1, 0], users=["ann"])
+    Traceback (most recent call last):
+    ValueError: columns differ in length: values 2, users 1
     """
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -59,10 +57,9 @@ def id_codes(ids: Ids) -> tuple[IntArray, list[Hashable]]:
     Raises:
         ValueError: for a NaN id, which would make every row a user of its own.
 
-    Example:
-        >>> codes, names = id_codes(["ann", "bob", "ann"])
-        >>> codes.tolist(), names
-        ([0, 1, 0], ['ann', 'bob'])
+    >>> codes, names = id_codes(["ann", "bob", "ann"])
+    >>> codes.tolist(), names
+    ([0, 1, 0], ['ann', 'bob'])
     """
     seen: dict[Hashable, int] = {}
     codes = np.fromiter((seen.setdefault(i, len(seen)) for i in listed(ids)), np.int64, len(ids))
@@ -77,9 +74,8 @@ def sums(codes: IntArray, weights: FloatArray, size: int) -> FloatArray:
 
     ``sums[u] = Σ_{i: codes_i = u} weights_i``, shape (size,).
 
-    Example:
-        >>> sums(np.array([0, 1, 0]), np.array([1.0, 2.0, 4.0]), 2).tolist()
-        [5.0, 2.0]
+    >>> sums(np.array([0, 1, 0]), np.array([1.0, 2.0, 4.0]), 2).tolist()
+    [5.0, 2.0]
     """
     return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
@@ -87,10 +83,9 @@ def sums(codes: IntArray, weights: FloatArray, size: int) -> FloatArray:
 def scored_rows(values: FloatArray, ids: Ids) -> tuple[FloatArray, IntArray, list[Hashable]]:
     """Leave out the NaN rows and code the ids of the others; also return their distinct ids.
 
-    Example:
-        >>> scored, codes, names = scored_rows(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])
-        >>> scored.tolist(), codes.tolist(), names
-        ([1.0, 0.0], [0, 0], ['ann'])
+    >>> scored, codes, names = scored_rows(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])
+    >>> scored.tolist(), codes.tolist(), names
+    ([1.0, 0.0], [0, 0], ['ann'])
     """
     same_length(values=values, users=ids)
     if bool(np.isinf(values).any()):
@@ -107,9 +102,8 @@ def listed(ids: Ids) -> Sequence[Hashable]:
 def deal(names: Sequence[Hashable], seed: int) -> IntArray:
     """Fold of each name, of at most five: dealt from a seeded shuffle, sorted by ``str(name)``.
 
-    Example:
-        >>> sorted(deal(["ann", "bob", "cy"], seed=0).tolist())
-        [0, 1, 2]
+    >>> sorted(deal(["ann", "bob", "cy"], seed=0).tolist())
+    [0, 1, 2]
     """
     fold = np.empty(len(names), dtype=np.int64)
     order = sorted(range(len(names)), key=[str(name) for name in names].__getitem__)

@@ -51,10 +51,9 @@ def calibration(margins: ArrayLike, users: Ids, *, seed: int = 0) -> Calibration
     dealt from a seeded shuffle of the users sorted by ``str(id)``, so that they do not depend on
     the order of the rows and are the same for every scorer of a benchmark.
 
-    Example:
-        >>> c = calibration([4.0, 4.0, -4.0, 4.0] * 5, [u for u in range(10) for _ in "ab"])
-        >>> round(c.before.brier, 3), round(c.after.brier, 3), len(c.temperatures)
-        (0.241, 0.213, 5)
+    >>> c = calibration([4.0, 4.0, -4.0, 4.0] * 5, [u for u in range(10) for _ in "ab"])
+    >>> round(c.before.brier, 3), round(c.after.brier, 3), len(c.temperatures)
+    (0.241, 0.213, 5)
     """
     m, codes, names = scored_rows(vector(margins), users)
     fold = deal(names, seed)[codes]

@@ -83,10 +83,9 @@ def interval(
     Raises:
         ValueError: if ``null`` is outside of ``bounds``.
 
-    Example:
-        >>> e = interval(0.6, Spread(0.01, 11.0, False), n=40, n_units=12)
-        >>> round(e.low, 3), round(e.high, 3), e.df, round(e.p, 3)
-        (0.377, 0.823, 10.0, 0.341)
+    >>> e = interval(0.6, Spread(0.01, 11.0, False), n=40, n_units=12)
+    >>> round(e.low, 3), round(e.high, 3), e.df, round(e.p, 3)
+    (0.377, 0.823, 10.0, 0.341)
     """
     lo, hi = bounds
     if not lo <= null <= hi:

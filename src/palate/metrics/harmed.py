@@ -69,13 +69,12 @@ def harmed_share(
     are sorted by their numbers first, so names cannot change it; nor can the order of rows where no
     two of them have equal numbers.
 
-    Example:
-        >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
-        >>> model = harmed_share(d, users)
-        >>> model.raw, round(model.share, 3)
-        (0.25, 0.206)
-        >>> round(harmed_share(d, users, list("xyyzzxyx")).share, 3)
-        0.185
+    >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
+    >>> model = harmed_share(d, users)
+    >>> model.raw, round(model.share, 3)
+    (0.25, 0.206)
+    >>> round(harmed_share(d, users, list("xyyzzxyx")).share, 3)
+    0.185
     """
     if draws < 1:
         raise ValueError("draws must be at least 1")

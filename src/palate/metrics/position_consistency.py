@@ -42,10 +42,9 @@ def position_consistency(
     in the first order and second in the second order: consistent where ``v₁ = v₂``;
     ``bias = mean(v₁ - v₂) / 2``.
 
-    Example:
-        >>> c = position_consistency([1, 1, 1, 0], [1, 0, 1, 0])
-        >>> c.consistent, round(c.low, 3), round(c.high, 3), c.bias
-        (0.75, 0.301, 0.954, 0.125)
+    >>> c = position_consistency([1, 1, 1, 0], [1, 0, 1, 0])
+    >>> c.consistent, round(c.low, 3), round(c.high, 3), c.bias
+    (0.75, 0.301, 0.954, 0.125)
     """
     from scipy.stats import binomtest  # slow to import
 

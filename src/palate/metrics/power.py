@@ -15,9 +15,8 @@ def minimum_detectable_effect(se: float | None, df: float | None) -> float | Non
     ``(t_{0.975, df} + t_{0.8, df}) · se`` of an `Estimate`, in its unit. None where either is None,
     as for estimates without a t interval.
 
-    Example:
-        >>> round(minimum_detectable_effect(0.01, 100), 4)
-        0.0283
+    >>> round(minimum_detectable_effect(0.01, 100), 4)
+    0.0283
     """
     if se is None or df is None:
         return None

@@ -55,10 +55,9 @@ def rank_correlations(
     Users with fewer than three distinct ratings are left out and counted. A user whose scores are
     all equal counts as 0: who orders nothing has no part in the order.
 
-    Example:
-        >>> e = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
-        >>> round(e.spearman.value, 3), round(e.kendall.value, 3), e.left_out
-        (0.8, 0.667, 1)
+    >>> e = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
+    >>> round(e.spearman.value, 3), round(e.kendall.value, 3), e.left_out
+    (0.8, 0.667, 1)
     """
     rows = Clusters.of(clusters)
     s, r = _items(scores, ratings, rows)
@@ -89,10 +88,9 @@ def cross_fitted_predictions(
     Predictions stay between the lowest and the highest rating. What was rated, `items`, is distinct
     within a user.
 
-    Example:
-        >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
-        >>> e.scorer.tolist(), e.user_mean.tolist()
-        ([0.5, 0.5, 0.5], [0.75, 0.5, 0.25])
+    >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
+    >>> e.scorer.tolist(), e.user_mean.tolist()
+    ([0.5, 0.5, 0.5], [0.75, 0.5, 0.25])
     """
     rows = Clusters.of(users)
     s, r = _items(scores, ratings, rows)
@@ -117,9 +115,8 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
 
     ``n`` counts ratings, ``n_units`` users.
 
-    Example:
-        >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
-        0.375
+    >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
+    0.375
     """
     return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
 
@@ -131,9 +128,8 @@ def error_reduction(
 
     Over the ratings that both predict; positive where the scorer is better. ``p`` is that of the t.
 
-    Example:
-        >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
-        0.5833333333333334
+    >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
+    0.5833333333333334
     """
     saved = _errors(baseline, ratings) - _errors(predictions, ratings)
     return macro_mean(saved, clusters, null=0.0, bounds=GAIN)

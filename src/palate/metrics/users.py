@@ -31,10 +31,9 @@ def worst_decile(values: ArrayLike, users: Ids) -> WorstUsers:
     With ``k = max(1, U / 10)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
     for j = 0, 1, …: the user at the border counts in part.
 
-    Example:
-        >>> users = list(range(15))
-        >>> worst_decile([0, 1] + [1] * 13, users).raw
-        0.3333333333333333
+    >>> users = list(range(15))
+    >>> worst_decile([0, 1] + [1] * 13, users).raw
+    0.3333333333333333
     """
     raw, shrunken = _user_means(values, users)
     return WorstUsers(_lowest(raw), _lowest(shrunken))

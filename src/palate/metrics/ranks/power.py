@@ -40,10 +40,9 @@ def rank_power(n: int, *, seed: int = 0) -> RankPower:
 
     A perfect τ or ρ has ``p = 2/n!``. Raises `UsageError` for fewer than 3 or over 200 scorers.
 
-    Example:
-        >>> six = rank_power(6)
-        >>> round(six.critical_tau, 3), round(six.critical_rho, 3)
-        (0.867, 0.886)
+    >>> six = rank_power(6)
+    >>> round(six.critical_tau, 3), round(six.critical_rho, 3)
+    (0.867, 0.886)
     """
     if not 3 <= n <= MOST_RESOLVED:
         raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")

@@ -48,12 +48,11 @@ def reliability(values: ArrayLike, clusters: Clusters) -> Reliability | None:
 
     `values` are of each row (or couple) under each scorer, shape (rows, n), all finite.
 
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> skill, noise = np.array([0.0, 1.0, 2.0, 3.0]), rng.normal(0, 3.0, (40, 4))
-        >>> figure = reliability(skill + noise, Clusters.of(range(40)))
-        >>> round(figure.value, 2), round(figure.low, 2), round(figure.high, 2), round(figure.df)
-        (0.91, 0.68, 0.99, 39)
+    >>> rng = np.random.default_rng(0)
+    >>> skill, noise = np.array([0.0, 1.0, 2.0, 3.0]), rng.normal(0, 3.0, (40, 4))
+    >>> figure = reliability(skill + noise, Clusters.of(range(40)))
+    >>> round(figure.value, 2), round(figure.low, 2), round(figure.high, 2), round(figure.df)
+    (0.91, 0.68, 0.99, 39)
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not bool(np.isfinite(x).all()):

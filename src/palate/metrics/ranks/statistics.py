@@ -35,9 +35,8 @@ CELLS = 1 << 20
 def ranks_of(x: FloatArray, *, method: Method = "average", axis: int = -1) -> FloatArray:
     """Return ranks from 1 upward, ties by their mean, lowest or highest.
 
-    Example:
-        >>> ranks_of(np.array([0.5, 0.1, 0.5])).tolist()
-        [2.5, 1.0, 2.5]
+    >>> ranks_of(np.array([0.5, 0.1, 0.5])).tolist()
+    [2.5, 1.0, 2.5]
     """
     from scipy.stats import rankdata  # slow to import
 
@@ -79,9 +78,8 @@ def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[RankSta
     Raises:
         UsageError: for ``rbo_p`` outside of (0, 1) or an unknown gain.
 
-    Example:
-        >>> [s.name for s in statistics()]
-        ['kendall', 'spearman', 'weighted', 'rbo', 'ndcg']
+    >>> [s.name for s in statistics()]
+    ['kendall', 'spearman', 'weighted', 'rbo', 'ndcg']
     """
     if not 0 < rbo_p < 1:
         raise UsageError(f"the p of RBO must be in (0, 1), got {rbo_p:g}")

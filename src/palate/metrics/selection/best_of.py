@@ -41,9 +41,8 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
         UsageError: for a k that is not in 1 … N.
         ValueError: for another shape or an infinite value.
 
-    Example:
-        >>> best_of([[3, 1, 2, 2]], [[1.0, 0.0, 0.4, 0.8]], [1, 2, 4]).round(3).tolist()
-        [[0.55, 0.8, 1.0]]
+    >>> best_of([[3, 1, 2, 2]], [[1.0, 0.0, 0.4, 0.8]], [1, 2, 4]).round(3).tolist()
+    [[0.55, 0.8, 1.0]]
     """
     s, g = samples(scores, gold)
     wanted = sizes(ks, s.shape[1])
@@ -61,9 +60,8 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
 def usable(scores: ArrayLike, gold: ArrayLike) -> IntArray:
     """Samples of each question that have both a score and a gold value, shape (questions,).
 
-    Example:
-        >>> usable([[1, None, 2]], [[0.5, 0.5, None]]).tolist()
-        [1]
+    >>> usable([[1, None, 2]], [[0.5, 0.5, None]]).tolist()
+    [1]
     """
     s, g = samples(scores, gold)
     return np.asarray((~np.isnan(s + g)).sum(axis=1), dtype=np.int64)
@@ -76,9 +74,8 @@ def kl_bound(k: float) -> float:
 
     Raises `UsageError` for k below 1.
 
-    Example:
-        >>> [round(kl_bound(k), 3) for k in (1, 2, 4, 16, 128)]
-        [0.0, 0.193, 0.636, 1.835, 3.86]
+    >>> [round(kl_bound(k), 3) for k in (1, 2, 4, 16, 128)]
+    [0.0, 0.193, 0.636, 1.835, 3.86]
     """
     if not k >= 1:
         raise UsageError(f"best of {k:g}: k must be at least 1")

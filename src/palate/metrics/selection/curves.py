@@ -98,12 +98,11 @@ def best_of_curve(
         ValueError: for unequal shapes, an infinite value or one out of bounds, or mirrors that are
             not each other's.
 
-    Example:
-        >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
-        >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].reliable
-        (0.5, [0.5, 0.667], True)
-        >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
-        (0.833, 0.5)
+    >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
+    >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].reliable
+    (0.5, [0.5, 0.667], True)
+    >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
+    (0.833, 0.5)
     """
     s, g = samples(scores, gold)
     same_length(gold=g, users=users)

@@ -84,12 +84,11 @@ def over_optimisation(
             max(ks) usable samples.
         ValueError: for unequal shapes, an infinite value, or mirrors that are not each other's.
 
-    Example:
-        >>> import numpy as np
-        >>> gold = np.random.default_rng(0).normal(size=(200, 64))
-        >>> fit = over_optimisation(gold, gold, list(range(200)))
-        >>> round(fit.alpha.value, 2), round(fit.beta.value, 2), fit.peak
-        (1.27, -0.01, 'none')
+    >>> import numpy as np
+    >>> gold = np.random.default_rng(0).normal(size=(200, 64))
+    >>> fit = over_optimisation(gold, gold, list(range(200)))
+    >>> round(fit.alpha.value, 2), round(fit.beta.value, 2), fit.peak
+    (1.27, -0.01, 'none')
     """
     s, g = samples(scores, gold)
     same_length(gold=g, users=users)
