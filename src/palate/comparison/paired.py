@@ -47,13 +47,9 @@ def paired(
 ) -> PairedDifference:
     """Return the paired difference ``first − second`` over rows, or over mirrored couples.
 
-    p is that of the interval's t where rows depend on each other across users, that is on couples
-    and where users share questions; else of sign flips by user.
-
-    Args:
-        first: verdicts of the one run.
-        second: verdicts of the other on the same rows in the same order.
-        counted: of which rows the difference is taken; all by default.
+    Both have the same rows in the same order; all are counted by default. p is that of the
+    interval's t where rows depend on each other across users, that is on couples and where users
+    share questions; else of sign flips by user.
     """
     return tested([_difference(first, second, counted)])[0]
 
