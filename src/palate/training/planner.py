@@ -39,11 +39,11 @@ def train_planner(
 ) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
 
-    Low-rank adapters, `lora`, are trained on -log p(aspects as a bullet list | the prompt of the context
-    `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning rate
-    and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of 64
-    rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it in
-    `disjoint_from`. With `steps=0` the untrained start is saved.
+    Low-rank adapters, `lora`, are trained on -log p(aspects as a bullet list | the prompt of the
+    context `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning
+    rate and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of
+    64 rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it
+    in `disjoint_from`. With `steps=0` the untrained start is saved.
 
     The arguments are those of `train_classifier`, and `posts`: how many of the profile are read,
     the most relevant by BM25, as `plan:…?k=` reads them. Of the rows aspects and profile are read,
