@@ -17,10 +17,7 @@ FOLDS = 5
 
 
 def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> FloatArray:
-    """Return the values as a one-dimensional float64 array.
-
-    Raises:
-        ValueError: for another shape, or a value outside of ``bounds`` (NaN passes).
+    """Return the values as a one-dimensional float64 array; NaN lies within any ``bounds``.
 
     >>> vector([1, None, 0], bounds=(0, 1)).tolist()
     [1.0, nan, 0.0]
@@ -34,10 +31,7 @@ def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> F
 
 
 def same_length(**columns: Sequence[Any] | NDArray[Any]) -> None:
-    """Refuse columns of unequal length.
-
-    Raises:
-        ValueError: naming each column with its length.
+    """Refuse columns of unequal length, naming each with its length.
 
     >>> same_length(values=[1, 0], users=["ann"])
     Traceback (most recent call last):
@@ -53,9 +47,7 @@ def id_codes(ids: Ids) -> tuple[IntArray, list[Hashable]]:
     """Number the ids 0, 1, … in order of first appearance; also return the distinct ids.
 
     A dictionary, not ``numpy.unique``, so that 1 and "1" stay two users and tuples one id each.
-
-    Raises:
-        ValueError: for a NaN id, which would make every row a user of its own.
+    NaN is refused: it would make every row a user of its own.
 
     >>> codes, names = id_codes(["ann", "bob", "ann"])
     >>> codes.tolist(), names

@@ -64,17 +64,11 @@ class Clusters:
         questions: Ids | None = None,
         texts: tuple[Ids, ...] | None = None,
     ) -> Clusters:
-        """Number the ids; `Clusters` pass as they are.
+        """Number the ids by row; `Clusters` pass as they are.
 
-        Args:
-            users: the user id of each row.
-            mirror_users: the other user of each row, where rows are mirrored couples.
-            questions: the question id of each row.
-            texts: ids of both responses of each row, or of the one that a row is about.
-
-        Raises:
-            ValueError: for columns of unequal length, a NaN id, a couple of a user with themselves
-                or a row with two equal responses.
+        `mirror_users` are the other users, where rows are mirrored couples; `texts` are ids of both
+        responses, or of the one that a row is about. Raises `ValueError` for a couple of a user
+        with themselves or a row with two equal responses.
         """
         if isinstance(users, Clusters):
             if mirror_users is not None or questions is not None or texts is not None:

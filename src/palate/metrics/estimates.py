@@ -80,9 +80,7 @@ def interval(
     """Put the 95 % interval and the p-value to a mean, by the rules of this module.
 
     ``value ± t_{0.975, U_eff - 1} √V``, clipped; ``p = 2 P(t_{U_eff - 1} > |value - null| / √V)``.
-
-    Raises:
-        ValueError: if ``null`` is outside of ``bounds``.
+    Raises `ValueError` if ``null`` is outside of ``bounds``.
 
     >>> e = interval(0.6, Spread(0.01, 11.0, False), n=40, n_units=12)
     >>> round(e.low, 3), round(e.high, 3), e.df, round(e.p, 3)

@@ -78,9 +78,7 @@ def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment; None stays None and is not counted in the family.
 
     ``p_(k) → max_{j ≤ k} min(1, (m - j + 1) p_(j))`` over the m p-values that are there.
-
-    Raises:
-        ValueError: for a p-value outside of [0, 1] or NaN.
+    Raises `ValueError` for one outside of [0, 1].
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]

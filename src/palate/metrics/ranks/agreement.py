@@ -56,7 +56,6 @@ def rank_agreement(
     Raises:
         UsageError: for fewer than three scorers, a figure that is not finite, ``rbo_p`` outside
             of (0, 1) or an unknown gain.
-        ValueError: for columns of unequal length.
 
     >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
     >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]

@@ -59,9 +59,7 @@ class RankStatistic:
     def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Value of each row of ``x`` against the same row of ``y``, in blocks of limited memory.
 
-        Args:
-            x: shape (m, n) or (n,).
-            y: shape (m, n) or (n,); one row stands for all rows of the other side.
+        Shapes (m, n) or (n,); one row stands for all rows of the other side.
         """
         a, b = np.atleast_2d(x), np.atleast_2d(y)
         step = max(1, CELLS // a.shape[1] ** 2)
@@ -75,8 +73,7 @@ class RankStatistic:
 def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[RankStatistic, ...]:
     """Return the five statistics: Kendall's τ-b, Spearman's ρ, weighted τ, RBO, NDCG.
 
-    Raises:
-        UsageError: for ``rbo_p`` outside of (0, 1) or an unknown gain.
+    Raises `UsageError` for ``rbo_p`` outside of (0, 1) or an unknown gain.
 
     >>> [s.name for s in statistics()]
     ['kendall', 'spearman', 'weighted', 'rbo', 'ndcg']

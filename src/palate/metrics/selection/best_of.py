@@ -32,14 +32,8 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
     Scores are compared as they come: give float32 scores where float32 ties should be ties. Only
     their order is read. O(questions · N · max k) time, O(questions · N) memory.
 
-    Args:
-        scores: what the scorer says of each sample, shape (questions, N); NaN where unscored.
-        gold: the quality of each sample, same shape; NaN where unknown.
-        ks: the sizes asked for.
-
-    Raises:
-        UsageError: for a k that is not in 1 … N.
-        ValueError: for another shape or an infinite value.
+    ``scores`` and ``gold``, the quality of each sample, have shape (questions, N); NaN where there
+    is none. Raises `UsageError` for a k that is not in 1 … N.
 
     >>> best_of([[3, 1, 2, 2]], [[1.0, 0.0, 0.4, 0.8]], [1, 2, 4]).round(3).tolist()
     [[0.55, 0.8, 1.0]]
