@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -177,12 +178,7 @@ class Verdicts:
         """How often each reason left a row unscored, in alphabetical order."""
         codes = self._reason[self._outcomes == OUTCOMES.index(Outcome.UNSCORED)]
         names = [*self._reasons.names, "unknown"]  # -1, no reason, is the last
-        counts = np.bincount(codes % len(names), minlength=len(names)).tolist()
-        found: dict[str, int] = {}
-        for name, count in zip(names, counts, strict=True):
-            if count:
-                found[name] = found.get(name, 0) + count
-        return dict(sorted(found.items()))
+        return dict(sorted(Counter(names[code] for code in codes.tolist()).items()))
 
     def take(self, positions: ArrayLike) -> Verdicts:
         """Return the rows at these positions, or where a mask is true, in this order."""
