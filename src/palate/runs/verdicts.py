@@ -135,15 +135,11 @@ class Verdicts:
         """Whether the chosen response stood first, of the rows that `orders` has."""
         return np.asarray(self._chosen_first[self._n_orders == 2])
 
-    @property
+    @cached_property
     def label_codes(self) -> tuple[NDArray[np.int32], list[tuple[str, dict[str, str]]]]:
         """The number of each row's label, and (category, traits) of each label by number."""
-        return self._label, self._label_values
-
-    @cached_property
-    def _label_values(self) -> list[tuple[str, dict[str, str]]]:
         parsed = map(json.loads, self._labels.names)
-        return [(category, traits) for category, traits in parsed]
+        return self._label, [(category, traits) for category, traits in parsed]
 
     @property
     def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
@@ -218,7 +214,7 @@ class Verdicts:
         share = float(self._shares[k]) if self._shares.size else math.nan
         orders = self._orders[k, : self._n_orders[k]].tolist()
         chosen, rejected = self.lengths[k].tolist()
-        category, traits = self._label_values[self._label[k]]
+        category, traits = self.label_codes[1][self._label[k]]
         place = int(self._places[k]) if self._places.size else -1
         return VerdictRow(
             id=self.ids[k],
