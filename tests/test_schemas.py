@@ -16,7 +16,8 @@ from jsonschema import Draft202012Validator
 from palate.benchmarks import load_benchmark
 from palate.comparison import compare, groups_of, plan_grid, ratings_of, run_grid
 from palate.evaluation import Options
-from palate.runs import MANIFEST, ROWS, SUMMARY
+from palate.runs import SUMMARY
+from palate.runs.manifest import MANIFEST, ROWS
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from palate.metrics import HarmedShare, harmed_share
+from palate.metrics import harmed_share
+from palate.metrics.harmed import HarmedShare
 from palate.reports import Form, Table, render
 
 Array = Any

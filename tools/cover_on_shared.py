@@ -33,11 +33,11 @@ from shared_scorers import SKEWED, Kind, World, kinds_for
 from palate.benchmarks import load_benchmark
 from palate.comparison.paired import BY_USER, method_of
 from palate.errors import PalateError
-from palate.metrics import Clusters, Estimate, clustered_mean, jackknife, sign_flip_test
+from palate.metrics import Clusters, Estimate, clustered_mean, sign_flip_test
 from palate.metrics.arrays import FloatArray
 from palate.metrics.clusters import Columns, parts_of
 from palate.metrics.estimates import ROUNDING, interval
-from palate.metrics.jackknife import ratio
+from palate.metrics.jackknife import jackknife, ratio
 from palate.reports import Form, Table, render
 from palate.seeding import rng
 

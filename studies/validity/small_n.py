@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from palate.metrics.ranks import rank_power, statistics
+from palate.metrics.ranks import rank_power
+from palate.metrics.ranks.statistics import statistics
 from palate.reports import Form, Table, render
 from palate.reports.pictures import panels, save
 

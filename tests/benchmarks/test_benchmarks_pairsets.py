@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.benchmarks import (
-    Dataset,
-    LoadOptions,
-    file_benchmark,
-    find_benchmark,
-    is_path,
-    list_benchmarks,
-    load_benchmark,
-)
+from palate.benchmarks import Dataset, LoadOptions, find_benchmark, list_benchmarks, load_benchmark
+from palate.benchmarks.registry import file_benchmark, is_path
 from palate.errors import BenchmarkError, DataError, PalateError, SpecError, UsageError
 from palate.records import PreferencePair
 

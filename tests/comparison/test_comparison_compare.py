@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from palate import metrics
-from palate.comparison import compare, paired_test
+from palate.comparison import compare
+from palate.comparison.compare import paired_tests
 from palate.errors import ComparisonError, RunError
 from palate.evaluation import summarise
 from palate.records import Outcome
@@ -46,14 +47,14 @@ def draws(seed: int, p: float, n: int = 200) -> list[float]:
 def test_difference_and_p_are_those_of_the_metrics_on_common_scored_rows() -> None:
     a, b = draws(1, 0.8), draws(2, 0.6)
     a[3] = b[5] = -1.0
-    test = paired_test(made("a", a), made("b", b))
+    (test,) = paired_tests([(made("a", a), made("b", b))])
     kept = [k for k in range(200) if k not in (3, 5)]
     x, y = np.array(a)[kept], np.array(b)[kept]
     users = np.array([f"u{k % 11}" for k in kept])
     assert test.value == pytest.approx(np.mean(x - y))
     assert (test.n, test.n_users) == (198, 11)
     assert test.p == metrics.sign_flip_test(x - y, users)
-    mirror = paired_test(made("b", b), made("a", a))
+    (mirror,) = paired_tests([(made("b", b), made("a", a))])
     assert mirror.value == pytest.approx(-test.value)
     assert mirror.p == pytest.approx(test.p)
 
@@ -128,7 +129,7 @@ def test_rows_with_the_same_id_and_other_texts_are_not_common() -> None:
 def test_couples_are_tested_as_couples() -> None:
     longest = made("blind", [1.0, 0.0] * 100, mirrored=True)
     knows = made("knows", draws(4, 0.8), mirrored=True)
-    test = paired_test(knows, longest)
+    (test,) = paired_tests([(knows, longest)])
     values, users = knows.verdicts.values, knows.verdicts.users
     pairs = np.arange(200).reshape(-1, 2)
     expected = metrics.paired_difference(
@@ -154,7 +155,7 @@ def asked_alike(run: Run, n_questions: int) -> Run:
 
 def test_where_users_share_questions_p_is_that_of_the_t_both_ways() -> None:
     a, b = (asked_alike(made(name, draws(seed, 0.7)), 7) for name, seed in (("a", 1), ("b", 2)))
-    test = paired_test(a, b)
+    (test,) = paired_tests([(a, b)])
     users, asked = [k % 11 for k in range(200)], [k % 7 for k in range(200)]
     expected = metrics.paired_difference(
         a.verdicts.values, b.verdicts.values, metrics.Clusters.of(users, questions=asked)
@@ -163,7 +164,7 @@ def test_where_users_share_questions_p_is_that_of_the_t_both_ways() -> None:
         (expected.value, expected.low, expected.high, expected.p)
     )
     assert test.method == "t of the jackknife by user and question"
-    few = paired_test(*(asked_alike(run, 2) for run in (a, b)))
+    (few,) = paired_tests([(asked_alike(a, 2), asked_alike(b, 2))])
     assert (few.low, few.p) == (None, None)
     assert few.note == "no interval: 2.0 effective questions, and more than 2 are needed"
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset
-from palate.comparison import check_ratings, evaluate_ratings
-from palate.comparison.ratings import ratings_of
-from palate.data import read_question
+from palate.comparison import check_ratings
+from palate.comparison.ratings import evaluate_ratings, ratings_of
+from palate.data.rows import read_question
 from palate.errors import BenchmarkError, DataError
 from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm

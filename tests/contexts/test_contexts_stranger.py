@@ -125,7 +125,7 @@ def test_a_stranger_is_of_the_same_subset() -> None:
 
 
 def test_without_user_ids_each_row_has_a_stranger_of_its_own() -> None:
-    from palate.data import read_question
+    from palate.data.rows import read_question
 
     made = [
         read_question(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset
-from palate.curves import majority_of_others
+from palate.curves.consensus import majority_of_others
 from palate.records import PreferencePair
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset, mirrors
-from palate.curves import learning_curve, majority_of_others
+from palate.curves import learning_curve
+from palate.curves.consensus import majority_of_others
 from palate.embeddings import Features
 from palate.errors import UsageError
 from palate.evaluation import evaluate

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import load_rows, parse_columns, read_jsonl
+from palate.data import load_rows, parse_columns
+from palate.data.jsonl import read_jsonl
 from palate.errors import DataError, UsageError
 
 

@@ -161,7 +161,6 @@ def test_folds_follow_the_seed_and_not_the_rows() -> None:
     assert c.temperatures == pytest.approx(shuffled.temperatures, rel=1e-6)
     assert calibration(m, users) == c
     assert calibration(m, users, seed=1).temperatures != c.temperatures
-    assert len(calibration(m, users, folds=3).temperatures) == 3
 
 
 def test_edges() -> None:
@@ -172,8 +171,6 @@ def test_edges() -> None:
     assert (alone.after, alone.temperatures) == (None, ())
     with pytest.raises(ValueError, match="finite"):
         calibration([math.inf], ["a"])
-    with pytest.raises(ValueError, match="two folds"):
-        calibration([1.0], ["a"], folds=1)
 
 
 def test_a_hundred_thousand_rows() -> None:

@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.metrics import Clusters, jackknife
+from palate.metrics import Clusters
 from palate.metrics.crossed import (
     CrossedTable,
     crossed_moments,
     drawn_moments,
     effective_questions,
 )
-from palate.metrics.jackknife import ratio
+from palate.metrics.jackknife import jackknife, ratio
 
 ROWS = st.lists(
     st.tuples(

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from palate.metrics import HarmedShare, harmed_share
+from palate.metrics import harmed_share
+from palate.metrics.harmed import HarmedShare
 
 NAN = math.nan
 ROWS = st.lists(

@@ -15,17 +15,6 @@ def test_hand_worked() -> None:
     assert minimum_detectable_effect(1.0, 1e9) == pytest.approx(2.80158, abs=1e-4)
 
 
-def test_stricter_tests_need_larger_effects() -> None:
-    usual = minimum_detectable_effect(0.02, 30)
-    strict = minimum_detectable_effect(0.02, 30, alpha=0.01)
-    sure = minimum_detectable_effect(0.02, 30, power=0.95)
-    assert usual is not None
-    assert strict is not None
-    assert sure is not None
-    assert strict > usual
-    assert sure > usual
-
-
 def test_the_effect_is_found_as_often_as_promised() -> None:
     rng = np.random.default_rng(1)
     df, se = 24, 1 / 5
@@ -44,16 +33,7 @@ def test_no_t_interval_no_effect() -> None:
     assert minimum_detectable_effect(e.se, e.df) is not None
 
 
-@pytest.mark.parametrize(
-    ("se", "df", "alpha", "power"),
-    [
-        (-1, 3, 0.05, 0.8),
-        (1, 0, 0.05, 0.8),
-        (1, 3, 0, 0.8),
-        (1, 3, 0.05, 1),
-        (math.nan, 3, 0.1, 0.8),
-    ],
-)
-def test_nonsense_is_refused(se: float, df: float, alpha: float, power: float) -> None:
-    with pytest.raises(ValueError, match=r"must be in|expected se"):
-        minimum_detectable_effect(se, df, alpha=alpha, power=power)
+@pytest.mark.parametrize(("se", "df"), [(-1, 3), (1, 0), (math.nan, 3)])
+def test_nonsense_is_refused(se: float, df: float) -> None:
+    with pytest.raises(ValueError, match="expected se"):
+        minimum_detectable_effect(se, df)

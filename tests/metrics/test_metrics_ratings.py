@@ -188,8 +188,6 @@ def test_what_is_refused() -> None:
         rank_correlations([math.nan], [1], ["a"])
     with pytest.raises(ValueError, match="differ in length"):
         cross_fitted_predictions([1, 2], [1, 2], "aa", "x")
-    with pytest.raises(ValueError, match="two folds"):
-        cross_fitted_predictions([1], [1], "a", "x", folds=1)
 
 
 def test_correlations_are_computed_anew_without_each_question() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palate.records import Judgement, Outcome, Scores, margin_of, sign
+from palate.records import Judgement, Outcome, Scores, margin_of
+from palate.records.verdicts import sign
 
 SINGLE = st.floats(-1e6, 1e6, width=32)
 DOUBLE = st.floats(-1e6, 1e6)

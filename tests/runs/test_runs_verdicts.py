@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from palate.records import Outcome
 from palate.runs import RatedPair, VerdictRow, Verdicts
-from palate.runs import columns as packing
+from palate.runs import verdicts as packing
 from palate.runs.result import each_row
 
 HASH = VerdictRow.hash_of("Tea?")

@@ -14,7 +14,7 @@ from palate.errors import UsageError
 from palate.evaluation import summarise
 from palate.records import Slate, user_key
 from palate.runs import Gain, ReportedEstimate, Run, Summary, Verdicts
-from palate.selfcheck import Tools, WorldCheck, selfcheck
+from palate.selfcheck import WorldCheck, selfcheck, trials
 from palate.selfcheck.checks import world_checks
 from palate.selfcheck.route import planted_pairs, planted_scorers, route_checks
 from palate.selfcheck.run import FEWER
@@ -97,11 +97,9 @@ def test_deterministic_and_told_of_progress() -> None:
     assert seen == [(k + 1, 20) for k in range(20)]
 
 
-def on_mirrors(tools: Tools, worlds: int = 4) -> set[tuple[str, str, str]]:
+def on_mirrors(worlds: int = 4) -> set[tuple[str, str, str]]:
     return failed(
-        world_checks(
-            [run_trial(mirrored_world(0, k), 0, k, tools) for k in range(worlds)], "mirrored"
-        )
+        world_checks([run_trial(mirrored_world(0, k), 0, k) for k in range(worlds)], "mirrored")
     )
 
 
@@ -110,22 +108,27 @@ def test_too_few_worlds_are_refused() -> None:
         selfcheck(19)
 
 
-def test_intervals_shrunk_by_half_are_caught() -> None:
+def test_intervals_shrunk_by_half_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def narrowed(run: Run, other: Run, base: Gain) -> Gain:
         found = narrow(gain(run, other, base))
         assert isinstance(found, Gain)
         return found
 
-    found = failed(selfcheck(FEW, tools=Tools(redone(halved), narrowed)))
+    monkeypatch.setattr(trials, "summarise", redone(halved))
+    monkeypatch.setattr(trials, "gain", narrowed)
+    found = failed(selfcheck(FEW))
     for rows in ("mirrored", "unmirrored"):
         assert ("coverage", "knows: accuracy", rows) in found
         assert ("coverage", "knows − hazy: gain", rows) in found
     assert {kind for kind, _, _ in found} == {"coverage"}
 
 
-def test_a_biased_figure_and_a_gain_the_wrong_way_round_are_caught() -> None:
-    tools = Tools(redone(too_low), lambda run, other, base: gain(other, run, base))
-    found = failed(selfcheck(FEW, tools=tools))
+def test_a_biased_figure_and_a_gain_the_wrong_way_round_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "summarise", redone(too_low))
+    monkeypatch.setattr(trials, "gain", lambda run, other, base: gain(other, run, base))
+    found = failed(selfcheck(FEW))
     for rows in ("mirrored", "unmirrored"):
         assert ("mean error", "knows: accuracy", rows) in found
         assert ("mean error", "knows − hazy: gain", rows) in found
@@ -133,37 +136,40 @@ def test_a_biased_figure_and_a_gain_the_wrong_way_round_are_caught() -> None:
 
 @pytest.mark.parametrize("wrong", [bootstrapped_by_rows, as_if_unmirrored])
 def test_a_spread_by_rows_or_users_on_mirrors_is_caught(
-    wrong: Callable[[Verdicts, Summary], dict[str, Any]],
+    wrong: Callable[[Verdicts, Summary], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = on_mirrors(Tools(summarise=redone(wrong)))
+    monkeypatch.setattr(trials, "summarise", redone(wrong))
+    found = on_mirrors()
     assert ("point interval", "blind: accuracy", "mirrored") in found
     assert ("point interval", "confident blind: accuracy", "mirrored") in found
 
 
-def test_shift_without_the_scale_of_each_user_is_caught() -> None:
+def test_shift_without_the_scale_of_each_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def unscaled(verdicts: Verdicts, **options: Any) -> Summary:
         return summarise(verdicts, **{**options, "scales": None})
 
-    found = on_mirrors(Tools(summarise=unscaled))
+    monkeypatch.setattr(trials, "summarise", unscaled)
+    found = on_mirrors()
     assert found == {("point interval", "confident blind: concordance, scaled by user", "mirrored")}
 
 
-def test_rows_taken_for_independent_are_caught() -> None:
-    tools = Tools(summarise=redone(as_if_independent))
-    trials = [run_trial(unmirrored_world(0, k), 0, k, tools) for k in range(500)]
+def test_rows_taken_for_independent_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "summarise", redone(as_if_independent))
+    found = [run_trial(unmirrored_world(0, k), 0, k) for k in range(500)]
     assert ("coverage", "knows: accuracy", "unmirrored") in failed(
-        world_checks(trials, "unmirrored")
+        world_checks(found, "unmirrored")
     )
 
 
-def test_a_spread_by_user_alone_on_shared_questions_is_caught() -> None:
-    tools = Tools(summarise=redone(by_user_alone))
+def test_a_spread_by_user_alone_on_shared_questions_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "summarise", redone(by_user_alone))
     couples = [
-        run_trial(mirrored_world(0, k, couples=FEWER, shared=True), 0, k, tools) for k in range(300)
+        run_trial(mirrored_world(0, k, couples=FEWER, shared=True), 0, k) for k in range(300)
     ]
     rows = [
-        run_trial(unmirrored_world(0, k, rows=2 * FEWER, shared=True), 0, k, tools)
-        for k in range(300)
+        run_trial(unmirrored_world(0, k, rows=2 * FEWER, shared=True), 0, k) for k in range(300)
     ]
     found = failed(world_checks(couples, "mirrored shared"))
     found |= failed(world_checks(rows, "unmirrored shared"))
@@ -233,10 +239,7 @@ def test_command_prints_a_document() -> None:
 
 
 def test_command_fails_where_a_check_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(worlds: int, seed: int, **options: Any) -> list[WorldCheck]:
-        return selfcheck(worlds, seed, tools=Tools(summarise=redone(as_if_unmirrored)), **options)
-
-    monkeypatch.setattr(selfcheck_command, "selfcheck", broken)
+    monkeypatch.setattr(trials, "summarise", redone(as_if_unmirrored))
     printed = CliRunner().invoke(command(), ["--worlds", "20"])
     assert printed.exit_code == 1
     assert "NO" in printed.stdout

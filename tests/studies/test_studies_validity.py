@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palate.benchmarks import load_benchmark
-from palate.runs import SCHEMA
+from palate.runs.manifest import SCHEMA
 from palate.scorers import build_scorer
 from palate.validity import Validity, ValiditySummary
 

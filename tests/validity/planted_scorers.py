@@ -10,7 +10,8 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.records import PreferencePair, ScorerInfo, Scores
 from palate.seeding import rng
-from palate.validity import Downstream, DownstreamQuality
+from palate.validity.downstream import Downstream
+from palate.validity.result import DownstreamQuality
 
 QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
 

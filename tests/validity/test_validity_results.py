@@ -11,8 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from palate.errors import ComparisonError, RunError, UsageError
-from palate.runs import SCHEMA, load, load_all, read_manifest
-from palate.validity import Validity, downstream_of, validity
+from palate.runs import load, load_all, read_manifest
+from palate.runs.manifest import SCHEMA
+from palate.validity import Validity, validity
+from palate.validity.downstream import downstream_of
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 

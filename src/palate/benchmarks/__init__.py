@@ -3,14 +3,7 @@
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset, need_pairs, vote_of
 from palate.benchmarks.mirrors import couple_votes, mirrors
-from palate.benchmarks.registry import (
-    dataset_of,
-    file_benchmark,
-    find_benchmark,
-    is_path,
-    list_benchmarks,
-    load_benchmark,
-)
+from palate.benchmarks.registry import dataset_of, find_benchmark, list_benchmarks, load_benchmark
 
 __all__ = [
     "Benchmark",
@@ -18,9 +11,7 @@ __all__ = [
     "LoadOptions",
     "couple_votes",
     "dataset_of",
-    "file_benchmark",
     "find_benchmark",
-    "is_path",
     "list_benchmarks",
     "load_benchmark",
     "mirrors",

@@ -32,9 +32,7 @@ class Benchmark:
     loader: Callable[[LoadOptions], Dataset]
     licence: str = "unknown"
     citation: str = ""
-    homepage: str = ""
     subsets: tuple[str, ...] = ()
-    needs_network: bool = False
 
     def load(self, options: LoadOptions | None = None, *, subset: str | None = None) -> Dataset:
         """Load the rows; raises `BenchmarkError` for a subset that is not there."""

@@ -52,7 +52,5 @@ BENCHMARK = Benchmark(
         "author={Ma, Qiyao and Gao, Dechen and Cai, Rui and Zhao, Boqi and Zhou, Hanchu and "
         "Zhang, Junshan and Zhao, Zhe}, year={2026}, eprint={2604.07343}, archivePrefix={arXiv}}"
     ),
-    homepage=f"https://huggingface.co/datasets/{REPOSITORY}",
     subsets=SUBSETS,
-    needs_network=True,
 )

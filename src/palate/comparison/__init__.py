@@ -1,12 +1,12 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
-from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare, paired_test
+from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
-from palate.comparison.groups import by_group, check_by, groups_of
+from palate.comparison.groups import check_by, groups_of
 from palate.comparison.harmed import users_harmed
-from palate.comparison.ratings import check_ratings, evaluate_ratings, ratings_of
+from palate.comparison.ratings import check_ratings, ratings_of
 
 __all__ = [
     "Cell",
@@ -15,17 +15,14 @@ __all__ = [
     "Finding",
     "Grid",
     "RankedRun",
-    "by_group",
     "check_by",
     "check_ratings",
     "compare",
     "evaluate_grid",
-    "evaluate_ratings",
     "findings_of",
     "gains_of",
     "groups_of",
     "oracle_runs",
-    "paired_test",
     "plan_grid",
     "ratings_of",
     "run_grid",

@@ -102,7 +102,7 @@ def compare(runs: Given | Iterable[Given]) -> Comparison:
         raise ComparisonError(
             "needs finished runs of two scorers on one benchmark under one context, none an oracle"
         )
-    tests = iter(_tests([couple for each in couples.values() for couple in each]))
+    tests = iter(paired_tests([couple for each in couples.values() for couple in each]))
     groups = []
     for (name, context), group in grouped.items():
         mine = tuple(next(tests) for _ in couples[name, context])
@@ -130,12 +130,8 @@ def _equal(runs: Sequence[Run]) -> list[list[Run]]:
     return list(equal.values())
 
 
-def paired_test(a: Run, b: Run) -> Test:
-    """Test the difference in accuracy of two runs on the rows both scored."""
-    return _tests([(a, b)])[0].model_copy(update={"p_holm": None})
-
-
-def _tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
+def paired_tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
+    """Test the difference in accuracy of each two runs on the rows both scored."""
     keys = {id(run): run.verdicts.keys for couple in couples for run in couple}
     aligned = [_aligned(a, b, keys[id(a)], keys[id(b)]) for a, b in couples]
     tests = [

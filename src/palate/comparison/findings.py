@@ -41,7 +41,7 @@ def findings_of(grid: Grid) -> list[Finding]:
 
     Oracles are left out. A scorer that only ran shown nothing has a finding without a word.
     """
-    runs = {_key(run): run for run in grid.runs if not run.summary.oracle}
+    runs = {run.cell: run for run in grid.runs if not run.summary.oracle}
     findings: list[Finding] = []
     for key, run in runs.items():
         gains = [g for g in grid.gains if (g.benchmark, g.scorer, g.context) == key]
@@ -51,7 +51,7 @@ def findings_of(grid: Grid) -> list[Finding]:
         if of_state:
             findings.append(_finding(run, of_state, runs, of_state=True))
     told = {(f.benchmark, f.scorer) for f in findings}
-    compared = {_key(run) for f in findings for run in (f.nothing, f.stranger) if run}
+    compared = {run.cell for f in findings for run in (f.nothing, f.stranger) if run}
     findings += [
         _finding(run, [], runs) for key, run in runs.items()
         if key[:2] not in told and key not in compared
@@ -72,7 +72,7 @@ def _finding(
     identity = next((g for g in gains if g.kind == "identity"), None)
     shows_nothing = run.summary.context == "none" and not of_state
     return Finding(
-        *_key(run),
+        *run.cell,
         run=run,
         nothing=run if shows_nothing else _against(gain, runs),
         stranger=_against(identity, runs),
@@ -127,7 +127,3 @@ def _place(finding: Finding) -> tuple[bool, float, float]:
         float("inf") if identity is None else -identity,
         -(finding.run.accuracy or 0.0),
     )
-
-
-def _key(run: Run) -> Key:
-    return run.summary.benchmark, run.summary.scorer, run.summary.context

@@ -24,7 +24,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     (benchmark, scorer, context). p-values are Holm-corrected over the
     gains of a benchmark, oracles and baselines apart.
     """
-    by_cell = {(r.summary.benchmark, r.summary.scorer, r.summary.context): r for r in runs}
+    by_cell = {run.cell: run for run in runs}
     cells = [*by_cell, *missing]
     gains = []
     for (benchmark, scorer, context), run in by_cell.items():

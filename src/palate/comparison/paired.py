@@ -47,13 +47,9 @@ def paired(
 ) -> PairedDifference:
     """Return the paired difference ``first − second`` over rows, or over mirrored couples.
 
-    p is that of the interval's t where rows depend on each other across users, that is on couples
-    and where users share questions; else of sign flips by user.
-
-    Args:
-        first: verdicts of the one run.
-        second: verdicts of the other on the same rows in the same order.
-        counted: of which rows the difference is taken; all by default.
+    Both have the same rows in the same order; all are counted by default. p is that of the
+    interval's t where rows depend on each other across users, that is on couples and where users
+    share questions; else of sign flips by user.
     """
     return tested([_difference(first, second, counted)])[0]
 
@@ -76,28 +72,22 @@ def tested(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
 def _difference(
     first: Verdicts, second: Verdicts, counted: NDArray[np.bool_] | None
 ) -> PairedDifference:
-    x = first.values if counted is None else np.where(counted, first.values, np.nan)
+    x, y, clusters = first.values, second.values, first.clusters
+    if counted is not None:
+        x = np.where(counted, x, np.nan)
     if first.mirrored and second.mirrored:
         a, b = first.couples.T
+        x, y = (metrics.mirrored_values(side[a], side[b]) for side in (x, y))
         clusters = first.couple_clusters
-        estimate = metrics.paired_difference(
-            metrics.mirrored_values(x[a], x[b]),
-            metrics.mirrored_values(second.values[a], second.values[b]),
-            clusters,
-        )
-        scored = ~np.isnan(x[a] + x[b] + second.values[a] + second.values[b])
-        method = method_of(clusters.take(scored))
-        return PairedDifference(estimate, estimate.p, method, len(a))
-    clusters = first.clusters
-    estimate = metrics.paired_difference(x, second.values, clusters)
-    differences = x - second.values
+    estimate = metrics.paired_difference(x, y, clusters)
+    differences = x - y
     scored = ~np.isnan(differences)
     method = method_of(clusters.take(scored))
     by_user = None
     if method == BY_USER and scored.any():
         weights = differences[scored]
         by_user = np.bincount(first.user_codes[scored], weights).astype(np.float64)
-    return PairedDifference(estimate, estimate.p, method, len(first), by_user)
+    return PairedDifference(estimate, estimate.p, method, len(x), by_user)
 
 
 BY_USER = "sign-flip permutation by user; interval: user jackknife"

@@ -1,6 +1,5 @@
 """Learning curves: what personal models gain from each further choice of a user."""
 
-from palate.curves.consensus import majority_of_others
 from palate.curves.learning_curve import FIXED, REPEATS, SHOTS, learning_curve
 from palate.curves.points import LearningCurve, Point, Shots
 
@@ -12,5 +11,4 @@ __all__ = [
     "Point",
     "Shots",
     "learning_curve",
-    "majority_of_others",
 ]

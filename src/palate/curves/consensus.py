@@ -26,15 +26,13 @@ def majority_of_others(pairs: Dataset) -> NDArray[np.float64]:
     >>> majority_of_others(Dataset("votes", tuple(rows))).tolist()
     [0.5, 0.5, 0.0]
     """
-    chosen = Counter((p.text, p.gold.narrative, p.chosen, p.rejected) for p in pairs.pairs)
-    by_user = Counter(
-        (p.user_id, p.text, p.gold.narrative, p.chosen, p.rejected) for p in pairs.pairs
-    )
-    votes = np.empty(len(pairs.pairs))
-    for k, p in enumerate(pairs.pairs):
-        same, other = (p.chosen, p.rejected), (p.rejected, p.chosen)
-        asked = (p.text, p.gold.narrative)
-        alike = chosen[(*asked, *same)] - by_user[(p.user_id, *asked, *same)]
-        unlike = chosen[(*asked, *other)] - by_user[(p.user_id, *asked, *other)]
-        votes[k] = (np.sign(alike - unlike) + 1) / 2 if alike + unlike else np.nan
-    return votes
+    users = [p.user_id for p in pairs.pairs]
+    cast = [(p.text, p.gold.narrative, p.chosen, p.rejected) for p in pairs.pairs]
+    by_all, by_user = Counter(cast), Counter(zip(users, cast, strict=True))
+    credits = np.empty(len(cast))
+    for k, (user, vote) in enumerate(zip(users, cast, strict=True)):
+        text, narrative, chosen, rejected = vote
+        opposite = text, narrative, rejected, chosen
+        alike, unlike = (by_all[each] - by_user[user, each] for each in (vote, opposite))
+        credits[k] = (np.sign(alike - unlike) + 1) / 2 if alike + unlike else np.nan
+    return credits

@@ -1,7 +1,7 @@
 """Rows on disk or on the hub, checked against the row contract."""
 
 from palate.data.hub import download, hub
-from palate.data.jsonl import MAX_LINE, read_jsonl
+from palate.data.jsonl import MAX_LINE
 from palate.data.loading import (
     FORMATS,
     LoadedRows,
@@ -11,7 +11,7 @@ from palate.data.loading import (
     parse_columns,
     stem,
 )
-from palate.data.rows import asked_title, read_question
+from palate.data.rows import asked_title
 
 __all__ = [
     "FORMATS",
@@ -24,7 +24,5 @@ __all__ = [
     "hub",
     "load_rows",
     "parse_columns",
-    "read_jsonl",
-    "read_question",
     "stem",
 ]

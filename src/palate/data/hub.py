@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from palate.errors import HubError, UsageError, first_line
 
 
-class HubFiles(NamedTuple):
-    """Local paths of the files asked for, and the commit they are of."""
+def download(
+    repository: str, files: Sequence[str], revision: str = "main"
+) -> tuple[tuple[Path, ...], str]:
+    """Fetch files of a data-set repository; return their paths and the commit they are of.
 
-    paths: tuple[Path, ...]
-    commit: str
-
-
-def download(repository: str, files: Sequence[str], revision: str = "main") -> HubFiles:
-    """Fetch files of a data-set repository; the revision is resolved to a commit once, first.
-
-    Raises `HubError` where the hub cannot be reached or lacks the files.
+    The revision is resolved to that commit once, first. Raises `HubError` where the hub cannot be
+    reached or lacks the files.
     """
     what = f"data set {repository}@{revision}"
     missing = f"{repository}: the hub needs pip install 'palate[hub]'"
@@ -30,7 +26,7 @@ def download(repository: str, files: Sequence[str], revision: str = "main") -> H
             client.hf_hub_download(repository, name, repo_type="dataset", revision=commit)
             for name in files
         )
-        return HubFiles(tuple(map(Path, fetched)), commit)
+        return tuple(map(Path, fetched)), commit
 
 
 @contextmanager

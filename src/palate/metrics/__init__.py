@@ -1,4 +1,10 @@
-"""The arithmetic of palate: accuracies, couples, intervals, tests; numbers in, numbers out."""
+"""The arithmetic of palate: accuracies, couples, intervals, tests; numbers in, numbers out.
+
+What functions take, where they do not say otherwise: values by row, NaN where a row is unscored and
+then left out; `users` and `questions`, ids by row; `clusters`, the user of each row or `Clusters`;
+`seed`, of what is drawn. They raise `ValueError` for columns of unequal length, an infinite number,
+a value out of its bounds, or a NaN id.
+"""
 
 from palate.metrics.accuracy import (
     accuracy,
@@ -10,14 +16,12 @@ from palate.metrics.accuracy import (
 )
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
-from palate.metrics.estimates import Estimate
+from palate.metrics.estimates import Estimate, minimum_detectable_effect
 from palate.metrics.groups import group_gap, length_controlled
-from palate.metrics.harmed import HarmedShare, harmed_share
-from palate.metrics.jackknife import jackknife
+from palate.metrics.harmed import harmed_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
 from palate.metrics.paired import holm, sign_flip_test, sign_flip_tests, smallest_sign_flip_p
 from palate.metrics.position_consistency import position_consistency
-from palate.metrics.power import minimum_detectable_effect
 from palate.metrics.ratings import (
     Predictions,
     cross_fitted_predictions,
@@ -30,7 +34,6 @@ from palate.metrics.users import worst_decile
 __all__ = [
     "Clusters",
     "Estimate",
-    "HarmedShare",
     "Predictions",
     "accuracy",
     "accuracy_bounds",
@@ -42,7 +45,6 @@ __all__ = [
     "group_gap",
     "harmed_share",
     "holm",
-    "jackknife",
     "length_controlled",
     "macro_mean",
     "mean_error",

@@ -18,6 +18,9 @@ from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import UNIT, Estimate
 from palate.metrics.means import clustered_mean
 
+TIED = 1e-6
+"""Largest difference of two margins that are equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
@@ -42,12 +45,8 @@ class OutcomeCounts:
 def outcome_counts(values: ArrayLike) -> OutcomeCounts:
     """Count the four ends of a judgement; a share counts by the side of 1/2 it lies on.
 
-    Raises:
-        ValueError: for a value outside [0, 1] that is not NaN.
-
-    Example:
-        >>> outcome_counts([1, 0.75, 0.5, 0, float("nan")])
-        OutcomeCounts(chosen=2, rejected=1, ties=1, unscored=1)
+    >>> outcome_counts([1, 0.75, 0.5, 0, float("nan")])
+    OutcomeCounts(chosen=2, rejected=1, ties=1, unscored=1)
     """
     x = vector(values)
     counted = OutcomeCounts(
@@ -71,17 +70,9 @@ def accuracy(values: ArrayLike, clusters: Ids | Clusters) -> Estimate:
 
     Micro (every row weighs the same), with the interval of ``clustered_mean``.
 
-    Args:
-        values: outcomes, shape (rows,).
-        clusters: the user id of each row, or `Clusters`.
-
-    Raises:
-        ValueError: for a value that is no outcome, or as ``clustered_mean``.
-
-    Example:
-        >>> e = accuracy([1, 0.5, 0, 1, float("nan")], ["a", "a", "b", "c", "c"])
-        >>> e.value, e.n, e.n_units
-        (0.625, 4, 3)
+    >>> e = accuracy([1, 0.5, 0, 1, float("nan")], ["a", "a", "b", "c", "c"])
+    >>> e.value, e.n, e.n_units
+    (0.625, 4, 3)
     """
     outcome_counts(values)
     return clustered_mean(values, clusters)
@@ -92,12 +83,8 @@ def strict_accuracy(values: ArrayLike) -> float | None:
 
     A row that holds a share counts where the share is above 1/2. None without rows.
 
-    Raises:
-        ValueError: for a value that is no outcome.
-
-    Example:
-        >>> strict_accuracy([1, 0.5, 0, 1, float("nan")])
-        0.4
+    >>> strict_accuracy([1, 0.5, 0, 1, float("nan")])
+    0.4
     """
     counted = outcome_counts(values)
     return counted.chosen / counted.total if counted.total else None
@@ -109,12 +96,8 @@ def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
     ``((chosen + ½ ties) / all, (chosen + ½ ties + unscored) / all)``, where a share counts as much
     as it is; None without rows.
 
-    Raises:
-        ValueError: for a value that is no outcome.
-
-    Example:
-        >>> accuracy_bounds([1, 0.5, 0, 1, float("nan")])
-        (0.5, 0.7)
+    >>> accuracy_bounds([1, 0.5, 0, 1, float("nan")])
+    (0.5, 0.7)
     """
     counted = outcome_counts(values)
     if not counted.total:
@@ -126,16 +109,8 @@ def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
 def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
     """Value of each couple, ``x_c = (v_A + v_B) / 2``; NaN where either slate is unscored.
 
-    Args:
-        v_a: outcome of each couple's first slate, shape (couples,).
-        v_b: outcome of its second slate.
-
-    Raises:
-        ValueError: for unequal lengths or a value that is no outcome.
-
-    Example:
-        >>> mirrored_values([1, 1, 0.5], [0, 1, float("nan")]).tolist()
-        [0.5, 1.0, nan]
+    >>> mirrored_values([1, 1, 0.5], [0, 1, float("nan")]).tolist()
+    [0.5, 1.0, nan]
     """
     first, second = vector(v_a, bounds=UNIT), vector(v_b, bounds=UNIT)
     same_length(v_a=first, v_b=second)
@@ -143,28 +118,19 @@ def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
     return (first + second) / 2
 
 
-def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike, tol: float = 1e-6) -> FloatArray:
+def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike) -> FloatArray:
     """Whether A's choice stands higher under A than under B: 1, 1/2 (tied) or 0 per couple.
 
-    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > tol, within ± tol, < -tol``, where both margins are of
-    A's choice over B's choice; NaN where either is.
+    ``x_c = 1, ½, 0 as m_A(c) - m_B(c) is > 1e-6, within ± 1e-6, < -1e-6``, where both margins are
+    of A's choice over B's choice; NaN where either is.
 
-    Args:
-        margin_a: the margin under user A, shape (couples,).
-        margin_b: the margin of the same response under user B.
-        tol: differences up to this size are ties.
-
-    Raises:
-        ValueError: for unequal lengths or an infinite margin.
-
-    Example:
-        >>> concordance_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
-        [1.0, 0.5, 0.0, nan]
+    >>> concordance_values([2.0, 0.3, -1.0, 1.0], [1.0, 0.3, 0.5, float("nan")]).tolist()
+    [1.0, 0.5, 0.0, nan]
     """
     first, second = vector(margin_a), vector(margin_b)
     same_length(margin_a=first, margin_b=second)
     if bool(np.isinf(first).any() or np.isinf(second).any()):
         raise ValueError("margins must be finite, or NaN where unscored")
     moved = first - second
-    sign = np.where(np.abs(moved) <= tol, 0.0, np.sign(moved))
+    sign = np.where(np.abs(moved) <= TIED, 0.0, np.sign(moved))
     return 0.5 + sign / 2

@@ -13,17 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Ids = Sequence[Hashable] | NDArray[Any]
+FOLDS = 5
 
 
 def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> FloatArray:
-    """Return the values as a one-dimensional float64 array.
+    """Return the values as a one-dimensional float64 array; NaN lies within any ``bounds``.
 
-    Raises:
-        ValueError: for another shape, or a value outside of ``bounds`` (NaN passes).
-
-    Example:
-        >>> vector([1, None, 0], bounds=(0, 1)).tolist()
-        [1.0, nan, 0.0]
+    >>> vector([1, None, 0], bounds=(0, 1)).tolist()
+    [1.0, nan, 0.0]
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -34,15 +31,11 @@ def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> F
 
 
 def same_length(**columns: Sequence[Any] | NDArray[Any]) -> None:
-    """Refuse columns of unequal length.
+    """Refuse columns of unequal length, naming each with its length.
 
-    Raises:
-        ValueError: naming each column with its length.
-
-    Example:
-        >>> same_length(values=[1, 0], users=["ann"])
-        Traceback (most recent call last):
-        ValueError: columns differ in length: values 2, users 1
+    >>> same_length(values=[1, 0], users=["ann"])
+    Traceback (most recent call last):
+    ValueError: columns differ in length: values 2, users 1
     """
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -54,14 +47,11 @@ def id_codes(ids: Ids) -> tuple[IntArray, list[Hashable]]:
     """Number the ids 0, 1, … in order of first appearance; also return the distinct ids.
 
     A dictionary, not ``numpy.unique``, so that 1 and "1" stay two users and tuples one id each.
+    NaN is refused: it would make every row a user of its own.
 
-    Raises:
-        ValueError: for a NaN id, which would make every row a user of its own.
-
-    Example:
-        >>> codes, names = id_codes(["ann", "bob", "ann"])
-        >>> codes.tolist(), names
-        ([0, 1, 0], ['ann', 'bob'])
+    >>> codes, names = id_codes(["ann", "bob", "ann"])
+    >>> codes.tolist(), names
+    ([0, 1, 0], ['ann', 'bob'])
     """
     seen: dict[Hashable, int] = {}
     codes = np.fromiter((seen.setdefault(i, len(seen)) for i in listed(ids)), np.int64, len(ids))
@@ -76,9 +66,8 @@ def sums(codes: IntArray, weights: FloatArray, size: int) -> FloatArray:
 
     ``sums[u] = Σ_{i: codes_i = u} weights_i``, shape (size,).
 
-    Example:
-        >>> sums(np.array([0, 1, 0]), np.array([1.0, 2.0, 4.0]), 2).tolist()
-        [5.0, 2.0]
+    >>> sums(np.array([0, 1, 0]), np.array([1.0, 2.0, 4.0]), 2).tolist()
+    [5.0, 2.0]
     """
     return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
@@ -86,10 +75,9 @@ def sums(codes: IntArray, weights: FloatArray, size: int) -> FloatArray:
 def scored_rows(values: FloatArray, ids: Ids) -> tuple[FloatArray, IntArray, list[Hashable]]:
     """Leave out the NaN rows and code the ids of the others; also return their distinct ids.
 
-    Example:
-        >>> scored, codes, names = scored_rows(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])
-        >>> scored.tolist(), codes.tolist(), names
-        ([1.0, 0.0], [0, 0], ['ann'])
+    >>> scored, codes, names = scored_rows(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])
+    >>> scored.tolist(), codes.tolist(), names
+    ([1.0, 0.0], [0, 0], ['ann'])
     """
     same_length(values=values, users=ids)
     if bool(np.isinf(values).any()):
@@ -103,16 +91,13 @@ def listed(ids: Ids) -> Sequence[Hashable]:
     return ids.tolist() if isinstance(ids, np.ndarray) else ids
 
 
-def deal(names: Sequence[Hashable], folds: int, seed: int) -> IntArray:
-    """Fold of each name, of at most so many: dealt from a seeded shuffle, sorted by ``str(name)``.
+def deal(names: Sequence[Hashable], seed: int) -> IntArray:
+    """Fold of each name, of at most five: dealt from a seeded shuffle, sorted by ``str(name)``.
 
-    Example:
-        >>> sorted(deal(["ann", "bob", "cy"], 2, seed=0).tolist())
-        [0, 0, 1]
+    >>> sorted(deal(["ann", "bob", "cy"], seed=0).tolist())
+    [0, 1, 2]
     """
-    if folds < 2:
-        raise ValueError("cross-fitting needs at least two folds")
     fold = np.empty(len(names), dtype=np.int64)
     order = sorted(range(len(names)), key=[str(name) for name in names].__getitem__)
-    fold[order] = np.random.default_rng(seed).permutation(len(names)) % min(folds, len(names))
+    fold[order] = np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names))
     return fold

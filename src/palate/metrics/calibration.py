@@ -44,29 +44,19 @@ class Calibration:
     n_users: int
 
 
-def calibration(margins: ArrayLike, users: Ids, *, folds: int = 5, seed: int = 0) -> Calibration:
-    """Calibration before and after temperature scaling, cross-fitted over folds of users.
+def calibration(margins: ArrayLike, users: Ids, *, seed: int = 0) -> Calibration:
+    """Calibration before and after temperature scaling, cross-fitted over five folds of users.
 
     A user is in one fold only; each fold is scaled by the temperature of the others. Folds are
     dealt from a seeded shuffle of the users sorted by ``str(id)``, so that they do not depend on
     the order of the rows and are the same for every scorer of a benchmark.
 
-    Args:
-        margins: log-odds of chosen over rejected, shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-        folds: at most this many; never more than there are users.
-        seed: of the shuffle.
-
-    Raises:
-        ValueError: for unequal lengths, an infinite margin, or fewer than two folds.
-
-    Example:
-        >>> c = calibration([4.0, 4.0, -4.0, 4.0] * 5, [u for u in range(10) for _ in "ab"])
-        >>> round(c.before.brier, 3), round(c.after.brier, 3), len(c.temperatures)
-        (0.241, 0.213, 5)
+    >>> c = calibration([4.0, 4.0, -4.0, 4.0] * 5, [u for u in range(10) for _ in "ab"])
+    >>> round(c.before.brier, 3), round(c.after.brier, 3), len(c.temperatures)
+    (0.241, 0.213, 5)
     """
     m, codes, names = scored_rows(vector(margins), users)
-    fold = deal(names, folds, seed)[codes]
+    fold = deal(names, seed)[codes]
     if len(names) < 2:
         return Calibration(_scores(m), None, (), m.size, len(names))
     temperatures = [_temperature(m[fold != k]) for k in range(int(fold.max()) + 1)]

@@ -40,12 +40,11 @@ class Items(NamedTuple):
 class Clusters:
     """Users of each row or mirrored couple, and where they are known its question and texts.
 
-    Example:
-        >>> rows = Clusters.of(["ann", "bob", "ann"], questions=["tea?", "tea?", "milk?"])
-        >>> rows.users, rows.items.unit
-        ((array([0, 1, 0]),), 'questions')
-        >>> Clusters.of(["ann", "bob"], ["bob", "cy"]).users
-        (array([0, 1]), array([1, 2]))
+    >>> rows = Clusters.of(["ann", "bob", "ann"], questions=["tea?", "tea?", "milk?"])
+    >>> rows.users, rows.items.unit
+    ((array([0, 1, 0]),), 'questions')
+    >>> Clusters.of(["ann", "bob"], ["bob", "cy"]).users
+    (array([0, 1]), array([1, 2]))
     """
 
     users: Columns
@@ -65,17 +64,11 @@ class Clusters:
         questions: Ids | None = None,
         texts: tuple[Ids, ...] | None = None,
     ) -> Clusters:
-        """Number the ids; `Clusters` pass as they are.
+        """Number the ids by row; `Clusters` pass as they are.
 
-        Args:
-            users: the user id of each row.
-            mirror_users: the other user of each row, where rows are mirrored couples.
-            questions: the question id of each row.
-            texts: ids of both responses of each row, or of the one that a row is about.
-
-        Raises:
-            ValueError: for columns of unequal length, a NaN id, a couple of a user with themselves
-                or a row with two equal responses.
+        `mirror_users` are the other users, where rows are mirrored couples; `texts` are ids of both
+        responses, or of the one that a row is about. Raises `ValueError` for a couple of a user
+        with themselves or a row with two equal responses.
         """
         if isinstance(users, Clusters):
             if mirror_users is not None or questions is not None or texts is not None:
@@ -176,9 +169,8 @@ def parts_of(columns: Columns) -> Parts:
 def compact(*columns: NDArray[np.integer]) -> Columns:
     """Number the codes of all columns together, from 0 without gaps.
 
-    Example:
-        >>> compact(np.array([7, 3]), np.array([3, 9]))
-        (array([1, 0]), array([0, 2]))
+    >>> compact(np.array([7, 3]), np.array([3, 9]))
+    (array([1, 0]), array([0, 2]))
     """
     codes = np.unique(np.concatenate(columns), return_inverse=True)[1].astype(np.int64, copy=False)
     return tuple(np.split(codes, len(columns)))
@@ -187,9 +179,8 @@ def compact(*columns: NDArray[np.integer]) -> Columns:
 def pairs_of(first: IntArray, second: IntArray) -> IntArray:
     """Number the pairs of codes (first, second) that occur, from 0.
 
-    Example:
-        >>> pairs_of(np.array([0, 1, 0]), np.array([1, 1, 1]))
-        array([0, 1, 0])
+    >>> pairs_of(np.array([0, 1, 0]), np.array([1, 1, 1]))
+    array([0, 1, 0])
     """
     return _crossed((first,), (second,))[0]
 
@@ -202,11 +193,10 @@ def _dyads(first: IntArray, second: IntArray) -> IntArray:
 def added(columns: Columns, weights: FloatArray) -> FloatArray:
     """Sum of the weights of each cluster's rows; one 0 for no columns, which hold no row.
 
-    Example:
-        >>> added((np.array([0, 1]), np.array([1, 2])), np.array([1.0, 10.0])).tolist()
-        [1.0, 11.0, 10.0]
-        >>> added((), np.array([1.0, 10.0])).tolist()
-        [0.0]
+    >>> added((np.array([0, 1]), np.array([1, 2])), np.array([1.0, 10.0])).tolist()
+    [1.0, 11.0, 10.0]
+    >>> added((), np.array([1.0, 10.0])).tolist()
+    [0.0]
     """
     size = n_clusters(columns)
     return sum((sums(side, weights, size) for side in columns), np.zeros(size))
@@ -222,9 +212,8 @@ def effective_number(columns: Columns, weights: FloatArray) -> float:
 
     U for equal sums w_g of the clusters' weights, towards 1 as one cluster takes over.
 
-    Example:
-        >>> effective_number((np.array([0, 0, 1, 1]),), np.ones(4))
-        2.0
+    >>> effective_number((np.array([0, 0, 1, 1]),), np.ones(4))
+    2.0
     """
     sizes = np.maximum(added(columns, weights), 0.0)
     squares = float(sizes @ sizes)

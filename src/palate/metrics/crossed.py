@@ -84,13 +84,12 @@ def crossed_moments(
     default 1, for one draw. Users left with rows on fewer than two questions count in neither
     moment. From sums by user, question and cell, so rows are never paired.
 
-    Example:
-        Two users differ by 2, two questions by 4; every cell is the sum of both:
+    Two users differ by 2, two questions by 4; every cell is the sum of both:
 
-        >>> rows = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-        >>> table = CrossedTable.of(np.array([-3.0, 1.0, -1.0, 3.0]), *rows)
-        >>> crossed_moments(table).tolist()
-        [[0.0], [2.0]]
+    >>> rows = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    >>> table = CrossedTable.of(np.array([-3.0, 1.0, -1.0, 3.0]), *rows)
+    >>> crossed_moments(table).tolist()
+    [[0.0], [2.0]]
     """
     user_weights, question_weights = (
         np.ones((size, 1)) if weights is None else weights
@@ -128,10 +127,9 @@ def drawn_moments(table: CrossedTable, *, seed: int, draws: int) -> FloatArray:
     Shape (2, 1 + usable draws). Draws that leave no pair are left out; a single one that is left
     has no variance and goes too. The effective number of questions must be above 1.
 
-    Example:
-        >>> users, questions = np.divmod(np.arange(60), 6)
-        >>> drawn_moments(CrossedTable.of(users / 9, users, questions), seed=0, draws=50).shape
-        (2, 51)
+    >>> users, questions = np.divmod(np.arange(60), 6)
+    >>> drawn_moments(CrossedTable.of(users / 9, users, questions), seed=0, draws=50).shape
+    (2, 51)
     """
     shape, rng = table.counts.shape, np.random.default_rng(seed)
     estimate = crossed_moments(table)

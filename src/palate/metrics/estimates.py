@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from scipy.special import stdtr, stdtrit
 
 TAIL = 0.025
+POWER = 0.8
 ROUNDING = 1e-12
 UNIT = (0.0, 1.0)
 GAIN = (-1.0, 1.0)
@@ -79,14 +80,11 @@ def interval(
     """Put the 95 % interval and the p-value to a mean, by the rules of this module.
 
     ``value ± t_{0.975, U_eff - 1} √V``, clipped; ``p = 2 P(t_{U_eff - 1} > |value - null| / √V)``.
+    Raises `ValueError` if ``null`` is outside of ``bounds``.
 
-    Raises:
-        ValueError: if ``null`` is outside of ``bounds``.
-
-    Example:
-        >>> e = interval(0.6, Spread(0.01, 11.0, False), n=40, n_units=12)
-        >>> round(e.low, 3), round(e.high, 3), e.df, round(e.p, 3)
-        (0.377, 0.823, 10.0, 0.341)
+    >>> e = interval(0.6, Spread(0.01, 11.0, False), n=40, n_units=12)
+    >>> round(e.low, 3), round(e.high, 3), e.df, round(e.p, 3)
+    (0.377, 0.823, 10.0, 0.341)
     """
     lo, hi = bounds
     if not lo <= null <= hi:
@@ -100,6 +98,22 @@ def interval(
     half = float(stdtrit(df, 1 - TAIL)) * se
     p = min(1.0, 2 * float(stdtr(df, -abs(value - null) / se)))
     return replace(bare, low=max(lo, value - half), high=min(hi, value + half), se=se, df=df, p=p)
+
+
+def minimum_detectable_effect(se: float | None, df: float | None) -> float | None:
+    """Smallest true difference from the null value that is found 8 times of 10 at p < 0.05.
+
+    ``(t_{0.975, df} + t_{0.8, df}) · se`` of an `Estimate`, in its unit. None where either is None,
+    as for estimates without a t interval.
+
+    >>> round(minimum_detectable_effect(0.01, 100), 4)
+    0.0283
+    """
+    if se is None or df is None:
+        return None
+    if not (se >= 0 and df > 0):
+        raise ValueError(f"expected se >= 0 and df > 0, got se={se:g}, df={df:g}")
+    return float(stdtrit(df, 1 - TAIL) + stdtrit(df, POWER)) * se
 
 
 def _no_interval(spread: Spread) -> str:

@@ -22,18 +22,9 @@ def group_gap(values: ArrayLike, in_first: ArrayLike, clusters: Ids | Clusters) 
     scored row; low, high and p are None where one user or question holds a group, or where all rows
     have one value.
 
-    Args:
-        values: values in [0, 1], shape (rows,); NaN rows are left out.
-        in_first: true for the rows of the first group, false for those of the second.
-        clusters: the user id of each row, or `Clusters`.
-
-    Raises:
-        ValueError: for unequal lengths or a value outside of [0, 1].
-
-    Example:
-        >>> e = group_gap([1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], ["a", "b", "c", "d", "e", "f"])
-        >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
-        (0.333, 0.527, 6, 6, 5.0)
+    >>> e = group_gap([1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], ["a", "b", "c", "d", "e", "f"])
+    >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
+    (0.333, 0.527, 6, 6, 5.0)
     """
     given, first = vector(values, bounds=UNIT), np.asarray(in_first, dtype=bool)
     same_length(values=given, in_first=first)
@@ -61,19 +52,9 @@ def length_controlled(
     one user or question holds a whole side; all null where a side is empty. ``n`` counts the rows
     of unequal length.
 
-    Args:
-        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
-        chosen_length: length of each chosen response, in any unit.
-        rejected_length: length of each rejected response, in the same unit.
-        clusters: the user id of each row, or `Clusters`.
-
-    Raises:
-        ValueError: for unequal lengths of the columns, a NaN length, or a value outside of [0, 1].
-
-    Example:
-        >>> e = length_controlled([1, 1, 0, 1], [9, 8, 3, 4], [5, 5, 5, 4], ["a", "b", "c", "d"])
-        >>> e.value, e.n
-        (0.5, 3)
+    >>> e = length_controlled([1, 1, 0, 1], [9, 8, 3, 4], [5, 5, 5, 4], ["a", "b", "c", "d"])
+    >>> e.value, e.n
+    (0.5, 3)
     """
     given = vector(values, bounds=UNIT)
     chosen, rejected = vector(chosen_length), vector(rejected_length)

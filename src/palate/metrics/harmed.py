@@ -65,26 +65,16 @@ def harmed_share(
     """Share of users with a difference below 0: raw, and by the normal model of this module.
 
     The interval is the 2.5 to 97.5 % range over seeded draws of users with replacement, and of
-    questions where two users share one. Users and questions are sorted by their numbers first, so
-    names cannot change it; nor can the order of rows where no two of them have equal numbers.
+    questions where two users share one (without `questions` none is shared). Users and questions
+    are sorted by their numbers first, so names cannot change it; nor can the order of rows where no
+    two of them have equal numbers.
 
-    Args:
-        differences: shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-        questions: the question id of each row; without them, no question is shared.
-        seed: of the draws.
-        draws: how many.
-
-    Raises:
-        ValueError: for unequal lengths, an infinite difference, or fewer than one draw.
-
-    Example:
-        >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
-        >>> model = harmed_share(d, users)
-        >>> model.raw, round(model.share, 3)
-        (0.25, 0.206)
-        >>> round(harmed_share(d, users, list("xyyzzxyx")).share, 3)
-        0.185
+    >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
+    >>> model = harmed_share(d, users)
+    >>> model.raw, round(model.share, 3)
+    (0.25, 0.206)
+    >>> round(harmed_share(d, users, list("xyyzzxyx")).share, 3)
+    0.185
     """
     if draws < 1:
         raise ValueError("draws must be at least 1")

@@ -58,13 +58,12 @@ def jackknife(
         clusters: of the rows.
         constant: whether every residual is 0, which the caller knows.
 
-    Example:
-        Two users agree on each of three questions, so there are three values and not six:
+    Two users agree on each of three questions, so there are three values and not six:
 
-        >>> x, rows = np.array([1.0, 1, 0, 0, 1, 1]), Clusters.of("abcdef", questions="xxyyzz")
-        >>> spread = jackknife(ratio(x, np.ones(6)), np.ones(6), rows)
-        >>> round(spread.variance, 3), spread.effective, spread.unit
-        (0.111, 3.0, 'questions')
+    >>> x, rows = np.array([1.0, 1, 0, 0, 1, 1]), Clusters.of("abcdef", questions="xxyyzz")
+    >>> spread = jackknife(ratio(x, np.ones(6)), np.ones(6), rows)
+    >>> round(spread.variance, 3), spread.effective, spread.unit
+    (0.111, 3.0, 'questions')
     """
     parts = variances(value_without, weights, clusters)
     sides, items = [(clusters.users, "users")], clusters.items
@@ -87,11 +86,10 @@ def variances(
 
     V_item and V_cell are 0 where no item is shared.
 
-    Example:
-        >>> rows = Clusters.of("ababab", questions=list("xxyyzz"))
-        >>> parts = variances(ratio(np.array([1.0, 1, 0, 0, 1, 1]), np.ones(6)), np.ones(6), rows)
-        >>> [round(part, 3) for part in parts]
-        [0.0, 0.111, 0.044]
+    >>> rows = Clusters.of("ababab", questions=list("xxyyzz"))
+    >>> parts = variances(ratio(np.array([1.0, 1, 0, 0, 1, 1]), np.ones(6)), np.ones(6), rows)
+    >>> [round(part, 3) for part in parts]
+    [0.0, 0.111, 0.044]
     """
     value, total = float(value_without(())[0]), float(weights.sum())
     users, items, cells = clusters.users, clusters.items, clusters.cells
@@ -123,9 +121,8 @@ def variances(
 def ratio(top: FloatArray, bottom: FloatArray) -> ValueWithout:
     """Ratio of two sums over rows, ``Σ top / Σ bottom``; with weights at the bottom a mean.
 
-    Example:
-        >>> ratio(np.array([1.0, 0.0, 0.5]), np.ones(3))((np.array([0, 1, 1]),)).tolist()
-        [0.25, 1.0]
+    >>> ratio(np.array([1.0, 0.0, 0.5]), np.ones(3))((np.array([0, 1, 1]),)).tolist()
+    [0.25, 1.0]
     """
     total = float(bottom.sum())
     value = float(top.sum()) / total if total else np.nan
@@ -143,10 +140,9 @@ def ratio(top: FloatArray, bottom: FloatArray) -> ValueWithout:
 def combined(*parts: tuple[float, ValueWithout]) -> ValueWithout:
     """Sum of figures, each times its factor.
 
-    Example:
-        >>> mean = ratio(np.array([1.0, 0.0]), np.ones(2))
-        >>> combined((2.0, mean), (-1.0, mean))(()).tolist()
-        [0.5]
+    >>> mean = ratio(np.array([1.0, 0.0]), np.ones(2))
+    >>> combined((2.0, mean), (-1.0, mean))(()).tolist()
+    [0.5]
     """
 
     def without(columns: Columns) -> FloatArray:

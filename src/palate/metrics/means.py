@@ -20,26 +20,18 @@ def clustered_mean(
 ) -> Estimate:
     """Mean over rows or couples, every one weighing the same, with the interval of `jackknife`.
 
-    Args:
-        values: shape (rows,), within ``bounds``; NaN rows are unscored and left out.
-        clusters: the user id of each row, or `Clusters` that also know mirror users and more.
-        null: the value that p tests against.
-        bounds: the range of the values, to which the interval is clipped.
+    p tests against ``null``; the interval is clipped to ``bounds``, the range of the values.
 
-    Raises:
-        ValueError: for unequal lengths, a value out of bounds, or a NaN user id.
+    >>> e = clustered_mean([1, 1, 0, 1, 1, 0], ["a", "a", "b", "b", "c", "c"])
+    >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
+    (0.667, 0.167, 6, 3, 2.0)
 
-    Example:
-        >>> e = clustered_mean([1, 1, 0, 1, 1, 0], ["a", "a", "b", "b", "c", "c"])
-        >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
-        (0.667, 0.167, 6, 3, 2.0)
+    A scorer that ignores the user is right once in every couple:
 
-        A scorer that ignores the user is right once in every couple:
-
-        >>> couples = Clusters.of(["ann", "bob", "cy"], ["bob", "cy", "ann"])
-        >>> e = clustered_mean([0.5, 0.5, 0.5], couples)
-        >>> e.value, e.low, e.high, e.p
-        (0.5, 0.5, 0.5, 1.0)
+    >>> couples = Clusters.of(["ann", "bob", "cy"], ["bob", "cy", "ann"])
+    >>> e = clustered_mean([0.5, 0.5, 0.5], couples)
+    >>> e.value, e.low, e.high, e.p
+    (0.5, 0.5, 0.5, 1.0)
     """
     x, rows = scored(vector(values, bounds=bounds), clusters)
     if not x.size:
@@ -54,19 +46,11 @@ def macro_mean(
 
     Where no question is shared, the variance is the classical ``Σ_u (m_u - mbar)² / (U (U - 1))``.
 
-    Args:
-        values: shape (rows,), within ``bounds``; NaN rows are left out.
-        clusters: as in `clustered_mean`; rows, no couples.
-        null: the value that p tests against.
-        bounds: the range of the values.
+    Of rows, no couples; ``null`` and ``bounds`` as in `clustered_mean`.
 
-    Raises:
-        ValueError: as `clustered_mean`.
-
-    Example:
-        >>> e = macro_mean([1, 1, 0, 1, 0], ["a", "a", "a", "b", "c"])
-        >>> round(e.value, 4), round(e.se, 4), e.n, e.n_units
-        (0.5556, 0.294, 5, 3)
+    >>> e = macro_mean([1, 1, 0, 1, 0], ["a", "a", "a", "b", "c"])
+    >>> round(e.value, 4), round(e.se, 4), e.n, e.n_units
+    (0.5556, 0.294, 5, 3)
     """
     x, rows = scored(vector(values, bounds=bounds), clusters)
     if not x.size:
@@ -85,18 +69,9 @@ def macro_mean(
 def paired_difference(x: ArrayLike, y: ArrayLike, clusters: Ids | Clusters) -> Estimate:
     """Mean of ``x_i - y_i`` over the rows, or couples, scored in both, in [-1, 1].
 
-    Args:
-        x: values in [0, 1] under the one, shape (rows,); NaN where unscored.
-        y: values of the same rows under the other.
-        clusters: as in `clustered_mean`.
-
-    Raises:
-        ValueError: for unequal lengths or a value outside of [0, 1].
-
-    Example:
-        >>> e = paired_difference([1, 1, 0, 1], [0, 1, 0, 0], ["a", "b", "c", "d"])
-        >>> e.value, round(e.low, 2), e.high
-        (0.5, -0.42, 1.0)
+    >>> e = paired_difference([1, 1, 0, 1], [0, 1, 0, 0], ["a", "b", "c", "d"])
+    >>> e.value, round(e.low, 2), e.high
+    (0.5, -0.42, 1.0)
     """
     first, second = vector(x, bounds=UNIT), vector(y, bounds=UNIT)
     same_length(x=first, y=second)
@@ -106,9 +81,8 @@ def paired_difference(x: ArrayLike, y: ArrayLike, clusters: Ids | Clusters) -> E
 def scored(values: FloatArray, clusters: Ids | Clusters) -> tuple[FloatArray, Clusters]:
     """Leave out the NaN rows.
 
-    Example:
-        >>> scored(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])[0].tolist()
-        [1.0, 0.0]
+    >>> scored(np.array([1.0, np.nan, 0.0]), ["ann", "bob", "ann"])[0].tolist()
+    [1.0, 0.0]
     """
     rows = Clusters.of(clusters)
     same_length(values=values, users=rows.users[0])

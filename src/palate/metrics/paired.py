@@ -25,18 +25,8 @@ def sign_flip_test(
     The sums are sorted by size first, so that neither the order of the rows nor the names of the
     users can change p. None without scored rows.
 
-    Args:
-        differences: shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-        seed: of the random signs.
-        draws: how many sign vectors are drawn.
-
-    Raises:
-        ValueError: for unequal lengths, an infinite difference, or fewer than one draw.
-
-    Example:
-        >>> sign_flip_test([1, 1, 1, 1], ["a", "b", "c", "d"])
-        0.125
+    >>> sign_flip_test([1, 1, 1, 1], ["a", "b", "c", "d"])
+    0.125
     """
     d, codes, names = scored_rows(vector(differences), users)
     if draws < 1:
@@ -54,9 +44,8 @@ def sign_flip_tests(
     A test's p does not depend on the others: the k-th largest sum of every test has the k-th row
     of one matrix of signs, so all random tests are one product.
 
-    Example:
-        >>> sign_flip_tests([np.ones(4), np.array([1.0, -1.0])])
-        [0.125, 1.0]
+    >>> sign_flip_tests([np.ones(4), np.array([1.0, -1.0])])
+    [0.125, 1.0]
     """
     observed = np.array([abs(float(each.sum())) for each in by_user])
     sizes = [np.sort(np.abs(each))[::-1] for each in by_user]
@@ -79,9 +68,8 @@ def smallest_sign_flip_p(users: int) -> float:
 
     Beyond the users that are enumerated the number of draws sets it, far below 0.05.
 
-    Example:
-        >>> [smallest_sign_flip_p(n) for n in (1, 4, 6)]
-        [1.0, 0.125, 0.03125]
+    >>> [smallest_sign_flip_p(n) for n in (1, 4, 6)]
+    [1.0, 0.125, 0.03125]
     """
     return 2.0 ** (1 - min(users, EXACT_UP_TO)) if users else 1.0
 
@@ -90,13 +78,10 @@ def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment; None stays None and is not counted in the family.
 
     ``p_(k) → max_{j ≤ k} min(1, (m - j + 1) p_(j))`` over the m p-values that are there.
+    Raises `ValueError` for one outside of [0, 1].
 
-    Raises:
-        ValueError: for a p-value outside of [0, 1] or NaN.
-
-    Example:
-        >>> holm([0.01, None, 0.04, 0.03])
-        [0.03, None, 0.06, 0.06]
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
     """
     known = [i for i, p in enumerate(pvalues) if p is not None]
     p = np.array([pvalues[i] for i in known], dtype=np.float64)

@@ -38,20 +38,13 @@ def position_consistency(
 ) -> PositionConsistency:
     """Share of pairs judged alike in both orders, and the pull of the first position.
 
-    With votes v₁, v₂ for the response that is shown first in the first order and second in the
-    second order: consistent where ``v₁ = v₂``; ``bias = mean(v₁ - v₂) / 2``.
+    With votes v₁, v₂ (1, 1/2 for a tie, 0, NaN where unread) for the response that is shown first
+    in the first order and second in the second order: consistent where ``v₁ = v₂``;
+    ``bias = mean(v₁ - v₂) / 2``.
 
-    Args:
-        first_order_votes: 1, 1/2 (tie), 0 or NaN (unread), shape (pairs,).
-        second_order_votes: the vote for the *same* response with the places changed.
-
-    Raises:
-        ValueError: for unequal lengths or another vote.
-
-    Example:
-        >>> c = position_consistency([1, 1, 1, 0], [1, 0, 1, 0])
-        >>> c.consistent, round(c.low, 3), round(c.high, 3), c.bias
-        (0.75, 0.301, 0.954, 0.125)
+    >>> c = position_consistency([1, 1, 1, 0], [1, 0, 1, 0])
+    >>> c.consistent, round(c.low, 3), round(c.high, 3), c.bias
+    (0.75, 0.301, 0.954, 0.125)
     """
     from scipy.stats import binomtest  # slow to import
 

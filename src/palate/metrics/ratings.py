@@ -55,18 +55,9 @@ def rank_correlations(
     Users with fewer than three distinct ratings are left out and counted. A user whose scores are
     all equal counts as 0: who orders nothing has no part in the order.
 
-    Args:
-        scores: shape (items,), finite.
-        ratings: the user's ratings of the same items.
-        clusters: whose rating it is, or `Clusters` that also know the question.
-
-    Raises:
-        ValueError: for unequal lengths or a number that is not finite.
-
-    Example:
-        >>> e = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
-        >>> round(e.spearman.value, 3), round(e.kendall.value, 3), e.left_out
-        (0.8, 0.667, 1)
+    >>> e = rank_correlations([1, 2, 3, 4, 0, 9], [1, 3, 2, 4, 5, 5], list("aaaabb"))
+    >>> round(e.spearman.value, 3), round(e.kendall.value, 3), e.left_out
+    (0.8, 0.667, 1)
     """
     rows = Clusters.of(clusters)
     s, r = _items(scores, ratings, rows)
@@ -83,32 +74,23 @@ def rank_correlations(
 
 
 def cross_fitted_predictions(
-    scores: ArrayLike, ratings: ArrayLike, users: Ids, items: Ids, *, folds: int = 5, seed: int = 0
+    scores: ArrayLike, ratings: ArrayLike, users: Ids, items: Ids, *, seed: int = 0
 ) -> Predictions:
     """Predict each rating from the same user's others, by isotonic regression on the scores.
 
-    A user's items, sorted by ``str(id)``, are dealt to ``min(folds, n_u)`` folds by a seeded
+    A user's items, sorted by ``str(id)``, are dealt to ``min(5, n_u)`` folds by a seeded
     shuffle, so that folds depend on neither scores nor the order of rows. Each fold is predicted
     by the others: equal scores are pooled, fitted by weighted isotonic (rising) regression, and a
     new score takes the mean of the fitted values of the nearest scores at or below and at or above
     it (of one, at the ends). That is a step function of ranks: a strictly rising transform of the
     scores changes nothing. A user with one item has no prediction.
 
-    Args:
-        scores: shape (items,), finite.
-        ratings: of the same items; predictions stay between the lowest and the highest.
-        users: whose rating it is.
-        items: what was rated, distinct within a user.
-        folds: at most this many.
-        seed: of the shuffle.
+    Predictions stay between the lowest and the highest rating. What was rated, `items`, is distinct
+    within a user.
 
-    Raises:
-        ValueError: for unequal lengths, a number that is not finite, or fewer than two folds.
-
-    Example:
-        >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
-        >>> e.scorer.tolist(), e.user_mean.tolist()
-        ([0.5, 0.5, 0.5], [0.75, 0.5, 0.25])
+    >>> e = cross_fitted_predictions([1, 2, 3], [0, 0.5, 1], list("aaa"), list("xyz"))
+    >>> e.scorer.tolist(), e.user_mean.tolist()
+    ([0.5, 0.5, 0.5], [0.75, 0.5, 0.25])
     """
     rows = Clusters.of(users)
     s, r = _items(scores, ratings, rows)
@@ -116,7 +98,7 @@ def cross_fitted_predictions(
     same_length(scores=s, items=items)
     by_scorer, by_mean = np.full(s.size, np.nan), np.full(s.size, np.nan)
     for at in _by_code(codes):
-        fold = deal([items[i] for i in at], folds, seed)
+        fold = deal([items[i] for i in at], seed)
         for k in range(fold.max() + 1) if at.size > 1 else ():
             new, known = at[fold == k], at[fold != k]
             by_scorer[new] = _isotonic_predictions(s[known], r[known], s[new])
@@ -133,12 +115,8 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
 
     ``n`` counts ratings, ``n_units`` users.
 
-    Raises:
-        ValueError: for unequal lengths, or an error outside of [0, 1].
-
-    Example:
-        >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
-        0.375
+    >>> mean_error([0.5, 0.5, 1], [0, 0.5, 0.5], ["a", "a", "b"]).value
+    0.375
     """
     return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
 
@@ -150,12 +128,8 @@ def error_reduction(
 
     Over the ratings that both predict; positive where the scorer is better. ``p`` is that of the t.
 
-    Raises:
-        ValueError: as ``mean_error``.
-
-    Example:
-        >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
-        0.5833333333333334
+    >>> error_reduction([0.5, 1, 0.25], [0, 0, 0], [1, 1, 0.25], ["a", "b", "c"]).value
+    0.5833333333333334
     """
     saved = _errors(baseline, ratings) - _errors(predictions, ratings)
     return macro_mean(saved, clusters, null=0.0, bounds=GAIN)

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 from palate.metrics.arrays import FloatArray, Ids, scored_rows, sums, vector
 from palate.metrics.estimates import UNIT
 
+SHARE = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class WorstUsers:
@@ -23,30 +25,18 @@ class WorstUsers:
     shrunken: float | None
 
 
-def worst_decile(values: ArrayLike, users: Ids, *, share: float = 0.1) -> WorstUsers:
+def worst_decile(values: ArrayLike, users: Ids) -> WorstUsers:
     """Mean accuracy of the lowest tenth of users (CVaR), raw and shrunken.
 
-    With ``k = max(1, share · U)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
+    With ``k = max(1, U / 10)`` and means sorted upward, ``Σ_j min(1, max(0, k - j)) m_(j) / k``
     for j = 0, 1, …: the user at the border counts in part.
 
-    Args:
-        values: outcomes in [0, 1], shape (rows,); NaN rows are left out.
-        users: the user id of each row.
-        share: of the users.
-
-    Raises:
-        ValueError: for a share outside of (0, 1], unequal lengths, a value outside of [0, 1], or a
-            NaN user id.
-
-    Example:
-        >>> users = list(range(15))
-        >>> worst_decile([0, 1] + [1] * 13, users).raw
-        0.3333333333333333
+    >>> users = list(range(15))
+    >>> worst_decile([0, 1] + [1] * 13, users).raw
+    0.3333333333333333
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be in (0, 1], got {share:g}")
     raw, shrunken = _user_means(values, users)
-    return WorstUsers(_tail(raw, share), _tail(shrunken, share))
+    return WorstUsers(_lowest(raw), _lowest(shrunken))
 
 
 def _user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
@@ -76,9 +66,9 @@ def _user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
     return raw, overall + weight * (raw - overall)
 
 
-def _tail(means: FloatArray, share: float) -> float | None:
+def _lowest(means: FloatArray) -> float | None:
     if not means.size:
         return None
-    k = max(1.0, share * means.size)
+    k = max(1.0, SHARE * means.size)
     weights = np.clip(k - np.arange(means.size), 0.0, 1.0)
     return float(weights @ np.sort(means)) / k

@@ -34,7 +34,7 @@ from palate.records.protocols import (
 from palate.records.questions import Gold, PreferencePair, Question, QuestionView, choices_of
 from palate.records.slates import Message, Part, Slate, candidate_order
 from palate.records.users import Choice, Post, Record, RubricAspect, User, user_key
-from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of, sign
+from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of
 
 __all__ = [
     "MOST_STRANGERS",

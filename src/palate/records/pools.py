@@ -92,11 +92,10 @@ class UserPool:
 
         Raises `UsageError` where no pool was given, as for a user given in a call.
 
-        Example:
-            >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
-            >>> pool = UserPool({name: User(id=name, posts=own) for name, own in posts.items()})
-            >>> pool.at("row 7", "ann").stranger("posts").id
-            'bob'
+        >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
+        >>> pool = UserPool({name: User(id=name, posts=own) for name, own in posts.items()})
+        >>> pool.at("row 7", "ann").stranger("posts").id
+        'bob'
         """
         assert self._row is not None, "strangers are drawn for a row: pool.at(row, user)"
         row, user, draw = self._row
@@ -148,11 +147,10 @@ def third_users(
         draws: how many are wanted.
         row: what the shuffle is for; it is a function of the pool and this.
 
-    Example:
-        >>> third_users(["ann", "bob", "cid", "dot"], {"ann", "cid"}, 1, "seed 0", "row 7")
-        ['dot']
-        >>> sorted(third_users(["ann", "bob", "cid", "dot"], {"ann"}, 9, "seed 0", "row 7"))
-        ['bob', 'cid', 'dot']
+    >>> third_users(["ann", "bob", "cid", "dot"], {"ann", "cid"}, 1, "seed 0", "row 7")
+    ['dot']
+    >>> sorted(third_users(["ann", "bob", "cid", "dot"], {"ann"}, 9, "seed 0", "row 7"))
+    ['bob', 'cid', 'dot']
     """
     moved: dict[int, int] = {}  # a shuffle of the whole pool that holds only what was moved
     drawn: list[str] = []

@@ -3,9 +3,6 @@
 from palate.runs.journal import Journal, Line, line_at, located_lines
 from palate.runs.manifest import (
     JOURNAL,
-    MANIFEST,
-    ROWS,
-    SCHEMA,
     SUMMARY,
     Identity,
     Manifest,
@@ -35,9 +32,6 @@ from palate.runs.verdicts import Verdicts
 
 __all__ = [
     "JOURNAL",
-    "MANIFEST",
-    "ROWS",
-    "SCHEMA",
     "SUMMARY",
     "Gain",
     "Identity",

@@ -8,7 +8,6 @@ batch, so a run killed at any byte goes on as if it had been killed between two 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ try:
 except ImportError:  # no flock on this system: the folder is trusted to one writer
     fcntl = None  # type: ignore[assignment]
 
-BLOCK = 1 << 16
+LAST = b'"last":true}\n'
+"""How the last line of a batch ends: within a text, quotes are escaped."""
 
 
 class Line(Record):
@@ -110,11 +110,13 @@ def line_at(file: BinaryIO, offset: int, path: Path) -> Line:
 
 def whole_bytes(path: Path) -> int:
     """Return the length of the journal up to the end of its last whole batch."""
+    end = position = 0
     with path.open("rb") as file:
-        for start, raw in _backwards(file):
-            if _ends_a_batch(raw):
-                return start + len(raw)
-    return 0
+        for raw in file:
+            position += len(raw)
+            if raw.endswith(LAST):
+                end = position
+    return end
 
 
 def _line(raw: bytes, where: str) -> Line:
@@ -122,31 +124,3 @@ def _line(raw: bytes, where: str) -> Line:
         return Line.model_validate_json(raw)
     except ValueError as error:
         raise RunError(f"{where}: no line of this version's journals; choose another -o") from error
-
-
-def _backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    # Lines from the last to the first: the end of a journal says where its last batch ended.
-    start = file.seek(0, os.SEEK_END)
-    tail = b""
-    while start:
-        step = min(BLOCK, start)
-        start -= step
-        file.seek(start)
-        tail = file.read(step) + tail
-        position = start + len(tail)
-        while (cut := tail.rfind(b"\n", 0, -1) + 1) > 0:
-            position -= len(tail) - cut
-            yield position, tail[cut:]
-            tail = tail[:cut]
-    if tail:
-        yield 0, tail
-
-
-def _ends_a_batch(raw: bytes) -> bool:
-    if not raw.endswith(b"\n"):
-        return False
-    try:
-        parsed = json.loads(raw)
-    except ValueError:
-        return False
-    return isinstance(parsed, dict) and parsed.get("last") is True

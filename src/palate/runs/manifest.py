@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from palate.errors import RunError, writing
+from palate.errors import RunError, first_line, writing
 from palate.records import Record
 from palate.runs.files import write_json
 from palate.seeding import digest
@@ -124,8 +124,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate(document)
     except ValueError as error:
-        reason = str(error).splitlines()[0]
-        raise RunError(f"{folder}: no readable manifest.json ({reason})") from error
+        raise RunError(f"{folder}: no readable manifest.json ({first_line(error)})") from error
 
 
 def is_foreign(folder: Path) -> bool:
@@ -138,8 +137,8 @@ def _document(folder: Path) -> Any:
     try:
         return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise RunError(f"{folder}: no result of palate's (manifest.json: {reason})") from error
+        reason = f"manifest.json: {first_line(error)}"
+        raise RunError(f"{folder}: no result of palate's ({reason})") from error
 
 
 def passes_of(folder: Path) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pydantic import ValidationError
 
-from palate.errors import RunError, SpecError, UsageError, writing
+from palate.errors import RunError, SpecError, UsageError, first_line, writing
 from palate.records import Record
 from palate.runs.files import write_json, write_whole
 from palate.runs.manifest import (
@@ -201,7 +201,7 @@ def _first(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
-    return str(error).splitlines()[0]
+    return first_line(error)
 
 
 def load(path: Path | str) -> Result:

@@ -30,6 +30,11 @@ class Run(Result):
     """Rows unscored because the outside world failed; they are tried again at the next call."""
 
     @property
+    def cell(self) -> tuple[str, str, str]:
+        """Benchmark, scorer and context."""
+        return self.summary.benchmark, self.summary.scorer, self.summary.context
+
+    @property
     def accuracy(self) -> float | None:
         """The headline figure."""
         return self.summary.accuracy.value

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Lazy, Outcome
-from palate.runs.columns import ColumnBuilder, NameCodes, by_row
+from palate.runs.columns import NameCodes
 from palate.runs.rated import RatedColumns
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
 
 OUTCOMES = tuple(Outcome)
 UNLABELLED = '["",{}]'
+NO_SCALE = None, None
+CHUNK = 1024
+"""Rows that are held as records at a time."""
 CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 
@@ -58,7 +63,19 @@ class Verdicts:
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = NameCodes(), NameCodes(), NameCodes()
         self._labels = NameCodes()
-        columns, self._rated = self._gather(rows)
+        rows = iter(rows)
+        chunks = [self._packed(())]
+        while some := list(islice(rows, CHUNK)):
+            chunks.append(self._packed(some))
+        # Popped, so that at any time one column alone is held twice.
+        columns = {name: np.concatenate([c.pop(name) for c in chunks]) for name in [*chunks[0]]}
+        if np.isnan(columns["_shares"]).all():
+            columns["_shares"] = np.zeros(0)
+        columns["_orders"] = _by_row(columns["_orders"], columns["_n_orders"])
+        rated = columns["_places"]
+        places = np.where(rated, np.cumsum(rated) - 1, -1) if rated.any() else np.zeros(0)
+        columns["_places"] = places.astype(np.int32)
+        self._rated = RatedColumns(*(columns.pop(name) for name in RatedColumns._fields))
         self._columns = tuple(columns)
         self.__dict__.update(columns)
 
@@ -118,15 +135,11 @@ class Verdicts:
         """Whether the chosen response stood first, of the rows that `orders` has."""
         return np.asarray(self._chosen_first[self._n_orders == 2])
 
-    @property
+    @cached_property
     def label_codes(self) -> tuple[NDArray[np.int32], list[tuple[str, dict[str, str]]]]:
         """The number of each row's label, and (category, traits) of each label by number."""
-        return self._label, self._label_values
-
-    @cached_property
-    def _label_values(self) -> list[tuple[str, dict[str, str]]]:
         parsed = map(json.loads, self._labels.names)
-        return [(category, traits) for category, traits in parsed]
+        return self._label, [(category, traits) for category, traits in parsed]
 
     @property
     def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
@@ -161,12 +174,7 @@ class Verdicts:
         """How often each reason left a row unscored, in alphabetical order."""
         codes = self._reason[self._outcomes == OUTCOMES.index(Outcome.UNSCORED)]
         names = [*self._reasons.names, "unknown"]  # -1, no reason, is the last
-        counts = np.bincount(codes % len(names), minlength=len(names)).tolist()
-        found: dict[str, int] = {}
-        for name, count in zip(names, counts, strict=True):
-            if count:
-                found[name] = found.get(name, 0) + count
-        return dict(sorted(found.items()))
+        return dict(sorted(Counter(names[code] for code in codes.tolist()).items()))
 
     def take(self, positions: ArrayLike) -> Verdicts:
         """Return the rows at these positions, or where a mask is true, in this order."""
@@ -206,7 +214,7 @@ class Verdicts:
         share = float(self._shares[k]) if self._shares.size else math.nan
         orders = self._orders[k, : self._n_orders[k]].tolist()
         chosen, rejected = self.lengths[k].tolist()
-        category, traits = self._label_values[self._label[k]]
+        category, traits = self.label_codes[1][self._label[k]]
         place = int(self._places[k]) if self._places.size else -1
         return VerdictRow(
             id=self.ids[k],
@@ -229,55 +237,43 @@ class Verdicts:
             ratings=None if place < 0 else self._rated.row(place),
         )
 
-    def _gather(self, rows: Iterable[VerdictRow]) -> tuple[dict[str, NDArray[Any]], RatedColumns]:
-        number = {outcome: code for code, outcome in enumerate(OUTCOMES)}
-        made: dict[str, tuple[ColumnBuilder[Any], Callable[[VerdictRow], Any]]] = {
-            "ids": (ColumnBuilder("O"), lambda row: row.id),
-            "contents": (ColumnBuilder("S"), lambda row: row.content_hash.encode()),
-            "_questions": (ColumnBuilder("u8"), lambda row: int(row.question_hash, 16)),
-            "_chosen": (ColumnBuilder("u8"), lambda row: int(row.response_hashes[0], 16)),
-            "_rejected": (ColumnBuilder("u8"), lambda row: int(row.response_hashes[1], 16)),
-            "user_codes": (ColumnBuilder("i4"), lambda row: self._users.code(row.user)),
-            "_subset": (ColumnBuilder("i4"), lambda row: self._subsets.code(row.subset)),
-            "_mirror_of": (ColumnBuilder("O"), lambda row: row.mirror_of),
-            "_outcomes": (ColumnBuilder("i1"), lambda row: number[row.outcome]),
-            "margins": (ColumnBuilder("f8"), lambda row: row.margin),
-            "_shares": (ColumnBuilder("f8"), lambda row: row.share),
-            "_n_orders": (ColumnBuilder("i1"), lambda row: len(row.orders)),
-            "_chosen_first": (ColumnBuilder("?"), lambda row: row.chosen_first),
-            "_reason": (
-                ColumnBuilder("i4"),
-                lambda row: -1 if row.reason is None else self._reasons.code(row.reason),
-            ),
-            "own_words": (ColumnBuilder("i4"), lambda row: row.own_words),
-            "_label": (ColumnBuilder("i4"), lambda row: self._labels.code(_label(row))),
-            "_places": (ColumnBuilder("?"), lambda row: row.ratings is not None),
+    def _packed(self, rows: Sequence[VerdictRow]) -> dict[str, NDArray[Any]]:
+        """Return some rows as columns; those of ratings have a row for each rated one alone."""
+        rated = [row.ratings for row in rows if row.ratings is not None]
+        reasons = [-1 if row.reason is None else self._reasons.code(row.reason) for row in rows]
+        responses = [[name.encode() for name in each.response_hashes] for each in rated]
+        return {
+            "ids": np.array([row.id for row in rows], "O"),
+            "contents": np.array([row.content_hash.encode() for row in rows], "S"),
+            "_questions": np.array([int(row.question_hash, 16) for row in rows], "u8"),
+            "_chosen": np.array([int(row.response_hashes[0], 16) for row in rows], "u8"),
+            "_rejected": np.array([int(row.response_hashes[1], 16) for row in rows], "u8"),
+            "user_codes": np.array([self._users.code(row.user) for row in rows], "i4"),
+            "_subset": np.array([self._subsets.code(row.subset) for row in rows], "i4"),
+            "_mirror_of": np.array([row.mirror_of for row in rows], "O"),
+            "_outcomes": np.array([OUTCOMES.index(row.outcome) for row in rows], "i1"),
+            "margins": np.array([row.margin for row in rows], "f8"),
+            "_shares": np.array([row.share for row in rows], "f8"),
+            "_orders": np.array([order for row in rows for order in row.orders], "f8"),
+            "_n_orders": np.array([len(row.orders) for row in rows], "i1"),
+            "_chosen_first": np.array([row.chosen_first for row in rows], "?"),
+            "_reason": np.array(reasons, "i4"),
+            "own_words": np.array([row.own_words for row in rows], "i4"),
+            "lengths": np.array([row.lengths for row in rows], "i4").reshape(-1, 2),
+            "_label": np.array([self._labels.code(_label(row)) for row in rows], "i4"),
+            "_places": np.array([row.ratings is not None for row in rows], "?"),
+            "ratings": np.array([each.ratings for each in rated], "f8").reshape(-1, 2),
+            "scales": np.array([each.scale or NO_SCALE for each in rated], "f8").reshape(-1, 2),
+            "scores": np.array([each.scores for each in rated], "f8").reshape(-1, 2),
+            "responses": np.array(responses, "S").reshape(-1, 2),
         }
-        orders, lengths = ColumnBuilder[float]("f8"), ColumnBuilder[int]("i4")
-        ratings, scales, scores = (ColumnBuilder[float]("f8") for _ in range(3))
-        responses = ColumnBuilder[bytes]("S")
-        for row in rows:
-            for column, value in made.values():
-                column.add(value(row))
-            orders.add(*row.orders)
-            lengths.add(*row.lengths)
-            if row.ratings is not None:  # rows without ratings cost nothing here
-                ratings.add(*row.ratings.ratings)
-                scales.add(*(row.ratings.scale or (None, None)))
-                scores.add(*row.ratings.scores)
-                responses.add(*(name.encode() for name in row.ratings.response_hashes))
-        columns: dict[str, NDArray[Any]] = {
-            name: column.array() for name, (column, _) in made.items()
-        }
-        if np.isnan(columns["_shares"]).all():
-            columns["_shares"] = np.zeros(0)
-        columns["_orders"] = by_row(orders.array(), columns["_n_orders"])
-        columns["lengths"] = lengths.array().reshape(-1, 2)
-        rated = columns["_places"]
-        places = np.where(rated, np.cumsum(rated) - 1, -1) if rated.any() else np.zeros(0)
-        columns["_places"] = places.astype(np.int32)
-        pairs = (column.array().reshape(-1, 2) for column in (ratings, scales, scores, responses))
-        return columns, RatedColumns(*pairs)
+
+
+def _by_row(numbers: NDArray[np.float64], counts: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return so many of the numbers for each row, NaN where one has fewer than the longest."""
+    made = np.full((len(counts), int(counts.max(initial=0))), np.nan)
+    made[np.arange(made.shape[1]) < counts[:, None]] = numbers
+    return made
 
 
 def _by_appearance(*users: NDArray[np.int32]) -> tuple[NDArray[np.int64], ...]:

@@ -2,6 +2,5 @@
 
 from palate.selfcheck.checks import WorldCheck
 from palate.selfcheck.run import selfcheck
-from palate.selfcheck.trials import Tools
 
-__all__ = ["Tools", "WorldCheck", "selfcheck"]
+__all__ = ["WorldCheck", "selfcheck"]

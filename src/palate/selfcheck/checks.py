@@ -122,24 +122,26 @@ def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> W
         one.low is not None and one.high is not None and one.low <= planted <= one.high
         for one in found
     ]
-    low, high = _bar(0.95, COVERAGE, len(held))
-    share = float(np.mean(held)) if held else 0.0
-    return WorldCheck(
-        kind="coverage", what=what, rows=rows, worlds=len(held), value=share, low=low, high=high
-    )
+    return _share("coverage", what, held, 0.95, COVERAGE, rows)
 
 
 def false_alarms(what: str, gains: Sequence[Gain], rows: Rows) -> WorldCheck:
     """Share of worlds in which a gain of nothing has p < 0.05."""
     alarms = [one.p is not None and one.p < 0.05 for one in gains]
-    low, high = _bar(0.05, LEVEL, len(alarms))
-    share = float(np.mean(alarms)) if alarms else 1.0
+    return _share("false alarms", what, alarms, 0.05, LEVEL, rows)
+
+
+def _share(
+    kind: Kind,
+    what: str,
+    held: Sequence[bool],
+    nominal: float,
+    bar: tuple[float, float],
+    rows: Rows,
+) -> WorldCheck:
+    """Share of worlds in which something held; the bar is widened by the noise of so few."""
+    noise = ERRORS * math.sqrt(nominal * (1 - nominal) / len(held))
     return WorldCheck(
-        kind="false alarms", what=what, rows=rows, worlds=len(alarms), value=share,
-        low=low, high=high,
+        kind=kind, what=what, rows=rows, worlds=len(held), value=float(np.mean(held)),
+        low=max(0.0, min(bar[0], nominal - noise)), high=min(1.0, max(bar[1], nominal + noise)),
     )  # fmt: skip
-
-
-def _bar(nominal: float, bar: tuple[float, float], worlds: int) -> tuple[float, float]:
-    noise = ERRORS * math.sqrt(nominal * (1 - nominal) / max(worlds, 1))
-    return max(0.0, min(bar[0], nominal - noise)), min(1.0, max(bar[1], nominal + noise))

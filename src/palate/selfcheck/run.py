@@ -8,7 +8,7 @@ from collections.abc import Callable
 from palate.errors import UsageError
 from palate.selfcheck.checks import WorldCheck, world_checks
 from palate.selfcheck.route import route_checks
-from palate.selfcheck.trials import Tools, Trial, run_trial
+from palate.selfcheck.trials import Trial, run_trial
 from palate.selfcheck.worlds import Rows, mirrored_world, unmirrored_world
 
 FEWEST = 20
@@ -21,21 +21,18 @@ def selfcheck(
     worlds: int = 500,
     seed: int = 0,
     *,
-    tools: Tools | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[WorldCheck]:
     """Check palate's figures against planted truth; deterministic for a seed.
 
     Each world is measured four times: with users in mirrored couples and in unmirrored rows, each
-    with questions of their own and with shared ones. `tools` is what is under test, palate's own
-    by default.
+    with questions of their own and with shared ones.
 
     Raises:
         UsageError: for fewer than 20 worlds.
 
-    Example:
-        >>> all(check.ok for check in selfcheck(worlds=20))
-        True
+    >>> all(check.ok for check in selfcheck(worlds=20))
+    True
     """
     if worlds < FEWEST:
         raise UsageError(f"{worlds} worlds are too few to judge by; ask for {FEWEST} or more")
@@ -47,7 +44,7 @@ def selfcheck(
             mirrored_world(seed, number, couples=FEWER, shared=True),
             unmirrored_world(seed, number, rows=2 * FEWER, shared=True),
         ):
-            trials[world.rows].append(run_trial(world, seed, number, tools))
+            trials[world.rows].append(run_trial(world, seed, number))
         progress(number + 1, worlds)
     checks = [check for rows, each in trials.items() for check in world_checks(each, rows)]
     return [*checks, *route_checks(seed)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,14 +18,6 @@ GAINS = (("knows", "hazy"), ("hazy", "vague"))
 
 
 @dataclass(frozen=True)
-class Tools:
-    """What is under test; tests put broken ones in."""
-
-    summarise: Callable[..., Summary] = summarise
-    gain: Callable[[Run, Run, Gain], Gain] = gain
-
-
-@dataclass(frozen=True)
 class Trial:
     """What was found in one world, by name of scorer and of (scorer, other)."""
 
@@ -33,7 +25,7 @@ class Trial:
     gains: Mapping[tuple[str, str], Gain]
 
 
-def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) -> Trial:
+def run_trial(world: World, seed: int, number: int) -> Trial:
     """Measure every scorer in a world.
 
     >>> from palate.selfcheck.worlds import mirrored_world
@@ -42,21 +34,20 @@ def run_trial(world: World, seed: int, number: int, tools: Tools | None = None) 
     >>> found.value, found.low, found.high
     (0.5, 0.5, 0.5)
     """
-    tools = tools or Tools()
     rows, runs = planted_rows(world), dict[str, Run]()
     for scorer, of_chosen in margins(world, seed, number).items():
         if scorer == "confident" and world.rows != "mirrored":
             continue  # its verdicts are those of `blind`; its shift on mirrors is checked once
         scaled = scales(world) if scorer == "confident" else None
         verdicts = planted_verdicts(rows, of_chosen)
-        summary = tools.summarise(
+        summary = summarise(
             verdicts, benchmark="planted", scorer=scorer, context="none", scales=scaled
         )
         runs[scorer] = Run(summary, verdicts)
     gains = {}
     for ours, theirs in GAINS:
         base = Gain(benchmark="planted", scorer=ours, context="none", kind="gain", against=theirs)
-        gains[ours, theirs] = tools.gain(runs[ours], runs[theirs], base)
+        gains[ours, theirs] = gain(runs[ours], runs[theirs], base)
     return Trial({name: run.summary for name, run in runs.items()}, gains)
 
 

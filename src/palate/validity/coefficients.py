@@ -153,7 +153,7 @@ def _compare(
             + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
             + "; check that both sides spell scorers and contexts the same way"
         )
-    ran = {(r.summary.scorer, r.summary.context) for r in runs if not r.summary.oracle}
+    ran = {run.cell[1:] for run in runs if not run.summary.oracle}
     picked = {one for quality in downstream for one in quality.values}
     repeated = {name for side in sides for name in side.same}
     return ValiditySummary(

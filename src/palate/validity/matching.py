@@ -106,10 +106,10 @@ def same_model_runs(runs: Sequence[Run], downstream: Sequence[Downstream]) -> li
     """
     others = {k: origin for k, run in enumerate(runs) if (origin := _another(run, downstream))}
     same = [run for k, run in enumerate(runs) if k not in others]
-    there = {(r.summary.benchmark, r.summary.scorer, r.summary.context) for r in same}
+    there = {run.cell for run in same}
     for k, origin in others.items():
         told, made = runs[k].summary, run_name(runs[k])
-        if (told.benchmark, told.scorer, told.context) not in there:
+        if runs[k].cell not in there:
             older = min(made, origin.where, key=_written)
             raise ComparisonError(
                 f"validity: {told.scorer} under {told.context} is one model (or setting) in "
@@ -129,7 +129,7 @@ def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
     if run.folder is not None:
         prints = tuple(read_manifest(run.folder).identity.get("fingerprints", ()))
     for quality in downstream:
-        origin = quality.origins.get((run.summary.scorer, run.summary.context))
+        origin = quality.origins.get(run.cell[1:])
         if origin is None:
             continue
         if prints is not None and run.summary.benchmark == quality.of.benchmark:

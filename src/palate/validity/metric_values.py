@@ -68,10 +68,10 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[ScorerInContext, U
         raise ComparisonError(f"validity: runs of several benchmarks ({', '.join(sorted(names))})")
     mine: dict[ScorerInContext, Run] = {}
     for run in (run for run in runs if not run.summary.oracle):
-        other = mine.setdefault((run.summary.scorer, run.summary.context), run)
+        other = mine.setdefault(run.cell[1:], run)
         if other is not run:
             raise ComparisonError(
-                f"validity: {_named((run.summary.scorer, run.summary.context))} is there twice, "
+                f"validity: {_named(run.cell[1:])} is there twice, "
                 f"with other settings: {run_name(other)} and {run_name(run)}; name one of the two"
             )
     for run in mine.values():
@@ -113,8 +113,7 @@ def _named(name: ScorerInContext) -> str:
 
 def run_name(run: Run) -> str:
     """Return where a run lies, or of what it is where it is in memory alone."""
-    named = _named((run.summary.scorer, run.summary.context))
-    return str(run.folder or f"{named} on {run.summary.benchmark}")
+    return str(run.folder or f"{_named(run.cell[1:])} on {run.summary.benchmark}")
 
 
 def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
@@ -122,7 +121,7 @@ def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
 
     A scorer that is blind to the user counts once, however many contexts it ran under.
     """
-    mine = {(r.summary.scorer, r.summary.context): r.verdicts for r in runs}
+    mine = {run.cell[1:]: run.verdicts for run in runs}
     same = {}
     for (scorer, context), verdicts in mine.items():
         bare = mine.get((scorer, "none"))

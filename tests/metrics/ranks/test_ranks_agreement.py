@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from palate.errors import UsageError
-from palate.metrics.ranks import rank_agreement, statistics
+from palate.metrics.ranks import rank_agreement
 from palate.metrics.ranks.null_distribution import null_distribution
+from palate.metrics.ranks.statistics import statistics
 
 ALL = {s.name: s for s in statistics()}
 UNTIED = st.integers(3, 7).flatmap(lambda n: st.permutations(list(range(n))))

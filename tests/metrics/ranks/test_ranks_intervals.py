@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from palate.metrics.ranks import statistics
 from palate.metrics.ranks.over_scorers import Interval, ScorerPopulation, range_over_scorers
+from palate.metrics.ranks.statistics import statistics
 
 ALL = {s.name: s for s in statistics()}
 KENDALL = ALL["kendall"]

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from correlated import half_blind, scorers
 
-from palate.metrics.ranks import agreement_difference, statistics
+from palate.metrics.ranks import agreement_difference
 from palate.metrics.ranks.null_distribution import null_distribution
 from palate.metrics.ranks.over_scorers import Interval, range_over_scorers
+from palate.metrics.ranks.statistics import statistics
 
 ALL = {s.name: s for s in statistics()}
 KENDALL = ALL["kendall"]

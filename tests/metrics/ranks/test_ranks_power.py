@@ -6,8 +6,9 @@ import pytest
 from scipy import stats
 
 from palate.errors import UsageError
-from palate.metrics.ranks import rank_power, statistics
+from palate.metrics.ranks import rank_power
 from palate.metrics.ranks.power import _critical_tau
+from palate.metrics.ranks.statistics import statistics
 
 KENDALL, SPEARMAN = statistics()[:2]
 

@@ -10,8 +10,7 @@ from scipy import stats
 from sklearn.metrics import ndcg_score
 
 from palate.errors import UsageError
-from palate.metrics.ranks import statistics
-from palate.metrics.ranks.statistics import RankStatistic
+from palate.metrics.ranks.statistics import RankStatistic, statistics
 
 ALL = {s.name: s for s in statistics()}
 CORRELATIONS = ["kendall", "spearman", "weighted"]

@@ -4,7 +4,7 @@ from palate.metrics.ranks.agreement import RankAgreement, rank_agreement
 from palate.metrics.ranks.difference import AgreementDifference, agreement_difference
 from palate.metrics.ranks.power import RankPower, rank_power
 from palate.metrics.ranks.reliability import Reliability, reliability
-from palate.metrics.ranks.statistics import ranks_of, statistics
+from palate.metrics.ranks.statistics import ranks_of
 
 __all__ = [
     "AgreementDifference",
@@ -16,5 +16,4 @@ __all__ = [
     "rank_power",
     "ranks_of",
     "reliability",
-    "statistics",
 ]

@@ -56,12 +56,10 @@ def rank_agreement(
     Raises:
         UsageError: for fewer than three scorers, a figure that is not finite, ``rbo_p`` outside
             of (0, 1) or an unknown gain.
-        ValueError: for columns of unequal length.
 
-    Example:
-        >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
-        >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]
-        [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
+    >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
+    >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]
+    [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
     """
     x, y = figures_of(figures, downstream)
     return tuple(

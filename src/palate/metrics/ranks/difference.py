@@ -49,22 +49,12 @@ def agreement_difference(
     scorers and a quarter of all, ranks are counted from it, so that to exchange one of them changes
     nothing: scorers that ignore the user are at ½ in every figure of mirrored couples.
 
-    Args:
-        first: figures of the one benchmark, shape (n,), higher is better.
-        second: figures of the other.
-        downstream: what both should predict.
-        seed: of the exchanges.
-        draws: how many exchanges beyond 12 scorers.
+    Raises `UsageError` as `rank_agreement`.
 
-    Raises:
-        UsageError: as ``rank_agreement``.
-        ValueError: for columns of unequal length.
-
-    Example:
-        >>> truth = [1, 2, 3, 4, 5, 6, 7, 8]
-        >>> kendall = agreement_difference(truth, [4, 8, 1, 7, 2, 6, 5, 3], truth)
-        >>> kendall.first, round(kendall.second, 3), round(kendall.p, 3)
-        (1.0, -0.143, 0.031)
+    >>> truth = [1, 2, 3, 4, 5, 6, 7, 8]
+    >>> kendall = agreement_difference(truth, [4, 8, 1, 7, 2, 6, 5, 3], truth)
+    >>> kendall.first, round(kendall.second, 3), round(kendall.p, 3)
+    (1.0, -0.143, 0.031)
     """
     x1, y = figures_of(first, downstream)
     x2, _ = figures_of(second, downstream)

@@ -43,12 +43,11 @@ def null_distribution(
     NDCG. Beyond, ``p = (1 + hits) / (1 + draws)``. The scorers are sorted by their figures first,
     so that the order in which they are listed cannot change p.
 
-    Example:
-        >>> from palate.metrics.ranks.statistics import statistics
-        >>> y = np.array([2.0, 1, 4, 3, 6, 5])
-        >>> found = null_distribution(statistics()[0], np.arange(6.0), y)
-        >>> round(found.p, 4), found.mean, round(found.high, 3), found.orders
-        (0.1361, 0.0, 0.733, 720)
+    >>> from palate.metrics.ranks.statistics import statistics
+    >>> y = np.array([2.0, 1, 4, 3, 6, 5])
+    >>> found = null_distribution(statistics()[0], np.arange(6.0), y)
+    >>> round(found.p, 4), found.mean, round(found.high, 3), found.orders
+    (0.1361, 0.0, 0.733, 720)
     """
     order = np.lexsort((x, y))
     x, y = x[order], y[order]
@@ -72,9 +71,8 @@ def null_distribution(
 def all_orders(n: int) -> NDArray[np.int8]:
     """All orders of n things, shape (n!, n).
 
-    Example:
-        >>> all_orders(3).shape
-        (6, 3)
+    >>> all_orders(3).shape
+    (6, 3)
     """
     return np.array(list(permutations(range(n))), dtype=np.int8)
 

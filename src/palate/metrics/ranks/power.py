@@ -38,19 +38,11 @@ class RankPower:
 def rank_power(n: int, *, seed: int = 0) -> RankPower:
     """Say what n scorers can show: critical and detectable τ, width of intervals.
 
-    A perfect τ or ρ has ``p = 2/n!``.
+    A perfect τ or ρ has ``p = 2/n!``. Raises `UsageError` for fewer than 3 or over 200 scorers.
 
-    Args:
-        n: scorers, 3 to 200.
-        seed: of the simulated scorers.
-
-    Raises:
-        UsageError: for n outside of its range.
-
-    Example:
-        >>> six = rank_power(6)
-        >>> round(six.critical_tau, 3), round(six.critical_rho, 3)
-        (0.867, 0.886)
+    >>> six = rank_power(6)
+    >>> round(six.critical_tau, 3), round(six.critical_rho, 3)
+    (0.867, 0.886)
     """
     if not 3 <= n <= MOST_RESOLVED:
         raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")

@@ -26,8 +26,7 @@ from palate.metrics.arrays import same_length
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, TAIL
 from palate.metrics.jackknife import jackknife, ratio, variances
-
-LEAST_SCORERS = 3
+from palate.metrics.ranks.agreement import LEAST_SCORERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +46,13 @@ def reliability(values: ArrayLike, clusters: Clusters) -> Reliability | None:
     None where it is not defined: fewer than three scorers, all means equal, an effective number of
     users or items of 2 or less, or one cluster that holds all rows.
 
-    Args:
-        values: of each row (or couple) under each scorer, shape (rows, n).
-        clusters: of the rows.
+    `values` are of each row (or couple) under each scorer, shape (rows, n), all finite.
 
-    Raises:
-        ValueError: for another shape, a value that is not finite, or columns of unequal length.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> skill, noise = np.array([0.0, 1.0, 2.0, 3.0]), rng.normal(0, 3.0, (40, 4))
-        >>> figure = reliability(skill + noise, Clusters.of(range(40)))
-        >>> round(figure.value, 2), round(figure.low, 2), round(figure.high, 2), round(figure.df)
-        (0.91, 0.68, 0.99, 39)
+    >>> rng = np.random.default_rng(0)
+    >>> skill, noise = np.array([0.0, 1.0, 2.0, 3.0]), rng.normal(0, 3.0, (40, 4))
+    >>> figure = reliability(skill + noise, Clusters.of(range(40)))
+    >>> round(figure.value, 2), round(figure.low, 2), round(figure.high, 2), round(figure.df)
+    (0.91, 0.68, 0.99, 39)
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 2 or not bool(np.isfinite(x).all()):

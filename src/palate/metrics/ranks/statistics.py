@@ -35,14 +35,8 @@ CELLS = 1 << 20
 def ranks_of(x: FloatArray, *, method: Method = "average", axis: int = -1) -> FloatArray:
     """Return ranks from 1 upward, ties by their mean, lowest or highest.
 
-    Args:
-        x: what is ranked along `axis`, higher values later.
-        method: what ties are given.
-        axis: along which values are ranked.
-
-    Example:
-        >>> ranks_of(np.array([0.5, 0.1, 0.5])).tolist()
-        [2.5, 1.0, 2.5]
+    >>> ranks_of(np.array([0.5, 0.1, 0.5])).tolist()
+    [2.5, 1.0, 2.5]
     """
     from scipy.stats import rankdata  # slow to import
 
@@ -65,9 +59,7 @@ class RankStatistic:
     def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
         """Value of each row of ``x`` against the same row of ``y``, in blocks of limited memory.
 
-        Args:
-            x: shape (m, n) or (n,).
-            y: shape (m, n) or (n,); one row stands for all rows of the other side.
+        Shapes (m, n) or (n,); one row stands for all rows of the other side.
         """
         a, b = np.atleast_2d(x), np.atleast_2d(y)
         step = max(1, CELLS // a.shape[1] ** 2)
@@ -81,12 +73,10 @@ class RankStatistic:
 def statistics(*, rbo_p: float = RBO_P, gain: Gain = "shifted") -> tuple[RankStatistic, ...]:
     """Return the five statistics: Kendall's τ-b, Spearman's ρ, weighted τ, RBO, NDCG.
 
-    Raises:
-        UsageError: for ``rbo_p`` outside of (0, 1) or an unknown gain.
+    Raises `UsageError` for ``rbo_p`` outside of (0, 1) or an unknown gain.
 
-    Example:
-        >>> [s.name for s in statistics()]
-        ['kendall', 'spearman', 'weighted', 'rbo', 'ndcg']
+    >>> [s.name for s in statistics()]
+    ['kendall', 'spearman', 'weighted', 'rbo', 'ndcg']
     """
     if not 0 < rbo_p < 1:
         raise UsageError(f"the p of RBO must be in (0, 1), got {rbo_p:g}")

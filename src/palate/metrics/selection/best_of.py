@@ -32,18 +32,11 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
     Scores are compared as they come: give float32 scores where float32 ties should be ties. Only
     their order is read. O(questions · N · max k) time, O(questions · N) memory.
 
-    Args:
-        scores: what the scorer says of each sample, shape (questions, N); NaN where unscored.
-        gold: the quality of each sample, same shape; NaN where unknown.
-        ks: the sizes asked for.
+    ``scores`` and ``gold``, the quality of each sample, have shape (questions, N); NaN where there
+    is none. Raises `UsageError` for a k that is not in 1 … N.
 
-    Raises:
-        UsageError: for a k that is not in 1 … N.
-        ValueError: for another shape or an infinite value.
-
-    Example:
-        >>> best_of([[3, 1, 2, 2]], [[1.0, 0.0, 0.4, 0.8]], [1, 2, 4]).round(3).tolist()
-        [[0.55, 0.8, 1.0]]
+    >>> best_of([[3, 1, 2, 2]], [[1.0, 0.0, 0.4, 0.8]], [1, 2, 4]).round(3).tolist()
+    [[0.55, 0.8, 1.0]]
     """
     s, g = samples(scores, gold)
     wanted = sizes(ks, s.shape[1])
@@ -61,12 +54,8 @@ def best_of(scores: ArrayLike, gold: ArrayLike, ks: Sequence[int]) -> FloatArray
 def usable(scores: ArrayLike, gold: ArrayLike) -> IntArray:
     """Samples of each question that have both a score and a gold value, shape (questions,).
 
-    Raises:
-        ValueError: as ``best_of``.
-
-    Example:
-        >>> usable([[1, None, 2]], [[0.5, 0.5, None]]).tolist()
-        [1]
+    >>> usable([[1, None, 2]], [[0.5, 0.5, None]]).tolist()
+    [1]
     """
     s, g = samples(scores, gold)
     return np.asarray((~np.isnan(s + g)).sum(axis=1), dtype=np.int64)
@@ -77,15 +66,10 @@ def kl_bound(k: float) -> float:
 
     An equality only where no two samples are equal and no scores tie (Beirami et al. 2024).
 
-    Args:
-        k: samples, at least 1.
+    Raises `UsageError` for k below 1.
 
-    Raises:
-        UsageError: for k below 1.
-
-    Example:
-        >>> [round(kl_bound(k), 3) for k in (1, 2, 4, 16, 128)]
-        [0.0, 0.193, 0.636, 1.835, 3.86]
+    >>> [round(kl_bound(k), 3) for k in (1, 2, 4, 16, 128)]
+    [0.0, 0.193, 0.636, 1.835, 3.86]
     """
     if not k >= 1:
         raise UsageError(f"best of {k:g}: k must be at least 1")

@@ -80,30 +80,21 @@ def best_of_curve(
 ) -> BestOfCurve:
     """Curve of the gold value of the best of k samples, with jackknife intervals.
 
-    Args:
-        scores: shape (questions, N); NaN where unscored.
-        gold: quality of each sample, same shape, within ``bounds``; NaN where unknown.
-        users: the user of each question.
-        ks: sizes, each in 1 … N.
-        questions: what each row asks: rows of one question, and so maybe of one set of samples,
-            are not independent even where their users differ. None where no two users share one.
-        mirrors: where gold is a contrast, the number of each row's mirrored row; figures are then
-            over couples, each the mean of its two rows, and ``n`` of an estimate counts couples.
-        bounds: range of the gold values, to which intervals are clipped; None for a scale
-            without ends, as a reward model's.
-        seed: of the sign flips.
+    ``scores``, ``gold`` and ``ks`` are those of `best_of`. Rows of one question, and so maybe of
+    one set of samples, are not independent even where their users differ; without ``questions`` no
+    two users share one. Where gold is a contrast, ``mirrors`` holds the number of each row's
+    mirrored row: figures are then over couples, each the mean of its two rows, and ``n`` of an
+    estimate counts couples. Intervals are clipped to ``bounds``, the range of the gold values; None
+    is for a scale without ends, as a reward model's.
 
-    Raises:
-        UsageError: for a k that is not in 1 … N.
-        ValueError: for unequal shapes, an infinite value or one out of bounds, or mirrors that are
-            not each other's.
+    Raises `UsageError` for a k that is not in 1 … N, `ValueError` for mirrors that are not each
+    other's.
 
-    Example:
-        >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
-        >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].reliable
-        (0.5, [0.5, 0.667], True)
-        >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
-        (0.833, 0.5)
+    >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
+    >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].reliable
+    (0.5, [0.5, 0.667], True)
+    >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
+    (0.833, 0.5)
     """
     s, g = samples(scores, gold)
     same_length(gold=g, users=users)

@@ -70,26 +70,18 @@ def over_optimisation(
 ) -> OverOptimisation:
     """Fit R(d) = d(α - βd) to the gains of best-of-k over one sample.
 
-    Args:
-        scores: shape (questions, N); NaN where unscored.
-        gold: quality of each sample, same shape; NaN where unknown.
-        users: the user of each question.
-        ks: sizes to fit on, weighted equally; k = 1 says nothing and is passed over. By default
-            up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part of the curve.
-        questions: as in `best_of_curve`.
-        mirrors: as there.
+    Arguments are those of `best_of_curve`. All ks weigh the same; k = 1 says nothing and is passed
+    over. By default they are up to 16 sizes from 2 to N/2, evenly spaced in log k: the solid part
+    of the curve.
 
-    Raises:
-        UsageError: for a k that is not in 1 … N, fewer than two ks above 1, or no question with
-            max(ks) usable samples.
-        ValueError: for unequal shapes, an infinite value, or mirrors that are not each other's.
+    Raises as `best_of_curve`, and `UsageError` for fewer than two ks above 1, or no question with
+    max(ks) usable samples.
 
-    Example:
-        >>> import numpy as np
-        >>> gold = np.random.default_rng(0).normal(size=(200, 64))
-        >>> fit = over_optimisation(gold, gold, list(range(200)))
-        >>> round(fit.alpha.value, 2), round(fit.beta.value, 2), fit.peak
-        (1.27, -0.01, 'none')
+    >>> import numpy as np
+    >>> gold = np.random.default_rng(0).normal(size=(200, 64))
+    >>> fit = over_optimisation(gold, gold, list(range(200)))
+    >>> round(fit.alpha.value, 2), round(fit.beta.value, 2), fit.peak
+    (1.27, -0.01, 'none')
     """
     s, g = samples(scores, gold)
     same_length(gold=g, users=users)

@@ -35,14 +35,13 @@ class Units:
         With ``mirrors``, the number of each row's mirrored row, units are couples, and a couple of
         which one row is not usable does not count.
 
-        Example:
-            >>> usable = np.array([True, True, False])
-            >>> users, questions = ["ann", "bob", "cy"], ["milk?", "milk?", "tea?"]
-            >>> Units.of(users, questions, usable).clusters.items.unit
-            'questions'
-            >>> Units.of(["ann", "ann", "cy"], questions, usable).clusters.items
-            >>> Units.of(["ann", "bob"], None, usable[:2], [1, 0]).clusters.users
-            (array([0]), array([1]))
+        >>> usable = np.array([True, True, False])
+        >>> users, questions = ["ann", "bob", "cy"], ["milk?", "milk?", "tea?"]
+        >>> Units.of(users, questions, usable).clusters.items.unit
+        'questions'
+        >>> Units.of(["ann", "ann", "cy"], questions, usable).clusters.items
+        >>> Units.of(["ann", "bob"], None, usable[:2], [1, 0]).clusters.users
+        (array([0]), array([1]))
         """
         same_length(rows=usable, users=users, questions=users if questions is None else questions)
         codes = id_codes(users)[0]
