@@ -8,9 +8,11 @@ import selectors
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from palate.engines.http import Clock, HttpClient, HttpRequest, HttpResponse, HttpSettings, body_of
+from palate.stores import Documents
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -132,10 +134,15 @@ def number(body: bytes) -> int:
 
 
 def client(
-    transport: Any, clock: Clock | None = None, ledger: Any = None, **settings: Any
+    transport: Any,
+    clock: Clock | None = None,
+    ledger: Any = None,
+    cache: Path | None = None,
+    **settings: Any,
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger)
+    replies = None if cache is None else Documents(cache)
+    return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger, replies=replies)
 
 
 def run_virtually(

@@ -6,6 +6,7 @@ from typing import Any
 
 from palate.records import Gold, PreferencePair, Settings
 from palate.scorers import build_scorer
+from palate.session import Session
 
 GOLD = {
     "rubric_aspects": "aspects", "narrative": "narrative", "reference": "reference",
@@ -23,8 +24,8 @@ def pair_of(**fields: Any) -> PreferencePair:
 def register(monkeypatch: Any, **scorers: Any) -> None:
     """Let these names be the specs of these objects wherever best-of-n builds scorers."""
 
-    def build(text: str, settings: Settings) -> Any:
-        return scorers[text] if text in scorers else build_scorer(text, settings)
+    def build(text: str, session: Session, settings: Settings) -> Any:
+        return scorers[text] if text in scorers else build_scorer(text, session, settings)
 
     for module in ("palate.downstream.scores.scoring", "palate.evaluation.planned_run"):
         monkeypatch.setattr(f"{module}.build_scorer", build)

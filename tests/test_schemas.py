@@ -15,9 +15,10 @@ from jsonschema import Draft202012Validator
 
 from palate.benchmarks import load_benchmark
 from palate.comparison import compare, groups_of, plan_grid, ratings_of, run_grid
-from palate.evaluation import Options
+from palate.records import Settings
 from palate.runs import SUMMARY
 from palate.runs.manifest import MANIFEST, ROWS
+from palate.session import default_session
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 
@@ -53,9 +54,11 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
         for k in range(42)
     ]  # fmt: skip
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    options, pairs = Options(), load_benchmark(str(path))
-    cells = plan_grid([pairs], ["longest", "random"], ["none", "profile:1", "stranger:1"], options)
-    return run_grid(cells, root=path.parent / "runs", options=options)
+    session, settings, pairs = default_session(), Settings(), load_benchmark(str(path))
+    cells = plan_grid(
+        [pairs], ["longest", "random"], ["none", "profile:1", "stranger:1"], session, settings
+    )
+    return run_grid(cells, root=path.parent / "runs", session=session, settings=settings)
 
 
 def test_runs_fit_their_schemas(grid: Any) -> None:

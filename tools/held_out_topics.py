@@ -21,6 +21,7 @@ from palate.personal import fit
 from palate.records import PreferencePair, Settings
 from palate.reports import Form, Table, render
 from palate.seeding import rng
+from palate.session import default_session
 
 METHODS = ("user-heads", "lore", "pref")
 
@@ -58,7 +59,7 @@ def main() -> None:
     for method in asked.methods:
         points = []
         for pairs in sets:
-            model = fit(method, history_of(pairs), asked.embedder, settings)
+            model = fit(method, history_of(pairs), asked.embedder, default_session(), settings)
             curve = learning_curve(
                 {method: model}, pairs, shots=(), fixed=1, root=None, settings=settings
             )

@@ -32,7 +32,7 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.engines.local import forward, heads, model
 from palate.engines.local.threads import workers
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.evaluation.rows import make_rows
 from palate.execution import WorkPlanner
 from palate.models import choose_device, import_torch, import_transformers
@@ -40,6 +40,7 @@ from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.scorers.likelihood import Likelihood
 from palate.seeding import shuffled
+from palate.session import Session
 
 
 class Clock:
@@ -115,13 +116,16 @@ class Stopwatch:
 
 def plan(spec: str, rows: int, window: int | None) -> None:
     """Print how long planning takes beside plain tokenisation."""
-    scorer, unlimited = (build_scorer(spec, Settings(dtype="float32")) for _ in "ab")
+    scorer, unlimited = (build_scorer(spec, Session(), Settings(dtype="float32")) for _ in "ab")
     assert isinstance(scorer, Likelihood)
     assert isinstance(unlimited, Likelihood)
     unlimited.local.reader.window = None  # it tokenises nothing to say what is read
     planner = WorkPlanner(scorer, scorer.info)
     reader = scorer.local.reader
-    tokenizer, context = reader.tokenizer, build_context("profile:5?order=recent", Settings())
+    tokenizer, context = (
+        reader.tokenizer,
+        build_context("profile:5?order=recent", Session(), Settings()),
+    )
     planned, plain, tokens = Stopwatch(), Stopwatch(), 0
     if window is not None:
         reader.window = window
@@ -173,8 +177,8 @@ def main() -> None:
         file = Path(place, "pairs.jsonl")
         write_pairs(file, given.slates)
         before, started, cpu = loading.seconds, time.perf_counter(), time.process_time()
-        options = Options(Settings(dtype="bfloat16"))
-        run = evaluate(given.scorer, str(file), "none", root=Path(place, "runs"), options=options)
+        settings = Settings(dtype="bfloat16")
+        run = evaluate(given.scorer, str(file), "none", root=Path(place, "runs"), settings=settings)
         wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     torch = import_torch()
     lanes = workers(torch, choose_device(None))

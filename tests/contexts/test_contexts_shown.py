@@ -11,6 +11,7 @@ from palate.errors import BenchmarkError, SpecError
 from palate.evaluation.rows import make_rows, no_user_keys, own_user_keys
 from palate.prompts import pair_prompt, rating_prompt, render
 from palate.records import Gold, Post, PreferencePair, RubricAspect, Slate
+from palate.session import default_session
 
 TEXT = ("I like strong tea.", "Milk first.", "The boat leaks.")
 CONTEXTS = ("none", "profile:1", "profile:9", "profile:2?order=recent", "stranger:1", "stranger:9",
@@ -28,12 +29,12 @@ def pair(user: str = "ann", k: int = 0, **fields: Any) -> PreferencePair:
 
 
 def shown(spec: str, *pairs: PreferencePair) -> Slate:
-    made = make_rows(Dataset("made", pairs), build_context(spec), seed=0)
+    made = make_rows(Dataset("made", pairs), build_context(spec, default_session()), seed=0)
     return made[0].slate
 
 
 def test_none_shows_nothing() -> None:
-    context = build_context("none")
+    context = build_context("none", default_session())
     assert (context.blind, context.oracle, context.spec) == (True, False, "none")
     assert shown("none", pair()).shown == ()
 
@@ -59,7 +60,7 @@ def test_a_profile_is_the_rows_own_not_the_users_other_rows() -> None:
 
 
 def test_own_words_are_counted() -> None:
-    made = make_rows(Dataset("m", (pair(),)), build_context("profile:2"), seed=0)
+    made = make_rows(Dataset("m", (pair(),)), build_context("profile:2", default_session()), seed=0)
     assert made[0].shown.own_words == 5 + 4
 
 
@@ -78,9 +79,9 @@ def test_own_words_are_counted() -> None:
     ],
 )
 def test_contexts_have_one_canonical_spec(spec: str, canonical: str) -> None:
-    context = build_context(spec)
+    context = build_context(spec, default_session())
     assert context.spec == canonical
-    assert build_context(canonical).spec == canonical
+    assert build_context(canonical, default_session()).spec == canonical
     assert context.oracle == (canonical == "rubric")
 
 
@@ -96,13 +97,13 @@ def test_contexts_have_one_canonical_spec(spec: str, canonical: str) -> None:
 )  # fmt: skip
 def test_what_is_no_context_is_refused(spec: str) -> None:
     with pytest.raises(SpecError) as caught:
-        build_context(spec)
+        build_context(spec, default_session())
     assert "\n" not in str(caught.value)
 
 
 def test_a_rubric_has_no_strangers() -> None:
     with pytest.raises(SpecError, match="a rubric belongs to its pair"):
-        build_context("rubric?of=stranger")
+        build_context("rubric?of=stranger", default_session())
 
 
 def test_the_rubric_shows_the_aspects_and_says_it_is_an_oracle() -> None:
@@ -122,7 +123,7 @@ def test_the_rubric_shows_the_aspects_and_says_it_is_an_oracle() -> None:
 def test_a_benchmark_with_nothing_to_show_is_refused(spec: str, nothing: dict[str, Any]) -> None:
     bare = Dataset("bare", (pair(**nothing), pair("bob", **nothing)))
     with pytest.raises(BenchmarkError, match="bare has no"):
-        make_rows(bare, build_context(spec), seed=0)
+        make_rows(bare, build_context(spec, default_session()), seed=0)
 
 
 GOLD = {
@@ -166,7 +167,7 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
     )  # fmt: skip
     rows = make_rows(
         Dataset("gold", pairs),
-        build_context(spec),
+        build_context(spec, default_session()),
         seed=1,
         user_keys=own_user_keys if needs_user else no_user_keys,
     )
@@ -191,7 +192,7 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
     swapped = [
         p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users
     ]  # fmt: skip
-    context = build_context(spec)
+    context = build_context(spec, default_session())
     ours = make_rows(Dataset("a", tuple(users)), context, seed=0, user_keys=own_user_keys)
     theirs = make_rows(Dataset("a", tuple(swapped)), context, seed=0, user_keys=own_user_keys)
     for one, other in zip(ours, theirs, strict=True):
@@ -203,7 +204,7 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
 @pytest.mark.parametrize("spec", CONTEXTS)
 def test_the_gold_of_tasting_reaches_no_slate(spec: str) -> None:
     pairs = load_benchmark("tasting")
-    for row in make_rows(pairs, build_context(spec), seed=0):
+    for row in make_rows(pairs, build_context(spec, default_session()), seed=0):
         # A response may use an aspect's words; what surrounds it must not.
         text = everything_a_model_could_read(row.slate.replace(candidates=("one", "two")))
         assert (row.question.gold.narrative or "?") not in text

@@ -11,6 +11,7 @@ from palate.contexts import build_context
 from palate.contexts.profile import count_words, take_words
 from palate.evaluation.rows import ContextRow, make_rows
 from palate.records import Post, PreferencePair
+from palate.session import default_session
 
 
 def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> PreferencePair:
@@ -23,7 +24,7 @@ def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> Preferen
 
 def rows(pairs: list[PreferencePair], spec: str = "stranger:2?order=recent") -> list[ContextRow]:
     return make_rows(
-        Dataset("made", tuple(pairs)), build_context(spec), seed=0
+        Dataset("made", tuple(pairs)), build_context(spec, default_session()), seed=0
     )  # fmt: skip
 
 
@@ -93,7 +94,9 @@ def test_a_mirror_partner_is_never_the_stranger() -> None:
     users = [pair("ann", ["a a"], mirror_of="bob"), pair("bob", ["b b"], mirror_of="ann"),
              pair("cy", ["c c"]), pair("di", ["d d"])]  # fmt: skip
     for seed in range(20):
-        made = make_rows(Dataset("made", tuple(users)), build_context("stranger:1"), seed=seed)
+        made = make_rows(
+            Dataset("made", tuple(users)), build_context("stranger:1", default_session()), seed=seed
+        )
         shown = {row.question.user_id: texts(row) for row in made}
         assert shown["ann"] in (["c c"], ["d d"])
         assert shown["bob"] in (["c c"], ["d d"])
@@ -142,7 +145,7 @@ def test_without_user_ids_each_row_has_a_stranger_of_its_own() -> None:
 
 def test_a_stranger_is_drawn_for_every_row() -> None:
     pairs = load_benchmark("tasting")
-    made = make_rows(pairs, build_context("stranger:8"), seed=3)
+    made = make_rows(pairs, build_context("stranger:8", default_session()), seed=3)
     owner = {p.text: p.id.rsplit("-", 1)[0] for q in pairs.pairs for p in q.profile}
     shown: dict[str, set[str]] = {}
     for row in made:
@@ -157,7 +160,7 @@ def test_a_stranger_is_drawn_for_every_row() -> None:
 def test_several_draws_are_rows_after_one_another_without_a_stranger_twice() -> None:
     users = [pair(name, [f"{name} {name}"]) for name in ("ann", "bob", "cy", "di")]
     one, four = (
-        make_rows(Dataset("made", tuple(users)), build_context(spec), seed=2)
+        make_rows(Dataset("made", tuple(users)), build_context(spec, default_session()), seed=2)
         for spec in ("stranger:1", "stranger:1?draws=4")
     )
     assert (len(one), len(four), four.draws) == (4, 16, 4)
@@ -180,8 +183,8 @@ def test_several_draws_are_rows_after_one_another_without_a_stranger_twice() -> 
 @pytest.mark.parametrize("k", [1, 5])
 def test_on_tasting_own_and_strangers_words_are_matched(k: int) -> None:
     pairs = load_benchmark("tasting")
-    own = make_rows(pairs, build_context(f"profile:{k}"), seed=0)
-    other = make_rows(pairs, build_context(f"stranger:{k}"), seed=0)
+    own = make_rows(pairs, build_context(f"profile:{k}", default_session()), seed=0)
+    other = make_rows(pairs, build_context(f"stranger:{k}", default_session()), seed=0)
     for mine, theirs in zip(own, other, strict=True):
         words = sum(count_words(part.text) for part in mine.slate.shown)
         assert words == mine.shown.own_words == theirs.shown.own_words > 0

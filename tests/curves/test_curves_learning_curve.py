@@ -19,6 +19,7 @@ from palate.records import Choice, PreferencePair, Settings
 from palate.reports.curve import curve_tables
 from palate.runs import load, load_all
 from palate.scorers import build_scorer
+from palate.session import default_session
 
 USERS = [f"u{k}" for k in range(16)]
 
@@ -59,7 +60,9 @@ def trained(pairs) -> PersonalModel:
         if pair.user_id not in USERS[:4]:
             choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
             history.setdefault(pair.user_id, []).append(choice)
-    return fit("user-heads", history, ["style"], Settings(), options={"variance": 3.0})
+    return fit(
+        "user-heads", history, ["style"], default_session(), Settings(), options={"variance": 3.0}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +120,8 @@ def test_models_gain_over_bradley_terry_of_the_same_vectors(pairs, trained):
         if pair.user_id not in USERS[:4]:
             choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
             history.setdefault(pair.user_id, []).append(choice)
-    plain = fit("bradley-terry", history, ["style"], Settings())
-    other = fit("bradley-terry", {"u9": history["u9"]}, ["style"], Settings())
+    plain = fit("bradley-terry", history, ["style"], default_session(), Settings())
+    other = fit("bradley-terry", {"u9": history["u9"]}, ["style"], default_session(), Settings())
     found = in_memory(
         {"heads": trained, "plain": plain, "elsewhere": other}, pairs, shots=(0, 16), fixed=16,
         repeats=1,
@@ -154,7 +157,7 @@ def test_a_folder_and_a_scorer_object_give_the_same_curve(pairs, trained, points
     trained.save(tmp_path)
     how = {"shots": (2,), "repeats": 3, "fixed": 16, "whole": False}
     of_folder = in_memory(tmp_path, pairs, baselines=["longest"], **how)
-    scorer = build_scorer(f"personal:{tmp_path}")
+    scorer = build_scorer(f"personal:{tmp_path}", default_session())
     of_object = in_memory({"heads": scorer}, pairs, **how)
     two = [one for one in points if one.shots == 2]
     assert list(of_object.points) == two
@@ -165,7 +168,7 @@ def test_a_folder_and_a_scorer_object_give_the_same_curve(pairs, trained, points
 
 def test_what_keeps_no_states_is_no_model(pairs):
     with pytest.raises(UsageError, match="model m: Longest does not score by users' states"):
-        in_memory({"m": build_scorer("longest")}, pairs)
+        in_memory({"m": build_scorer("longest", default_session())}, pairs)
     with pytest.raises(UsageError, match="no model; name a folder"):
         in_memory([], pairs)
 
@@ -175,7 +178,14 @@ def test_opposite_votes_are_coupled_where_rows_do_not_say_so():
         "moods", tuple(pair.model_copy(update={"mirror_of": None}) for pair in rows())
     ).select()
     assert not bare.couples
-    model = fit("user-heads", {"u0": [TEA]}, ["style"], Settings(), options={"variance": 1.0})
+    model = fit(
+        "user-heads",
+        {"u0": [TEA]},
+        ["style"],
+        default_session(),
+        Settings(),
+        options={"variance": 1.0},
+    )
     (point, *_) = in_memory({"m": model}, bare, shots=(0,), fixed=16, whole=False).points
     assert point.mirrored_accuracy.value == 0.5
     assert point.mirrored_accuracy.n == len(mirrors(bare).couples)
@@ -215,7 +225,7 @@ def test_curves_are_a_result_that_is_read_back_and_not_computed_twice(
     assert load(curve.folder) == curve
     assert [one.kind for one in load_all(tmp_path)] == ["learning-curve", "run"]
     before = {file.name: file.read_bytes() for file in curve.folder.iterdir()}
-    monkeypatch.setattr(UserHeads, "adapt", lambda *given: pytest.fail("computed again"))
+    monkeypatch.setattr(UserHeads, "adapt", lambda *given, **named: pytest.fail("computed again"))
     assert learning_curve({"heads": trained}, pairs, root=tmp_path, **how) == curve
     assert {file.name: file.read_bytes() for file in curve.folder.iterdir()} == before
 

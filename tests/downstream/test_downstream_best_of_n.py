@@ -16,10 +16,10 @@ from palate.downstream.quality.rating import rate_samples
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
-from palate.evaluation import Options
 from palate.records import Post, PreferencePair, ScorerInfo, Scores
 from palate.reports.best_of import best_of_tables, plot_best_of
 from palate.runs import load, load_all, read_manifest
+from palate.session import default_session
 
 
 @pytest.fixture(autouse=True)
@@ -100,11 +100,11 @@ def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
     pairs, samples = world(2, 2)
     held = Samples("file", samples.rows, (samples.of_row[0], (Sample("unreadable"), Sample("ab"))))
     quality = Longness()
-    first = rate_samples(quality, held, pairs)
+    first = rate_samples(quality, held, pairs, default_session().store)
     assert quality.asked == 4
     assert np.isnan(first.values[1, 0])
     assert first.reasons == {"unreadable reply": 1}
-    again = rate_samples(quality, held, pairs)
+    again = rate_samples(quality, held, pairs, default_session().store)
     assert quality.asked == 4
     np.testing.assert_array_equal(first.values, again.values)
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], root=None)
@@ -159,8 +159,8 @@ def test_an_unreadable_rating_is_asked_for_again_where_that_is_wanted():
     pairs, _ = world(1, 2)
     held = Samples("file", ("r0",), ((Sample("unreadable"), Sample("ab")),))
     quality = Longness()
-    rate_samples(quality, held, pairs)
-    rate_samples(quality, held, pairs, retry_unscored=True)
+    rate_samples(quality, held, pairs, default_session().store)
+    rate_samples(quality, held, pairs, default_session().store, retry_unscored=True)
     assert quality.asked == 3
 
 
@@ -168,8 +168,8 @@ def test_an_outage_stops_and_what_came_is_kept():
     pairs, samples = world(2, 2)
     quality = Longness(down=1)
     with pytest.raises(EndpointError, match=r"longness: 1 of 4 answers were not rated \(down\)"):
-        rate_samples(quality, samples, pairs)
-    rate_samples(quality, samples, pairs)
+        rate_samples(quality, samples, pairs, default_session().store)
+    rate_samples(quality, samples, pairs, default_session().store)
     assert quality.asked == 5
 
 
@@ -369,7 +369,7 @@ def test_what_is_scored_at_last_takes_the_place_of_what_was_not(tmp_path, monkey
     assert first.summary.selections[0].unscored_reasons == {"mood": 6}
     moody.mood = False
     assert best_of_n(pairs, samples, **wish) == first, "what is known is not asked again"
-    again = best_of_n(pairs, samples, **wish, options=Options(retry_unscored=True))
+    again = best_of_n(pairs, samples, **wish, retry_unscored=True)
     assert again.folder == first.folder
     assert again.summary.selections[0].unscored_reasons == {}
     assert load(again.folder) == again != first

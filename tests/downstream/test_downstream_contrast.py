@@ -16,6 +16,7 @@ from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
 from palate.records import ScorerInfo, Scores, user_key
+from palate.session import default_session
 
 
 class Alike:
@@ -81,9 +82,9 @@ def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
     pairs, samples = tasting
     pairs = with_references(pairs)
     measure = Alike()
-    own = rate_samples(measure, samples, pairs)
+    own = rate_samples(measure, samples, pairs, default_session().store)
     once = measure.rated
-    found = contrast_samples(measure, own, samples, pairs)
+    found = contrast_samples(measure, own, samples, pairs, default_session().store)
     assert measure.rated == once, "both users share their samples, so nothing is rated anew"
     assert found.quality == "contrast of alike"
     place = {pair.id: k for k, pair in enumerate(pairs.pairs)}

@@ -15,16 +15,16 @@ from palate.benchmarks import Dataset
 from palate.downstream import best_of_n
 from palate.downstream.quality import build_quality, rate_samples
 from palate.downstream.quality.ngrams import Chrf
-from palate.downstream.sampling import policies
 from palate.downstream.sampling.drawing import draw_samples
 from palate.downstream.sampling.policies import Sample, build_policy
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores.scoring import score_samples
-from palate.evaluation import Options
+from palate.engines import language_model
 from palate.execution.plan import GROUPS_PER_BATCH
 from palate.records import Gold, PreferencePair, Settings
 from palate.runs import load, load_all, located_lines
 from palate.scorers.likelihood import Likelihood
+from palate.session import default_session
 
 QUESTIONS, N, TOKENS = 8, 6, 6
 ROWS = 3 * GROUPS_PER_BATCH // 2
@@ -56,7 +56,7 @@ def scored(model, root, progress=None):
     texts = tuple((Sample(f"hot tea {k}"), Sample(f"cold tea {k}")) for k in range(ROWS))
     samples = Samples("file", tuple(pair.id for pair in rows(ROWS).pairs), texts)
     return score_samples(
-        f"likelihood:{model}", samples, rows(ROWS), root=root, options=Options(SETTINGS),
+        f"likelihood:{model}", samples, rows(ROWS), default_session(), root=root, settings=SETTINGS,
         progress=progress,
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def picked(model, root, progress=None):
     samples = Samples("file", tuple(pair.id for pair in rows(ROWS).pairs), texts)
     return best_of_n(
         rows(ROWS), samples, ["longest", f"likelihood:{model}"],
-        qualities=[build_quality("overlap:chrf")], root=root, options=Options(SETTINGS),
+        qualities=[build_quality("overlap:chrf", default_session())], root=root, settings=SETTINGS,
         start=(lambda label: progress) if progress else None,
     )  # fmt: skip
 
@@ -76,8 +76,8 @@ def picked(model, root, progress=None):
 def drawn(model, root, progress=None):
     """Six answers to each question, kept below `root`."""
     os.environ["PALATE_CACHE"] = str(root)
-    policy = build_policy(f"{model}?max_tokens={TOKENS}", SETTINGS)
-    return draw_samples(policy, rows(QUESTIONS), N, progress=progress)
+    policy = build_policy(f"{model}?max_tokens={TOKENS}", default_session(), SETTINGS)
+    return draw_samples(policy, rows(QUESTIONS), N, default_session().store, progress=progress)
 
 
 def rated(_, root, progress=None):
@@ -85,7 +85,13 @@ def rated(_, root, progress=None):
     os.environ["PALATE_CACHE"] = str(root)
     texts = tuple((Sample(f"hot tea {k}"), Sample(f"cold tea {k}")) for k in range(QUESTIONS))
     samples = Samples("file", tuple(pair.id for pair in rows(QUESTIONS).pairs), texts)
-    return rate_samples(build_quality("overlap:chrf"), samples, rows(QUESTIONS), progress)
+    return rate_samples(
+        build_quality("overlap:chrf", default_session()),
+        samples,
+        rows(QUESTIONS),
+        default_session().store,
+        progress,
+    )
 
 
 def kill(what: str, model: str, root: Path, after: int) -> None:
@@ -110,13 +116,13 @@ def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monke
     assert len(there) == GROUPS_PER_BATCH < ROWS
 
     asked: list[str] = []
-    score = Likelihood.score
+    score = Likelihood.score_prepared
 
-    def counted(self, slates):
-        asked.extend(text for slate in slates for text in slate.candidates)
-        return score(self, slates)
+    def counted(self, prepared):
+        asked.extend(text for read in prepared for text in read.slate.candidates)
+        return score(self, prepared)
 
-    monkeypatch.setattr(Likelihood, "score", counted)
+    monkeypatch.setattr(Likelihood, "score_prepared", counted)
     again = scored(model, tmp_path / "killed")
     assert len(asked) == len(set(asked)) == 2 * (ROWS - GROUPS_PER_BATCH)
     assert journal.read_bytes().startswith(before)
@@ -146,7 +152,7 @@ def test_killed_in_mid_best_of_n_gives_the_same_bytes(tiny, tmp_path):
 def test_killed_in_mid_rating_rates_only_what_is_missing(tmp_path, monkeypatch):
     whole = rated(None, tmp_path / "whole")
     kill("rated", "", tmp_path / "killed", after=5)
-    kept = {path.name for path in (tmp_path / "killed" / "quality").glob("??/*")}
+    kept = {path.name for path in (tmp_path / "killed" / "qualities").glob("??/*")}
     assert len(kept) == 5 < 2 * QUESTIONS
 
     read: list[tuple[str, str]] = []
@@ -171,13 +177,13 @@ def test_killed_in_mid_sampling_draws_only_what_is_missing(tiny, tmp_path, monke
     assert len(kept) == 2 * N + 2, "in the middle of a question"
 
     numbers: list[int] = []
-    sample = policies.sample
+    sample = language_model.sample
 
     def counted(model, ids, n, *rest, **named):
         numbers.extend(named["numbers"])
         return sample(model, ids, n, *rest, **named)
 
-    monkeypatch.setattr(policies, "sample", counted)
+    monkeypatch.setattr(language_model, "sample", counted)
     again = drawn(model, tmp_path / "killed")
     assert len(numbers) == total - len(kept)
     assert again == whole

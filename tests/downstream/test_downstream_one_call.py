@@ -9,10 +9,10 @@ import pytest
 
 import palate
 from palate.benchmarks import load_benchmark
-from palate.downstream import best_of_n, build_policy, build_quality, draw_samples
+from palate.downstream import best_of_n, build_policy, draw_samples
 from palate.errors import UsageError
-from palate.evaluation import Options
 from palate.records import Settings
+from palate.session import default_session
 
 
 def test_one_call_draws_builds_and_picks_as_the_parts_do(tmp_path, tiny, monkeypatch):
@@ -23,7 +23,7 @@ def test_one_call_draws_builds_and_picks_as_the_parts_do(tmp_path, tiny, monkeyp
         for k in range(6)
     ]  # fmt: skip
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    spec, how = f"{tiny.model()}?max_tokens=8", Options(Settings(device="cpu", dtype="float32"))
+    spec, settings = f"{tiny.model()}?max_tokens=8", Settings(device="cpu", dtype="float32")
     told = []
 
     def start(label):
@@ -32,13 +32,15 @@ def test_one_call_draws_builds_and_picks_as_the_parts_do(tmp_path, tiny, monkeyp
 
     found = palate.best_of_n(
         file, spec, ["longest", "shortest"], qualities=["overlap:chrf"], n=4,
-        root=tmp_path / "runs", options=how, start=start,
+        root=tmp_path / "runs", settings=settings, start=start,
     )  # fmt: skip
     pairs = load_benchmark(str(file))
-    samples = draw_samples(build_policy(spec, how.settings), pairs, 4)
+    samples = draw_samples(
+        build_policy(spec, default_session(), settings), pairs, 4, default_session().store
+    )
     parts = best_of_n(
-        pairs, samples, ["longest", "shortest"], qualities=[build_quality("overlap:chrf")],
-        root=None, options=how,
+        pairs, samples, ["longest", "shortest"], qualities=["overlap:chrf"],
+        root=None, settings=settings,
     )  # fmt: skip
     assert found.summary == parts.summary
     assert found.summary.samples.content_hash == samples.content

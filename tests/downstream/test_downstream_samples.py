@@ -15,6 +15,7 @@ from palate.downstream.sampling.policies import MissingSamples, Sample, build_po
 from palate.downstream.sampling.samples import Samples, load_samples
 from palate.errors import DataError, EndpointError, ModelError, SpecError, UsageError
 from palate.records import Message, PreferencePair, Settings
+from palate.session import default_session
 
 
 @pytest.fixture(autouse=True)
@@ -58,14 +59,14 @@ class Chat:
 
 def at(server, **options):
     query = "&".join(f"{k}={v}" for k, v in {"base_url": server.url, **options}.items())
-    return build_policy(f"api:m?{query}", Settings())
+    return build_policy(f"api:m?{query}", default_session(), Settings())
 
 
 @pytest.mark.parametrize(("most", "extra"), [(99, 0), (1, 0), (3, 0), (99, 2)])
 def test_each_row_gets_as_many_samples_as_asked_for(most, extra):
     chat = Chat(most, extra)
     with Loopback(chat) as server:
-        found = draw_samples(at(server, max_tokens=7), rows(4), 8)
+        found = draw_samples(at(server, max_tokens=7), rows(4), 8, default_session().store)
     assert [len(own) for own in found.of_row] == [8] * 4
     assert found.of_row[0] == found.of_row[1] != found.of_row[2], "rows that ask the same share"
     for own in found.of_row:
@@ -81,11 +82,11 @@ def test_each_row_gets_as_many_samples_as_asked_for(most, extra):
 def test_nothing_is_drawn_twice_and_more_samples_go_on_from_those_there():
     chat = Chat()
     with Loopback(chat) as server:
-        four = draw_samples(at(server), rows(4), 4)
+        four = draw_samples(at(server), rows(4), 4, default_session().store)
         asked = len(chat.seen)
-        assert draw_samples(at(server), rows(4), 4) == four
+        assert draw_samples(at(server), rows(4), 4, default_session().store) == four
         assert len(chat.seen) == asked
-        eight = draw_samples(at(server), rows(4), 8)
+        eight = draw_samples(at(server), rows(4), 8, default_session().store)
     assert eight.first(4) == four
     assert {body.get("n", 1) for body in chat.seen[asked:]} == {4}
 
@@ -94,9 +95,11 @@ def test_a_request_that_fails_is_said_and_what_came_is_kept():
     chat = Chat(broken=(0, 2, 3, 4, 5))  # also when each is asked for alone
     with Loopback(chat) as server:
         with pytest.raises((EndpointError, ModelError), match=r"4 of 8 samples were not drawn"):
-            draw_samples(at(server, retries=0, concurrency=1), rows(4), 4)
+            draw_samples(at(server, retries=0, concurrency=1), rows(4), 4, default_session().store)
         seen = len(chat.seen)
-        found = draw_samples(at(server, retries=0, concurrency=1), rows(4), 4)
+        found = draw_samples(
+            at(server, retries=0, concurrency=1), rows(4), 4, default_session().store
+        )
     assert len(chat.seen) == seen + 1
     assert [len(own) for own in found.of_row] == [4] * 4
 
@@ -104,7 +107,7 @@ def test_a_request_that_fails_is_said_and_what_came_is_kept():
 def test_an_endpoint_that_refuses_n_is_asked_one_by_one():
     chat = Chat(refuses_n=True)
     with Loopback(chat) as server:
-        found = draw_samples(at(server, retries=0), rows(4), 3)
+        found = draw_samples(at(server, retries=0), rows(4), 3, default_session().store)
     assert [len({one.text for one in own}) for own in found.of_row] == [3] * 4
     assert len(chat.seen) == 2 + 6
 
@@ -128,7 +131,7 @@ def test_a_policy_that_always_writes_the_same_is_no_policy_to_sample():
         Loopback(Chat(text="Tea.")) as server,
         pytest.raises(ModelError, match="every question got one text 4 times"),
     ):
-        draw_samples(at(server), rows(4), 4)
+        draw_samples(at(server), rows(4), 4, default_session().store)
 
 
 def test_empty_samples_are_samples_and_are_counted():
@@ -137,7 +140,9 @@ def test_empty_samples_are_samples_and_are_counted():
 
 
 def test_local_samples_depend_on_their_number_alone(tiny):
-    policy = build_policy(f"{tiny.model()}?max_tokens=6", Settings(dtype="float32"))
+    policy = build_policy(
+        f"{tiny.model()}?max_tokens=6", default_session(), Settings(dtype="float32")
+    )
     prompts = [(Message(role="user", content=text),) for text in ("tea ?", "hot coffee ?")]
     whole = {
         (k, number): came
@@ -153,26 +158,26 @@ def test_local_samples_depend_on_their_number_alone(tiny):
 
 
 def test_a_prompt_without_room_for_an_answer_is_said(tiny):
-    policy = build_policy(f"{tiny.model()}?max_tokens=1020", Settings())
+    policy = build_policy(f"{tiny.model()}?max_tokens=1020", default_session(), Settings())
     with pytest.raises(ModelError, match=r"2 of 2 samples were not drawn \(too long\)"):
-        draw_samples(policy, rows(2), 2)
+        draw_samples(policy, rows(2), 2, default_session().store)
 
 
 def test_the_policy_may_be_shown_the_user_but_never_the_rubric():
     pairs = load_benchmark("tasting")
-    shown = shown_to_policy(build_context("profile:2"), pairs, 0)
+    shown = shown_to_policy(build_context("profile:2", default_session()), pairs, 0)
     assert len(shown(pairs.pairs[0])) == 2
-    assert shown_to_policy(build_context("none"), pairs, 0) is None
+    assert shown_to_policy(build_context("none", default_session()), pairs, 0) is None
     with pytest.raises(UsageError, match="rubric shows what only a judge may see"):
-        shown_to_policy(build_context("rubric"), pairs, 0)
+        shown_to_policy(build_context("rubric", default_session()), pairs, 0)
 
 
 def test_a_policy_is_shown_one_stranger_and_draws_are_refused_in_one_line():
     pairs = load_benchmark("tasting")
     with pytest.raises(UsageError, match=r"draws=3.*: .* no draws") as caught:
-        shown_to_policy(build_context("stranger:1?draws=3"), pairs, 0)
+        shown_to_policy(build_context("stranger:1?draws=3", default_session()), pairs, 0)
     assert "\n" not in str(caught.value)
-    shown = shown_to_policy(build_context("stranger:1"), pairs, 0)
+    shown = shown_to_policy(build_context("stranger:1", default_session()), pairs, 0)
     pools = pairs.user_pools(0)
     for pair in pairs.pairs[:20]:
         stranger = pools[pair.subset].at(pair.id, pair.user_id).stranger("posts")
@@ -240,7 +245,7 @@ def test_a_policy_that_writes_nothing_is_refused():
         Loopback(Chat(text=" ")) as server,
         pytest.raises(ModelError, match="all answers are empty, so there is nothing to rank"),
     ):
-        draw_samples(at(server), rows(2), 1)
+        draw_samples(at(server), rows(2), 1, default_session().store)
 
 
 @pytest.mark.parametrize("n", [0, -3])
@@ -248,7 +253,7 @@ def test_fewer_than_one_answer_is_one_clear_line_and_nothing_is_asked(tmp_path, 
     said = f"-n {n}: expected 1 or more answers"
     chat = Chat()
     with Loopback(chat) as server, pytest.raises(UsageError, match=said):
-        draw_samples(at(server), rows(2), n)
+        draw_samples(at(server), rows(2), n, default_session().store)
     assert chat.seen == []
     file = tmp_path / "s.jsonl"
     Samples("p", ("r0",), ((Sample("a"), Sample("b")),)).save(file)
@@ -273,7 +278,7 @@ def test_a_file_of_more_rows_says_what_to_do(tmp_path):
 )
 def test_a_bad_policy_is_one_clear_line(text, said):
     with pytest.raises((UsageError, SpecError), match=said):
-        build_policy(text, Settings())
+        build_policy(text, default_session(), Settings())
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path):

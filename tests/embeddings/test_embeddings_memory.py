@@ -4,11 +4,11 @@ import resource
 
 import numpy as np
 
-from palate.embeddings.store import EmbeddingStore
+from palate.stores import Vectors
 
 
 def test_a_million_vectors_stream_in_memory_that_does_not_grow(tmp_path):
-    store, n, width = EmbeddingStore(tmp_path, 384), 1_000_000, 384
+    store, n, width = Vectors(tmp_path, 384), 1_000_000, 384
     names = np.arange(n, dtype=np.uint64)
     table = np.zeros((n, 2), np.uint64)
     table[:, 0] = names * np.uint64(0x9E3779B97F4A7C15)

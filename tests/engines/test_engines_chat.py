@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from palate.engines import Ask, ChatEndpoint, ChatSettings
-from palate.engines.http import Clock
+from palate.engines import Ask, ChatEndpoint
+from palate.engines.http import Clock, HttpSettings
 from palate.errors import EndpointError, SpecError, UsageError
 from palate.records import Message
 
@@ -119,7 +119,7 @@ def endpoint(server, slept, monkeypatch):
     def make(**settings):
         monkeypatch.setenv("PALATE_API_KEY", KEY)
         chosen = {"model": "m", "base_url": server.url, "timeout_s": 5.0, **settings}
-        return ChatEndpoint(ChatSettings(**chosen), clock=FastClock(slept))
+        return ChatEndpoint(HttpSettings(**chosen), clock=FastClock(slept))
 
     return make
 

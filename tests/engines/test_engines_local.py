@@ -20,13 +20,14 @@ from plain_forward import (
     plain_log_probabilities,
 )
 
-from palate.engines import ChatTemplate, TokenSpan, generate, load_local
+from palate.engines import ChatTemplate, TokenSpan, generate
 from palate.engines.local.batches import cut, unique_tokens
 from palate.engines.local.loading import ReadMode
 from palate.engines.local.memory import SMALLEST
 from palate.engines.local.padding import padded
 from palate.errors import ModelError, ResourceError
 from palate.records import Settings
+from palate.session import default_session
 from palate.specs import Reference
 from tiny import EOS
 
@@ -170,14 +171,13 @@ def test_groups_come_back_under_their_own_numbers_and_an_empty_group_is_empty(ti
     assert_close(found[2], log_probabilities(local, one))
 
 
-def test_next_token_distributions_are_the_models_own(tiny):
+def test_next_token_logits_are_the_models_own(tiny):
     local = load(tiny.model())
     sequences = [e.ids for e in encode(local)]
-    ((_, found),) = local.next_tokens([sequences])
-    for ids, logp in zip(sequences, found, strict=True):
+    for ids, logits in zip(sequences, local.next_token_logits(sequences), strict=True):
         with torch.inference_mode():
-            own = local.model(torch.tensor([list(ids)])).logits[0, -1]
-        assert float((torch.log_softmax(own, -1) - logp).abs().max()) <= TOLERANCE
+            expected = local.model(torch.tensor([list(ids)])).logits[0, -1]
+        assert float((expected - logits).abs().max()) <= TOLERANCE
 
 
 def test_a_head_that_palate_does_not_know_is_left_to_the_model(tiny, monkeypatch):
@@ -379,12 +379,12 @@ def test_one_model_is_held_at_a_time_and_a_folder_trained_anew_is_loaded_anew(ti
     folder = tmp_path / "model"
     shutil.copytree(tiny.model(), folder)
     reference = Reference.parse(str(folder))
-    first = load_local(reference, "causal", Settings())
-    assert load_local(reference, "causal", Settings()) is first
+    first = default_session().model(reference, "causal", Settings())
+    assert default_session().model(reference, "causal", Settings()) is first
     with torch.no_grad():
         first.model.lm_head.weight.mul_(2)
     first.model.save_pretrained(folder)
-    again = load_local(reference, "causal", Settings())
+    again = default_session().model(reference, "causal", Settings())
     assert again is not first
     assert torch.equal(again.model.lm_head.weight, first.model.lm_head.weight)
 

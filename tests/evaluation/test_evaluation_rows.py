@@ -15,6 +15,7 @@ from palate.errors import BenchmarkError, UsageError
 from palate.evaluation import evaluate, make_rows
 from palate.evaluation.rows import LiveUsers
 from palate.records import Choice, Post, Question, User, UserPool
+from palate.session import default_session
 
 TASTING = load_benchmark("tasting")
 POSTS = (Post(id="1", text="I drink strong tea."), Post(id="2", text="My boat leaks."))
@@ -39,18 +40,20 @@ def pool_of(*names: str) -> UserPool:
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 16])
 def test_a_question_has_any_number_of_responses(n: int) -> None:
     responses = tuple(f"response {k}" for k in range(n))
-    rows = make_rows(asked_by("ann", *responses), build_context("none"), seed=0)
+    rows = make_rows(asked_by("ann", *responses), build_context("none", default_session()), seed=0)
     assert sorted(rows[0].slate.candidates) == sorted(responses)
     assert rows[0].chosen_position is None
-    turned = make_rows(asked_by("ann", *responses[::-1]), build_context("none"), seed=0)
+    turned = make_rows(
+        asked_by("ann", *responses[::-1]), build_context("none", default_session()), seed=0
+    )
     assert turned[0].slate == rows[0].slate, "the order of the data says nothing"
 
 
 @given(st.lists(st.text(min_size=1, max_size=3), min_size=2, max_size=6, unique=True), st.data())
 def test_two_users_rows_see_responses_in_one_order(texts: list[str], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(texts))
-    ours = make_rows(asked_by("ann", *texts), build_context("none"), seed=3)
-    theirs = make_rows(asked_by("bob", *shuffled), build_context("none"), seed=3)
+    ours = make_rows(asked_by("ann", *texts), build_context("none", default_session()), seed=3)
+    theirs = make_rows(asked_by("bob", *shuffled), build_context("none", default_session()), seed=3)
     assert ours[0].slate == theirs[0].slate
 
 
@@ -71,15 +74,19 @@ def test_past_choices_are_pairs() -> None:
 
 def test_a_live_user_is_shown_what_the_call_gives() -> None:
     live = LiveUsers({"zoe": ZOE}, pool_of("ann", "bob"))
-    rows = make_rows(asked_by("zoe", "Assam."), build_context("profile:1"), seed=0, live=live)
+    rows = make_rows(
+        asked_by("zoe", "Assam."), build_context("profile:1", default_session()), seed=0, live=live
+    )
     assert [part.text for part in rows[0].slate.shown] == ["I drink strong tea."]
-    rows = make_rows(asked_by("zoe", "Assam."), build_context("examples:1"), seed=0, live=live)
+    rows = make_rows(
+        asked_by("zoe", "Assam."), build_context("examples:1", default_session()), seed=0, live=live
+    )
     assert "Tea or milk?" in rows[0].slate.shown[0].text
 
 
 def test_a_live_users_stranger_is_of_the_pool_and_never_themselves() -> None:
     live = LiveUsers({"zoe": ZOE}, pool_of("ann", "bob", "zoe"))
-    context = build_context("stranger:2")
+    context = build_context("stranger:2", default_session())
     drawn = Counter()
     for k in range(40):
         data = asked_by("zoe", "Assam.")
@@ -93,7 +100,7 @@ def test_a_live_users_stranger_is_of_the_pool_and_never_themselves() -> None:
 def test_a_live_user_is_nobodys_stranger() -> None:
     name = TASTING.pairs[0].user_id
     live = LiveUsers({name: User(id=name, posts=POSTS)})
-    context = build_context("stranger:3")
+    context = build_context("stranger:3", default_session())
     rows = make_rows(TASTING, context, seed=0, live=live)
     theirs = {post.text for pair in TASTING.pairs if pair.user_id == name for post in pair.profile}
     for k, row in enumerate(rows):
@@ -114,13 +121,20 @@ def test_a_live_user_is_nobodys_stranger() -> None:
 )
 def test_a_live_user_without_what_is_shown_is_refused(user: User, spec: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
-        make_rows(asked_by("zoe", "a"), build_context(spec), seed=0, live=LiveUsers({"zoe": user}))
+        make_rows(
+            asked_by("zoe", "a"),
+            build_context(spec, default_session()),
+            seed=0,
+            live=LiveUsers({"zoe": user}),
+        )
     assert "\n" not in str(caught.value)
 
 
 def test_a_stranger_without_a_pool_is_refused() -> None:
     live = LiveUsers({"zoe": ZOE})
-    rows = make_rows(asked_by("zoe", "a"), build_context("stranger:2"), seed=0, live=live)
+    rows = make_rows(
+        asked_by("zoe", "a"), build_context("stranger:2", default_session()), seed=0, live=live
+    )
     with pytest.raises(UsageError, match="drawn from a pool of users, and none is given") as caught:
         rows[0]
     assert "\n" not in str(caught.value)
@@ -135,7 +149,7 @@ def test_a_context_is_told_neither_id_nor_gold_nor_choice() -> None:
 
         def shown(self, view, user, pool, gold=None):  # type: ignore[no-untyped-def]
             self.seen.append((view, user, gold))
-            return build_context("none").shown(view, user, pool)
+            return build_context("none", default_session()).shown(view, user, pool)
 
     spy = Spy()
     list(make_rows(TASTING, spy, seed=0))

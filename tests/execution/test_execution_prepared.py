@@ -5,8 +5,9 @@ from collections import Counter
 import pytest
 
 from palate.benchmarks import Dataset
+from palate.engines import ChatTemplate
 from palate.engines.text import chat_template
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.execution import plan as planning
 from palate.records import Settings
 from policies import untrained
@@ -43,14 +44,17 @@ def counted(monkeypatch):
     """How often each tokenizer met each text; what is remembered of late is a row's own."""
     monkeypatch.setattr(chat_template, "REMEMBERED", 2)
     counts = Counter()
-    made = transformers.PreTrainedTokenizerBase.__call__
+    for kind, method in (
+        (transformers.PreTrainedTokenizerBase, "__call__"), (ChatTemplate, "_tokens"),
+    ):  # fmt: skip
+        made = getattr(kind, method)
 
-    def counting(self, text, *rest, **named):
-        assert isinstance(text, str)
-        counts[id(self), text] += 1
-        return made(self, text, *rest, **named)
+        def counting(self, text, *rest, made=made, **named):
+            assert isinstance(text, str)
+            counts[id(self), text] += 1
+            return made(self, text, *rest, **named)
 
-    monkeypatch.setattr(transformers.PreTrainedTokenizerBase, "__call__", counting)
+        monkeypatch.setattr(kind, method, counting)
     return counts
 
 
@@ -78,9 +82,7 @@ KINDS = [
 
 
 def run(spec, script, **given):
-    return evaluate(
-        spec, dataset(script), "profile:3", root=None, options=Options(SETTINGS, **given)
-    )
+    return evaluate(spec, dataset(script), "profile:3", root=None, settings=SETTINGS, **given)
 
 
 def told(run):

@@ -25,14 +25,22 @@ from scripted import (
 )
 
 from palate.benchmarks import Dataset, load_benchmark
-from palate.errors import EndpointError, EngineError, PalateError, UsageError
-from palate.evaluation import Options, evaluate
+from palate.errors import (
+    EndpointError,
+    EngineError,
+    LoadError,
+    ModelError,
+    PalateError,
+    UsageError,
+)
+from palate.evaluation import evaluate
 from palate.execution import build_runner
 from palate.execution.ray_runner import engine
 from palate.execution.ray_runner import worker as over_ray
 from palate.execution.ray_runner.cluster import STARTING
-from palate.records import Message, Settings, Slate
+from palate.records import Message, Prepared, Settings, Slate
 from palate.runs import located_lines, read_manifest
+from palate.session import Session
 
 ray = pytest.importorskip("ray")
 TASTING = load_benchmark("tasting")
@@ -56,9 +64,11 @@ def run(
     pairs: Dataset = TASTING,
     settings: Settings | None = None,
 ) -> bytes:
-    options = Options(settings or Settings(), engine=engine)
+    session = Session(engine=engine)
     name = None if isinstance(scorer, str) else "mine"
-    made = evaluate(scorer, pairs, context, root=root, name=name, options=options)  # type: ignore[arg-type]
+    made = evaluate(
+        scorer, pairs, context, root=root, name=name, session=session, settings=settings
+    )  # type: ignore[arg-type]
     assert made.folder is not None
     return files(made.folder)
 
@@ -159,6 +169,18 @@ def test_what_was_left_is_taken_up_by_either_engine(tmp_path: Path) -> None:
         ),
         (Raising(EndpointError("http://x: HTTP 401")), EndpointError, 3, "http://x: HTTP 401"),
         (Unloadable(UsageError("no such head")), UsageError, 2, "no such head"),
+        (
+            Unloadable(ModelError("model ./m: no such folder")),
+            EngineError,
+            3,
+            "mine: a worker cannot load its model (model ./m: no such folder)",
+        ),
+        (
+            Raising(LoadError("./m: cannot be loaded (cut short)")),
+            EngineError,
+            3,
+            "mine: a worker cannot load its model (./m: cannot be loaded (cut short))",
+        ),
     ],
 )
 def test_what_goes_wrong_in_a_worker_is_one_line(
@@ -173,10 +195,16 @@ def test_what_goes_wrong_in_a_worker_is_one_line(
 def test_results_go_out_while_a_unit_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(over_ray, "REPLY_EVERY_S", 0.0)
     text = Message(role="user", content="Which?")
-    slates = tuple(Slate(question=(text,), candidates=(f"{k}", "b")) for k in range(3))
-    worker = over_ray.Worker("longest", Settings(), 0, [])
+    slates = (Slate(question=(text,), candidates=(f"{k}", "b")) for k in range(3))
+    unit = tuple(map(Prepared, slates))
+    worker = over_ray.Worker("longest", {}, Settings(), 0, [])
     assert list(worker.work(())) == 2 * [("results", [])], "it lives, it is built"
-    assert [len(content) for _, content in worker.work(slates)] == [1, 1, 1, 0]
+    assert [len(content) for _, content in worker.work(unit)] == [
+        1,
+        1,
+        1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -160,6 +161,11 @@ def test_a_wheel_with_two_models_is_not_guessed_at(folder, tmp_path, monkeypatch
         resolve(Reference.parse("pypi:some-model"))
 
 
+def converted(file):
+    """Return the converted folder of a GGUF file."""
+    return gguf.convert_gguf(file, hashlib.sha256(file.read_bytes()).digest())
+
+
 @pytest.fixture
 def converting(folder, tmp_path, monkeypatch):
     """A GGUF file whose conversion is a copy that can be made to fail half-way."""
@@ -182,12 +188,12 @@ def converting(folder, tmp_path, monkeypatch):
 
 def test_a_gguf_file_is_converted_once(converting):
     file, calls, _ = converting
-    first = gguf.convert_gguf(file)
-    assert gguf.convert_gguf(file) == first
+    first = converted(file)
+    assert converted(file) == first
     assert len(calls) == 1
     assert resolve(at(first)).path == first.resolve()
     file.write_bytes(b"GGUF" + bytes(101))
-    assert gguf.convert_gguf(file) != first
+    assert converted(file) != first
     assert len(calls) == 2
 
 
@@ -206,22 +212,22 @@ def test_a_conversion_killed_half_way_leaves_nothing_that_counts(converting, mon
     for fail in (KeyboardInterrupt(), ModelError("bad")):
         monkeypatch.setattr(gguf, "_convert", lambda s, m, fail=fail: convert(s, m, fail))
         with pytest.raises(type(fail)):
-            gguf.convert_gguf(file)
+            converted(file)
         assert list(gguf.cache_folder().rglob("config.json")) == []
     monkeypatch.setattr(gguf, "_convert", convert)
-    made = gguf.convert_gguf(file)
+    made = converted(file)
     assert (made / "model.safetensors").is_file()
     assert len(calls) == 3
 
 
 def test_what_a_kill_left_beside_is_not_taken_for_the_model(converting):
     file, calls, _ = converting
-    made = gguf.convert_gguf(file)
+    made = converted(file)
     shutil.rmtree(made)
     leftover = made.parent / "tmpabcdef" / "model"
     leftover.mkdir(parents=True)
     (leftover / "config.json").write_text("{}")
-    assert gguf.convert_gguf(file) == made
+    assert converted(file) == made
     assert len(calls) == 2
 
 
@@ -231,11 +237,11 @@ def test_two_processes_that_convert_at_once_agree(converting, monkeypatch):
 
     def slow(source, made):
         monkeypatch.setattr(gguf, "_convert", convert)
-        first.append(gguf.convert_gguf(file))  # the other is done before this one
+        first.append(converted(file))  # the other is done before this one
         convert(source, made)
 
     monkeypatch.setattr(gguf, "_convert", slow)
-    assert gguf.convert_gguf(file) == first[0]
+    assert converted(file) == first[0]
     assert [p.name for p in first[0].parent.iterdir()] == [first[0].name]
 
 
@@ -244,14 +250,14 @@ def test_a_cache_that_cannot_be_written_says_what_to_set(converting, tmp_path, m
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "file"))
     with pytest.raises(ResourceError, match="set PALATE_CACHE"):
-        gguf.convert_gguf(file)
+        converted(file)
 
 
 def test_a_file_that_is_no_gguf_is_an_error_that_names_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "fake.gguf").write_bytes(b"not a GGUF at all")
     with pytest.raises(ModelError, match=r"fake\.gguf: not a GGUF"):
-        gguf.convert_gguf(tmp_path / "fake.gguf")
+        converted(tmp_path / "fake.gguf")
 
 
 class Hub(BaseHTTPRequestHandler):

@@ -13,6 +13,7 @@ from palate.personal.folds import folds
 from palate.personal.methods.bradley_terry import choose_ridge
 from palate.personal.methods.episodes import _draw, _split
 from palate.records import Choice, Settings
+from palate.session import default_session
 
 
 def choices_on(question: list[int]) -> Choices:
@@ -52,7 +53,7 @@ def test_gathered_choices_know_their_questions():
         [Choice(question=q, chosen=f"yes {q}", rejected="no") for q in ("tea?", "milk?", "tea?")],
         [Choice(question="milk?", chosen="no", rejected="yes milk?")],
     ]
-    found = gather(build_features(["style"], Settings()), history).choices
+    found = gather(build_features(["style"], default_session(), Settings()), history).choices
     asked = found.question_of_choice.tolist()
     assert asked[0] == asked[2]
     assert asked[1] == asked[3] != asked[0]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from palate.engines import LocalModel, load_local
+from palate.engines import LocalModel
 from palate.errors import DataError, UsageError
 from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, adapt, adapting, train_p_dpo
 from palate.personal.p_dpo.adapting import encode_all
 from palate.personal.p_dpo.folder import STATE
 from palate.records import Choice, Settings, Slate
+from palate.session import default_session
 from palate.specs import Reference
 from palate.training.user_tokens import opening
 from policies import TOKENS, choice, plainly, untrained
@@ -31,7 +32,7 @@ def made(tiny, tmp_path_factory):
 
 
 def learnt(policy: PersonalPolicy, **history: list[Choice]) -> np.ndarray:
-    return adapt(policy, history, SETTINGS).states[STATE]
+    return adapt(policy, history, default_session(), SETTINGS).states[STATE]
 
 
 def slate_of(one: Choice) -> Slate:
@@ -42,7 +43,7 @@ def margin(made, tiny, one: Choice, offset: np.ndarray) -> float:
     """β [Δ log π(e_0 + offset) − Δ log π_ref], by plain forwards."""
     policy, adapted = made
     base = tiny.model(template=ENDS_WITH_EOS)
-    reference = load_local(Reference.parse(base), "causal", SETTINGS).model
+    reference = default_session().model(Reference.parse(base), "causal", SETTINGS).model
     ours = plainly(adapted, base, slate_of(one), policy.generic + offset)
     theirs = plainly(reference, base, slate_of(one))
     return policy.beta * (ours[0] - ours[1] - theirs[0] + theirs[1])
@@ -50,9 +51,11 @@ def margin(made, tiny, one: Choice, offset: np.ndarray) -> float:
 
 def objective_of(policy: PersonalPolicy, *choices: Choice) -> adapting._Objective:
     base = policy.reference()
-    encoded = encode_all(policy, {"u": list(choices)}, SETTINGS, base).choices["u"]
-    sums = adapting._reference_sums(base, encoded, SETTINGS)
-    local = load_local(policy.policy, "causal", SETTINGS)
+    encoded = encode_all(policy, {"u": list(choices)}, default_session(), SETTINGS, base).choices[
+        "u"
+    ]
+    sums = adapting._reference_sums(base, encoded, default_session(), SETTINGS)
+    local = default_session().model(policy.policy, "causal", SETTINGS)
     rows = [adapting._Row(0, it, sums[it]) for it in encoded]
     return adapting._Objective(
         local.model.requires_grad_(False), policy, opening(local_template(policy)), rows
@@ -117,15 +120,15 @@ def test_contradictory_choices_say_that_the_user_does_not_mind(made, tiny):
 def test_neighbours_change_nothing_and_one_job_is_one_result(tiny, monkeypatch, tmp_path):
     policy, _ = untrained(tiny, tmp_path / "p", spread=0.2)
     history = {f"u{k}": [choice(k + j) for j in range(1 + k % 3)] for k in range(20)}
-    first = adapt(policy, history, SETTINGS)
+    first = adapt(policy, history, default_session(), SETTINGS)
     assert first.keys == tuple(history)
-    alone = adapt(policy, {"u7": history["u7"]}, SETTINGS).states[STATE][0]
+    alone = adapt(policy, {"u7": history["u7"]}, default_session(), SETTINGS).states[STATE][0]
     # Reading other rows beside one's own rounds differently, and no more.
     assert np.abs(alone - first.states[STATE][7]).max() < 0.01 * policy.unit * policy.spread
     others = np.delete(first.states[STATE], 7, axis=0)
     assert np.abs(alone - others).max(axis=(1, 2)).min() > 0.05 * policy.unit * policy.spread
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "another"))
-    again = adapt(policy, history, SETTINGS)
+    again = adapt(policy, history, default_session(), SETTINGS)
     assert again.content == first.content
 
 
@@ -133,21 +136,29 @@ def test_the_same_choices_are_learnt_once_and_a_broken_file_again(made, monkeypa
     policy, _ = made
     history = {f"u{k}": [choice(k)] for k in range(18)}
     told: list[tuple[int, int]] = []
-    first = adapt(policy, history, SETTINGS, progress=lambda done, n: told.append((done, n)))
+    first = adapt(
+        policy,
+        history,
+        default_session(),
+        SETTINGS,
+        progress=lambda done, n: told.append((done, n)),
+    )
     assert told == [(16, 18), (18, 18)]
-    files = sorted((tmp_path / "cache" / "states").iterdir())
+    files = sorted(path for path in (tmp_path / "cache" / "states").rglob("*") if path.is_file())
     assert len(files) == 2
     files[0].write_bytes(files[0].read_bytes()[:100])
-    assert adapt(policy, history, SETTINGS).content == first.content
-    monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
-    assert adapt(policy, history, SETTINGS).content == first.content
-    assert adapt(policy, {}, SETTINGS).keys == ()
+    assert adapt(policy, history, default_session(), SETTINGS).content == first.content
+    monkeypatch.setattr(
+        LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
+    )
+    assert adapt(policy, history, default_session(), SETTINGS).content == first.content
+    assert adapt(policy, {}, default_session(), SETTINGS).keys == ()
 
 
 def test_choices_that_are_too_long_are_counted_and_no_part(made):
     policy, _ = made
     long = choice(2).model_copy(update={"chosen": "water " * 1100})
-    found = adapt(policy, {"u": [choice(1), long], "v": [long]}, SETTINGS)
+    found = adapt(policy, {"u": [choice(1), long], "v": [long]}, default_session(), SETTINGS)
     assert found.n_too_long == 2
     alone = learnt(policy, u=[choice(1)])
     assert np.allclose(found.states[STATE][0], alone[0], atol=1e-5)
@@ -160,7 +171,7 @@ def test_an_untrained_start_holds_the_base_and_words_of_the_questions(made, tiny
     assert (made.n_users, made.n_pairs, made.n_seen, made.losses) == (1, 1, 0, ())
     policy = PersonalPolicy.load(made.folder)
     assert policy.tokens == 10 and policy.generic.shape == (10, 32)
-    local = load_local(policy.policy, "causal", SETTINGS)
+    local = default_session().model(policy.policy, "causal", SETTINGS)
     words = local.model.get_input_embeddings().weight.detach()
     asked = local.tokenizer(choice(0).question, add_special_tokens=False)["input_ids"]
     assert {tuple(row) for row in policy.generic.tolist()} <= {
@@ -170,7 +181,7 @@ def test_an_untrained_start_holds_the_base_and_words_of_the_questions(made, tiny
     assert policy.unit == pytest.approx(float(words.square().mean().sqrt()), rel=0.05)
     assert policy.first == len(words) == 1024
     assert torch.equal(
-        words, load_local(base, "causal", SETTINGS).model.get_input_embeddings().weight
+        words, default_session().model(base, "causal", SETTINGS).model.get_input_embeddings().weight
     )
 
 
@@ -200,4 +211,6 @@ def test_impossible_options_are_named(given):
 
 def test_a_state_is_as_large_as_its_tokens(made):
     policy, _ = made
-    assert adapt(policy, {"u": [choice(1)]}, SETTINGS).bytes_each == 4 * TOKENS * 32
+    assert (
+        adapt(policy, {"u": [choice(1)]}, default_session(), SETTINGS).bytes_each == 4 * TOKENS * 32
+    )

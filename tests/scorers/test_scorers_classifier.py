@@ -15,6 +15,7 @@ from palate.errors import ModelError, SpecError
 from palate.prompts import render
 from palate.records import Settings
 from palate.scorers import build_scorer
+from palate.session import default_session
 from tiny import ENDS_WITH_EOS, EOS, PLAIN, change_json, make_slate
 
 TOLERANCE = 1e-4
@@ -60,7 +61,9 @@ def test_rewards_equal_the_models_own(tiny, pad, architecture):
     expected = [logits[0] for logits in own_rewards(folder, slate, padded=pad is not None)]
     assert max(expected) - min(expected) > 100 * TOLERANCE
     for tokens in (64, 4096):
-        scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
+        scorer = build_scorer(
+            f"classifier:{folder}", default_session(), Settings(batch_tokens=tokens)
+        )
         (found,) = values(scorer, slate)
         padded = not scorer.local.model.read_mode.tree
         assert [f"{folder}: read in padded batches" in n for n in scorer.notes()] == [True] * padded
@@ -80,7 +83,7 @@ def test_where_pad_ends_the_conversation_the_head_reads_what_the_model_reads(tin
         sliding_window=8 if sliding else None,
     )
     slate = make_slate(*RESPONSES, shown=POSTS)
-    scorer = build_scorer(f"classifier:{folder}")
+    scorer = build_scorer(f"classifier:{folder}", default_session())
     ids = scorer.local.template.conversation(slate.question, "Tea.")
     assert ids[-1] == EOS
     assert scorer.read_position(ids) == len(ids) - 2
@@ -106,7 +109,9 @@ def test_an_encoder_reads_with_its_own_head(tiny, kind):
     expected = [logits[0] for logits in own_rewards(folder, slate, padded=False)]
     assert abs(expected[0] - expected[1]) > 10 * TOLERANCE
     for tokens in (64, 4096):
-        scorer = build_scorer(f"classifier:{folder}", Settings(batch_tokens=tokens))
+        scorer = build_scorer(
+            f"classifier:{folder}", default_session(), Settings(batch_tokens=tokens)
+        )
         assert not scorer.local.model.read_mode.tree
         (found,) = values(scorer, slate)
         assert found == pytest.approx(expected, abs=TOLERANCE)
@@ -114,7 +119,7 @@ def test_an_encoder_reads_with_its_own_head(tiny, kind):
 
 @pytest.mark.parametrize(("kind", "window"), [("Bert", 128), ("Roberta", 127)])
 def test_an_encoder_is_read_up_to_its_last_position(tiny, kind, window):
-    scorer = build_scorer(f"classifier:{tiny.encoder(kind)}")
+    scorer = build_scorer(f"classifier:{tiny.encoder(kind)}", default_session())
     bare = len(scorer.local.template.conversation(make_slate("a", "b").question, "tea"))
     longest, longer = ("tea " * n for n in (window - bare + 1, window - bare + 2))
     found = dict(scorer.score([make_slate(longest, longer)]))[0]
@@ -123,7 +128,7 @@ def test_an_encoder_is_read_up_to_its_last_position(tiny, kind, window):
 
 
 def test_an_encoder_without_a_chat_template_is_refused_and_told_why(tiny):
-    scorer = build_scorer(f"classifier:{tiny.encoder(template=None)}")
+    scorer = build_scorer(f"classifier:{tiny.encoder(template=None)}", default_session())
     with pytest.raises(ModelError, match="no chat template"):
         list(scorer.score([make_slate("Tea.", "Coffee.")]))
     assert PLAIN
@@ -134,30 +139,39 @@ def test_a_head_with_several_outputs_needs_a_choice(tiny):
     folder = tiny.classifier(id2label=names, num_labels=3)
     slate = make_slate(*RESPONSES)
     with pytest.raises(ModelError, match=r"3 outputs \(helpful, honest, brief\).*\?head=0"):
-        list(build_scorer(f"classifier:{folder}").score([slate]))
+        list(build_scorer(f"classifier:{folder}", default_session()).score([slate]))
     with pytest.raises(ModelError, match="3 outputs, numbered from 0"):
-        list(build_scorer(f"classifier:{folder}?head=3").score([slate]))
+        list(build_scorer(f"classifier:{folder}?head=3", default_session()).score([slate]))
     own = own_rewards(folder, slate, padded=False)
     for head in range(3):
-        (found,) = values(build_scorer(f"classifier:{folder}?head={head}"), slate)
+        (found,) = values(
+            build_scorer(f"classifier:{folder}?head={head}", default_session()), slate
+        )
         assert found == pytest.approx([logits[head] for logits in own], abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("head", ["first", "-1", ""])
 def test_a_head_that_is_no_number_names_the_option(tiny, head):
     with pytest.raises(SpecError, match="head="):
-        build_scorer(f"classifier:{tiny.classifier()}?head={head}")
+        build_scorer(f"classifier:{tiny.classifier()}?head={head}", default_session())
 
 
 def test_each_head_has_a_fingerprint_of_its_own(tiny):
     folder = tiny.classifier(num_labels=3)
-    made = [build_scorer(f"classifier:{folder}?head={k}").info.fingerprint for k in range(3)]
+    made = [
+        build_scorer(f"classifier:{folder}?head={k}", default_session()).info.fingerprint
+        for k in range(3)
+    ]
     assert len(set(made)) == 3
 
 
 def test_weights_without_a_trained_head_are_refused(tiny):
     with pytest.raises(ModelError, match=r"lack score\.weight; this is no trained classifier"):
-        list(build_scorer(f"classifier:{tiny.model()}").score([make_slate("a", "b")]))
+        list(
+            build_scorer(f"classifier:{tiny.model()}", default_session()).score(
+                [make_slate("a", "b")]
+            )
+        )
 
 
 def copied(folder, target):
@@ -188,7 +202,9 @@ def test_a_tie_in_bfloat16_logits_is_broken_by_the_float32_head(tiny, tmp_path):
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     own = [x[0] for x in own_rewards(folder, slate, padded=False, dtype=torch.bfloat16)]
     assert len(set(own)) < len(own), "no tie to break"
-    (found,) = values(build_scorer(f"classifier:{folder}", Settings(dtype="bfloat16")), slate)
+    (found,) = values(
+        build_scorer(f"classifier:{folder}", default_session(), Settings(dtype="bfloat16")), slate
+    )
     assert len(set(found)) == len(found)
     assert max(abs(a - b) for a, b in zip(found, own, strict=True)) < 0.4
 
@@ -200,7 +216,7 @@ def short(tiny, tmp_path, window):
 
 
 def test_a_response_is_never_cut_and_only_the_one_too_long_is_unscored(tiny, tmp_path):
-    scorer = build_scorer(f"classifier:{short(tiny, tmp_path, 120)}")
+    scorer = build_scorer(f"classifier:{short(tiny, tmp_path, 120)}", default_session())
     slate = make_slate("Tea.", "Coffee, and " * 60, "No.", shown=POSTS)
     found = dict(scorer.score([slate]))[0]
     assert found.values[1] is None
@@ -216,7 +232,7 @@ def test_a_response_is_never_cut_and_only_the_one_too_long_is_unscored(tiny, tmp
 def test_parts_are_dropped_whole_lowest_rank_first_and_no_more_than_needed(tiny, tmp_path):
     posts = tuple(f"Post number {k}: " + "beans " * (5 + 3 * k) for k in range(6))
     responses = ("Tea.", "Coffee, black, in a tin mug.")
-    generous = build_scorer(f"classifier:{tiny.classifier()}")
+    generous = build_scorer(f"classifier:{tiny.classifier()}", default_session())
     template = generous.local.template
 
     def longest(n):
@@ -228,7 +244,9 @@ def test_parts_are_dropped_whole_lowest_rank_first_and_no_more_than_needed(tiny,
     assert lengths == sorted(lengths)
     for n in (0, 2, 5):
         for window in (lengths[n], lengths[n + 1] - 1):
-            scorer = build_scorer(f"classifier:{short(tiny, tmp_path / str(window), window)}")
+            scorer = build_scorer(
+                f"classifier:{short(tiny, tmp_path / str(window), window)}", default_session()
+            )
             slate = make_slate(*responses, shown=posts)
             cut = scorer.prepare(slate).slate
             assert [p.text for p in cut.shown] == list(posts[:n])
@@ -239,14 +257,14 @@ def test_parts_are_dropped_whole_lowest_rank_first_and_no_more_than_needed(tiny,
 
 
 def test_nothing_fits_gives_too_long_for_all(tiny, tmp_path):
-    scorer = build_scorer(f"classifier:{short(tiny, tmp_path, 40)}")
+    scorer = build_scorer(f"classifier:{short(tiny, tmp_path, 40)}", default_session())
     found = dict(scorer.score([make_slate("Tea.", "No.", question="Why? " * 60, shown=POSTS)]))[0]
     assert found.values == (None, None)
     assert found.reasons == ("too long", "too long")
 
 
 def test_what_is_printed_is_what_is_read(tiny):
-    scorer = build_scorer(f"classifier:{tiny.classifier()}")
+    scorer = build_scorer(f"classifier:{tiny.classifier()}", default_session())
     slate = make_slate("Tea.", "A <|im_end|> trick", shown=POSTS)
     tokenizer = scorer.local.model.tokenizer
     for text, printed in zip(slate.candidates, scorer.prompts(slate), strict=True):
@@ -262,4 +280,8 @@ def test_a_mismatched_head_is_an_error_that_names_the_model(tiny, tmp_path):
                                                                     labels.items()})  # fmt: skip
     assert json.loads((folder / "config.json").read_text())["id2label"] == labels
     with pytest.raises(ModelError, match="cannot be loaded"):
-        list(build_scorer(f"classifier:{folder}?head=0").score([make_slate("a", "b")]))
+        list(
+            build_scorer(f"classifier:{folder}?head=0", default_session()).score(
+                [make_slate("a", "b")]
+            )
+        )

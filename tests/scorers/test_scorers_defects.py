@@ -12,9 +12,10 @@ import transformers
 from palate.benchmarks import Dataset
 from palate.engines import ChatTemplate, Reply, ScriptedChat
 from palate.errors import DataError, ModelError
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.records import Outcome, Post, PreferencePair, Settings, candidate_order
 from palate.scorers import build_scorer
+from palate.session import default_session
 from tiny import ENDS_WITH_EOS, EOS, change_json, make_slate
 
 JUDGE = "judge:api:m?base_url=http://127.0.0.1:9/v1"
@@ -41,11 +42,9 @@ def pairs(n=6, **more):
 
 
 def scripted(answer, options=""):
-    judge = build_scorer(JUDGE + options)
-    settings = judge.answers.chat.settings
-    judge.answers.chat = ScriptedChat(answer)
-    judge.answers.chat.settings = settings
-    return judge, judge.answers.chat.asks
+    judge = build_scorer(JUDGE + options, default_session())
+    judge.answers.model.endpoint = ScriptedChat(answer)
+    return judge, judge.answers.model.endpoint.asks
 
 
 def own_rewards(folder, ids, *, padded):
@@ -61,7 +60,7 @@ def own_rewards(folder, ids, *, padded):
 
 
 def test_defect_01_the_profile_enters_the_input(tiny):
-    scorer = build_scorer(f"classifier:{tiny.classifier()}")
+    scorer = build_scorer(f"classifier:{tiny.classifier()}", default_session())
     slate = make_slate("Tea.", "Coffee.", shown=POSTS)
     for text in scorer.prompts(slate):
         assert all(post in text for post in POSTS)
@@ -74,18 +73,18 @@ def test_defect_01_the_profile_enters_the_input(tiny):
 
 def test_defect_02_one_bos_through_the_template(tiny):
     template = "{{ bos_token }}{% for m in messages %}{{ m.content }}\n{% endfor %}"
-    scorer = build_scorer(f"classifier:{tiny.model('LlamaForSequenceClassification', template, num_labels=1)}")  # noqa: E501 # fmt: skip
+    scorer = build_scorer(f"classifier:{tiny.model('LlamaForSequenceClassification', template, num_labels=1)}", default_session())  # noqa: E501 # fmt: skip
     ids = scorer.local.template.conversation(make_slate("a", "b").question, "Tea.")
     assert ids.count(scorer.local.model.tokenizer.bos_token_id) == 1
     twice = tiny.model("LlamaForSequenceClassification", "{{ bos_token }}" + template, num_labels=1)
     with pytest.raises(ModelError, match="BOS twice"):
-        list(build_scorer(f"classifier:{twice}").score([make_slate("a", "b")]))
+        list(build_scorer(f"classifier:{twice}", default_session()).score([make_slate("a", "b")]))
 
 
 def test_defect_03_the_response_is_never_cut(tiny, tmp_path):
     shutil.copytree(tiny.classifier(), tmp_path / "rm")
     change_json(tmp_path / "rm" / "config.json", max_position_embeddings=300)
-    scorer = build_scorer(f"classifier:{tmp_path / 'rm'}")
+    scorer = build_scorer(f"classifier:{tmp_path / 'rm'}", default_session())
     posts = [f"Post {k}. " + "tea " * 20 for k in range(4)]
     responses = ("Tea. " + "Always tea. " * 8 + "THE-END", "Coffee.")
     slate = make_slate(*responses, shown=posts)
@@ -105,7 +104,7 @@ def test_defect_03_the_response_is_never_cut(tiny, tmp_path):
 def test_defect_04_no_pad_token_and_pad_as_eos_read_the_right_token(tiny, pad):
     folder = tiny.model("LlamaForSequenceClassification", ENDS_WITH_EOS, {"pad_token": None},
                         num_labels=1, pad_token_id=pad)  # fmt: skip
-    scorer = build_scorer(f"classifier:{folder}")
+    scorer = build_scorer(f"classifier:{folder}", default_session())
     slate = make_slate("Tea.", "Coffee, with milk and honey.", "No.")
     ids = [scorer.local.template.conversation(slate.question, text) for text in slate.candidates]
     ((_, found),) = scorer.score([slate])
@@ -116,9 +115,15 @@ def test_defect_04_no_pad_token_and_pad_as_eos_read_the_right_token(tiny, pad):
 def test_defect_05_a_head_of_several_outputs_is_not_guessed(tiny):
     folder = tiny.classifier(num_labels=2)
     with pytest.raises(ModelError, match="say which one is the reward"):
-        list(build_scorer(f"classifier:{folder}").score([make_slate("a", "b")]))
+        list(build_scorer(f"classifier:{folder}", default_session()).score([make_slate("a", "b")]))
     first, last = (
-        next(iter(build_scorer(f"classifier:{folder}?head={k}").score([make_slate("a", "b")])))[1]
+        next(
+            iter(
+                build_scorer(f"classifier:{folder}?head={k}", default_session()).score(
+                    [make_slate("a", "b")]
+                )
+            )
+        )[1]
         for k in (0, 1)
     )
     assert first.values != last.values
@@ -181,7 +186,11 @@ def test_defect_10_remote_code_runs_only_when_asked_for(tiny, tmp_path):
     change_json(tmp_path / "rm" / "config.json", auto_map=auto, model_type="evil")
     assert Settings().trust_remote_code is False
     with pytest.raises(ModelError, match="cannot be loaded"):
-        list(build_scorer(f"classifier:{tmp_path / 'rm'}").score([make_slate("a", "b")]))
+        list(
+            build_scorer(f"classifier:{tmp_path / 'rm'}", default_session()).score(
+                [make_slate("a", "b")]
+            )
+        )
     assert not proof.exists()
 
 
@@ -290,7 +299,7 @@ def test_defect_18_a_template_that_refuses_the_system_role_is_no_obstacle(tiny):
     folder = tiny.model("LlamaForSequenceClassification", template, num_labels=1)
     slate = make_slate("Tea.", "Coffee.")
     system = slate.question[0].model_copy(update={"role": "system", "content": "Be terse."})
-    scorer = build_scorer(f"classifier:{folder}")
+    scorer = build_scorer(f"classifier:{folder}", default_session())
     ((_, found),) = scorer.score([slate.replace(question=(system, *slate.question))])
     assert None not in found.values
     assert isinstance(scorer.local.template, ChatTemplate)
@@ -303,7 +312,13 @@ def test_defect_20_the_raw_reply_is_kept_for_each_pair(tmp_path):
         return Reply(f"I looked at {number}.\nVerdict: A")
 
     judge, _ = scripted(answer)
-    run = evaluate(judge, pairs(), "none", root=tmp_path, name="talker", options=Options())
+    run = evaluate(
+        judge,
+        pairs(),
+        "none",
+        root=tmp_path,
+        name="talker",
+    )
     lines = [json.loads(line) for line in (run.folder / "journal.jsonl").open()]
     assert len(lines) == 6
     for line in lines:

@@ -10,12 +10,12 @@ from collections import Counter
 import pytest
 
 from endpoints import FastClock, Loopback
-from palate.engines import ChatEndpoint, ChatSettings
+from palate.engines import EndpointLanguageModel
+from palate.engines.endpoints.sampling import SamplingEndpoint
 from palate.engines.http import HttpClient, HttpSettings
 from palate.errors import SpecError, UsageError
-from palate.records import Settings
 from palate.scorers import build_scorer
-from palate.scorers.language_model import ChatLanguageModel
+from palate.session import Session, default_session
 from tiny import make_slate
 
 N = 300
@@ -99,11 +99,11 @@ def slates():
 def test_every_slate_ends_scored_or_unscored_with_its_reason(moody, kind, retries):
     how = {"concurrency": 16, "timeout_s": 1.0, "retries": retries}
     if kind == "rating":
-        scorer = build_scorer(f"rating:api:chat?base_url={moody}/v1")
-        chat = ChatSettings(model="chat", base_url=f"{moody}/v1", **how)
-        scorer.answers = ChatLanguageModel(ChatEndpoint(chat, clock=FastClock()), 512)
+        scorer = build_scorer(f"rating:api:chat?base_url={moody}/v1", default_session())
+        chat = HttpSettings(model="chat", base_url=f"{moody}/v1", **how)
+        scorer.answers.model = EndpointLanguageModel(SamplingEndpoint(chat, clock=FastClock()))
     else:
-        scorer = build_scorer(f"classifier:api:m?base_url={moody}&server=vllm")
+        scorer = build_scorer(f"classifier:api:m?base_url={moody}&server=vllm", default_session())
         http = HttpSettings(model="m", base_url=moody, **how)
         scorer.client = HttpClient(http, noun="reward", clock=FastClock())
     found = list(scorer.score(slates()))
@@ -135,11 +135,11 @@ def test_a_second_scorer_with_the_cache_asks_nothing_and_agrees(tmp_path):
         text = f"Rating: {1 + len(asked) % 9}"
         return 200, {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
 
-    settings = Settings(cache=str(tmp_path))
+    session = Session(cache=tmp_path)
     with Loopback(answer) as there:
         text = f"rating:api:m?base_url={there.url}/v1&concurrency=3"
-        first = dict(build_scorer(text, settings).score(slates()[:20]))
-        second = dict(build_scorer(text, settings).score(slates()[:20]))
+        first = dict(build_scorer(text, session).score(slates()[:20]))
+        second = dict(build_scorer(text, session).score(slates()[:20]))
     assert len(asked) == 40
     assert second == first
 
@@ -150,11 +150,11 @@ def test_what_was_not_asked_for_the_cap_is_an_outage_with_its_reason():
         choice = {"message": {"content": "Rating: 7"}, "finish_reason": "stop"}
         return 200, {"choices": [choice], "usage": used}
 
-    settings = Settings(max_cost=0.02)
+    session = Session(max_cost=0.02)
     with Loopback(answer) as there:
         text = f"rating:api:m?base_url={there.url}/v1&price_in=1&price_out=0&concurrency=2"
-        found = dict(build_scorer(text, settings).score(slates()[:20]))
-        again = dict(build_scorer(text, settings).score(slates()[:20]))
+        found = dict(build_scorer(text, session).score(slates()[:20]))
+        again = dict(build_scorer(text, session).score(slates()[:20]))
     asked = sum(value is not None for scores in found.values() for value in scores.values)
     assert 17 <= asked == len(there.seen) <= 20, "two cents buy twenty; one bound is kept free"
     stopped = [scores for scores in found.values() if None in scores.values]
@@ -166,17 +166,18 @@ def test_what_was_not_asked_for_the_cap_is_an_outage_with_its_reason():
 
 def test_a_cap_wants_prices_and_prices_are_numbers():
     with pytest.raises(UsageError, match="price_in"):
-        build_scorer(f"judge:api:m?base_url={URL}", Settings(max_cost=1.0))
+        build_scorer(f"judge:api:m?base_url={URL}", Session(max_cost=1.0))
     with pytest.raises(SpecError, match="price_out='cheap'"):
-        build_scorer(f"judge:api:m?base_url={URL}&price_out=cheap")
-    build_scorer("longest", Settings(max_cost=1.0))
+        build_scorer(f"judge:api:m?base_url={URL}&price_out=cheap", default_session())
+    build_scorer("longest", Session(max_cost=1.0))
 
 
 def test_how_a_judge_asks_is_no_part_of_what_it_is(tmp_path):
-    plain = build_scorer(f"judge:api:m?base_url={URL}")
+    plain = build_scorer(f"judge:api:m?base_url={URL}", default_session())
     network = "&rpm=3&tpm=4000&price_in=0.25&price_out=1&concurrency=4&timeout=9&retries=0"
     asked = build_scorer(
-        f"judge:api:m?base_url={URL}{network}", Settings(cache=str(tmp_path), max_cost=2.5)
+        f"judge:api:m?base_url={URL}{network}",
+        Session(cache=tmp_path, max_cost=2.5),
     )
     assert plain.canonical == asked.canonical == f"judge:api:m?base_url={URL}"
     assert plain.info == asked.info

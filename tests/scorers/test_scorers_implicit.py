@@ -11,10 +11,10 @@ import transformers
 from palate import evaluate
 from palate.benchmarks import load_benchmark
 from palate.errors import SpecError
-from palate.evaluation import Options
 from palate.prompts import render
 from palate.records import Settings
 from palate.scorers import build_scorer
+from palate.session import default_session
 from tiny import change_json, make_slate
 
 TOLERANCE = 1e-3
@@ -53,10 +53,10 @@ def test_an_autoregressive_reward_is_the_sum_of_its_tokens(tiny):
     folder = tiny.model()
     slate = make_slate(*RESPONSES, shown=POSTS)
     expected = summed(folder, slate)
-    assert scores(build_scorer(f"autoregressive:{folder}"), slate).values == pytest.approx(
-        expected, abs=TOLERANCE
-    )
-    halved = scores(build_scorer(f"autoregressive:{folder}?beta=0.5"), slate)
+    assert scores(
+        build_scorer(f"autoregressive:{folder}", default_session()), slate
+    ).values == pytest.approx(expected, abs=TOLERANCE)
+    halved = scores(build_scorer(f"autoregressive:{folder}?beta=0.5", default_session()), slate)
     assert halved.values == pytest.approx([v / 2 for v in expected], abs=TOLERANCE)
 
 
@@ -64,17 +64,20 @@ def test_an_implicit_reward_is_the_scaled_difference_from_the_reference(tiny):
     policy, reference = tiny.model(), other(tiny)
     slate = make_slate(*RESPONSES, shown=POSTS)
     pairs = zip(summed(policy, slate), summed(reference, slate), strict=True)
-    found = scores(build_scorer(f"implicit:{policy}?reference={reference}&beta=0.1"), slate)
+    found = scores(
+        build_scorer(f"implicit:{policy}?reference={reference}&beta=0.1", default_session()), slate
+    )
     expected = [0.1 * (a - b) for a, b in pairs]
     assert found.values == pytest.approx(expected, abs=TOLERANCE)
     assert max(expected) - min(expected) > 10 * TOLERANCE
-    free = scores(build_scorer(f"implicit:{policy}?reference=none"), slate)
+    free = scores(build_scorer(f"implicit:{policy}?reference=none", default_session()), slate)
     assert free.values == pytest.approx(summed(policy, slate), abs=TOLERANCE)
 
 
 def test_a_policy_against_itself_has_no_preferences(tiny):
     found = scores(
-        build_scorer(f"implicit:{tiny.model()}?reference={tiny.model()}"), make_slate(*RESPONSES)
+        build_scorer(f"implicit:{tiny.model()}?reference={tiny.model()}", default_session()),
+        make_slate(*RESPONSES),
     )
     assert found.values == (0.0, 0.0, 0.0)
 
@@ -83,7 +86,7 @@ def test_a_margin_is_a_log_odds_only_where_beta_and_a_reference_are_given(tiny):
     one, two = tiny.model(), other(tiny)
 
     def log_odds(spec):
-        return build_scorer(spec).info.log_odds
+        return build_scorer(spec, default_session()).info.log_odds
 
     assert log_odds(f"implicit:{one}?reference={two}&beta=0.1")
     assert not log_odds(f"implicit:{one}?reference={two}")
@@ -97,7 +100,7 @@ def test_policy_and_reference_are_shown_the_same_even_if_one_window_is_shorter(t
     shutil.copytree(other(tiny), short)
     change_json(short / "config.json", max_position_embeddings=130)
     slate = make_slate(*RESPONSES, shown=["beans " * 30, "tea " * 30])
-    scorer = build_scorer(f"implicit:{tiny.model()}?reference={short}")
+    scorer = build_scorer(f"implicit:{tiny.model()}?reference={short}", default_session())
     cut = scorer.prepare(slate).slate
     assert len(cut.shown) < 2
     assert all(part.scorer.prepare(slate).slate == cut for part in scorer.components)
@@ -111,17 +114,17 @@ def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, m
 
     one, two, reference = tiny.model(), tiny.model(rms_norm_eps=1e-3), other(tiny)
     pairs = load_benchmark("tasting", limit=2)
-    how = Options(Settings(dtype="float32"))
-    evaluate(f"implicit:{one}?reference={reference}", pairs, root=tmp_path, options=how)
+    settings = Settings(dtype="float32")
+    evaluate(f"implicit:{one}?reference={reference}", pairs, root=tmp_path, settings=settings)
     loaded = []
     own = LocalModel.__init__
 
-    def counted(self, where, head, settings):
+    def counted(self, where, *given, **named):
         loaded.append(where.name)
-        own(self, where, head, settings)
+        own(self, where, *given, **named)
 
     monkeypatch.setattr(LocalModel, "__init__", counted)
-    run = evaluate(f"implicit:{two}?reference={reference}", pairs, root=tmp_path, options=how)
+    run = evaluate(f"implicit:{two}?reference={reference}", pairs, root=tmp_path, settings=settings)
     assert run.summary.unscored == 0
     assert loaded == [two]
 
@@ -140,4 +143,4 @@ def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, m
 )
 def test_what_cannot_be_read_is_named(spec, said):
     with pytest.raises(SpecError, match=said):
-        build_scorer(spec)
+        build_scorer(spec, default_session())

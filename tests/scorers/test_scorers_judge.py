@@ -10,6 +10,7 @@ from palate.engines import Reply, ScriptedChat
 from palate.errors import EndpointError, ModelError, SpecError, UsageError
 from palate.records import Outcome
 from palate.scorers import build_scorer
+from palate.session import default_session
 from tiny import change_json, make_slate
 
 API = "api:m?base_url=http://127.0.0.1:9/v1"
@@ -18,10 +19,9 @@ SLATE = make_slate("GOOD tea.", "BAD coffee.", shown=["I only drink tea."])
 
 def scripted(kind, answer, options=""):
     """Return a scorer whose endpoint is a function, and the requests it will have got."""
-    made = build_scorer(f"{kind}:{API}{options}")
-    made.answers.chat, settings = ScriptedChat(answer), made.answers.chat.settings
-    made.answers.chat.settings = settings
-    return made, made.answers.chat.asks
+    made = build_scorer(f"{kind}:{API}{options}", default_session())
+    made.answers.model.endpoint = ScriptedChat(answer)
+    return made, made.answers.model.endpoint.asks
 
 
 def judged(answer, options="", slate=SLATE):
@@ -181,7 +181,10 @@ def test_paper_reads_no_verdict_out_of_an_outage():
 
 
 def test_paper_and_palate_have_fingerprints_of_their_own():
-    made = [build_scorer(f"judge:{API}{o}") for o in ("", "&protocol=paper", "&verdict=logits")]
+    made = [
+        build_scorer(f"judge:{API}{o}", default_session())
+        for o in ("", "&protocol=paper", "&verdict=logits")
+    ]
     assert len({judge.info.fingerprint for judge in made}) == 3
     assert [judge.info.protocol for judge in made] == ["palate", "paper", "palate"]
     assert [judge.info.log_odds for judge in made] == [False, False, True]
@@ -234,17 +237,17 @@ def test_an_endpoint_without_log_probabilities_is_the_outside_worlds_fault():
 )
 def test_a_wrong_option_is_named(kind, options, named):
     with pytest.raises(SpecError) as caught:
-        build_scorer(f"{kind}:{API}{options}")
+        build_scorer(f"{kind}:{API}{options}", default_session())
     assert named in str(caught.value)
 
 
 def test_an_endpoint_needs_a_base_url_and_a_local_model_takes_none(tiny):
     with pytest.raises(SpecError, match=r"needs \?base_url="):
-        build_scorer("judge:api:m")
-    with pytest.raises(SpecError, match="unknown option 'base_url'"):
-        build_scorer(f"judge:{tiny.model()}?base_url=http://x/v1")
+        build_scorer("judge:api:m", default_session())
+    with pytest.raises(SpecError, match="base_url is an option of endpoints"):
+        build_scorer(f"judge:{tiny.model()}?base_url=http://x/v1", default_session())
     with pytest.raises(SpecError, match="needs a reference, as in judge:"):
-        build_scorer("judge")
+        build_scorer("judge", default_session())
 
 
 def rated(answer, options=""):
@@ -287,7 +290,7 @@ def test_a_rating_outage_is_marked():
 
 
 def test_a_local_judge_reads_log_odds_in_both_orders(tiny):
-    judge = build_scorer(f"judge:{tiny.model()}?verdict=logits")
+    judge = build_scorer(f"judge:{tiny.model()}?verdict=logits", default_session())
     ((_, found),) = judge.judge([SLATE])
     swapped = SLATE.replace(candidates=tuple(reversed(SLATE.candidates)))
     ((_, turned),) = judge.judge([swapped])
@@ -297,7 +300,7 @@ def test_a_local_judge_reads_log_odds_in_both_orders(tiny):
 
 
 def test_a_local_judges_gibberish_is_unscored_as_cut_off(tiny):
-    judge = build_scorer(f"judge:{tiny.model()}?max_tokens=3")
+    judge = build_scorer(f"judge:{tiny.model()}?max_tokens=3", default_session())
     ((_, found),) = judge.judge([SLATE])
     assert (found.margin, found.reason) == (None, "cut off")
     assert all(found.raw)
@@ -307,18 +310,18 @@ def test_a_local_judge_of_one_token_keeps_room_for_one_token_only(tiny, tmp_path
     folder = tmp_path / "short"
     shutil.copytree(tiny.model(), folder)
     change_json(folder / "config.json", max_position_embeddings=500)
-    ((_, found),) = build_scorer(f"judge:{folder}?verdict=logits").judge([SLATE])
+    ((_, found),) = build_scorer(f"judge:{folder}?verdict=logits", default_session()).judge([SLATE])
     assert found.margin is not None
-    ((_, found),) = build_scorer(f"judge:{folder}").judge([SLATE])
+    ((_, found),) = build_scorer(f"judge:{folder}", default_session()).judge([SLATE])
     assert (found.margin, found.reason) == (None, "too long")
 
 
 def test_a_local_label_that_is_not_one_token_is_refused(tiny, monkeypatch):
-    rating = build_scorer(f"rating:{tiny.model()}?verdict=logits&scale=1-3")
-    model = rating.answers.local.model
-    monkeypatch.setattr(model, "tokenizer", lambda label, **kw: {"input_ids": [1, 2]})
+    rating = build_scorer(f"rating:{tiny.model()}?verdict=logits&scale=1-3", default_session())
+    reader = rating.answers.model.reader
+    monkeypatch.setattr(reader, "tokenizer", lambda label, **kw: {"input_ids": [1, 2]})
     with pytest.raises(ModelError, match="use verdict=text"):
-        rating.answers._label_id("1")
+        rating.answers.model._label_id("1")
 
 
 def test_one_response_is_nothing_to_compare():

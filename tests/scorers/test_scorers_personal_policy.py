@@ -16,7 +16,7 @@ from palate.comparison import plan_grid, run_grid
 from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
-from palate.evaluation import Options, evaluate
+from palate.evaluation import evaluate
 from palate.evaluation.rows import make_rows, own_user_keys
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import concordance
@@ -25,11 +25,11 @@ from palate.personal.p_dpo import PersonalPolicy, adapt
 from palate.personal.p_dpo.folder import STATE
 from palate.records import PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
+from palate.session import default_session
 from policies import TOKENS, choice, plainly, untrained
 from tiny import ENDS_WITH_EOS, make_slate
 
 SETTINGS = Settings(dtype="float32", device="cpu")
-HOW = Options(SETTINGS)
 TOLERANCE = 1e-3
 RESPONSES = ("Tea.", "Coffee, black, in a tin mug by the fire.", "Neither; it is late.")
 USERS = ("ann", "bob", "cid", "dot")
@@ -64,7 +64,7 @@ def states(made, tmp_path_factory):
 
 
 def scorer_of(policy: PersonalPolicy, query: str = ""):
-    return build_scorer(f"personal:{policy.folder}?{query}", SETTINGS)
+    return build_scorer(f"personal:{policy.folder}?{query}", default_session(), SETTINGS)
 
 
 def asked_by(user: str | None, slate: Slate | None = None) -> Slate:
@@ -179,9 +179,9 @@ def test_opposite_choices_pull_one_pair_apart(made):
 def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_path, monkeypatch):
     policy, _ = made
     spec = f"personal:{policy.folder}"
-    evaluate(f"autoregressive:{base}", pairs(), root=tmp_path, options=HOW)
+    evaluate(f"autoregressive:{base}", pairs(), root=tmp_path, settings=SETTINGS)
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
-    adapt(policy, {user_key(u): [] for u in USERS}, SETTINGS)
+    adapt(policy, {user_key(u): [] for u in USERS}, default_session(), SETTINGS)
     read: list[str] = []
     own = LocalModel.log_probabilities
 
@@ -190,11 +190,11 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
         return own(self, groups)
 
     monkeypatch.setattr(LocalModel, "log_probabilities", counted)
-    cells = plan_grid([pairs()], [spec], ["none"], HOW)
+    cells = plan_grid([pairs()], [spec], ["none"], default_session(), SETTINGS)
     assert [cell.scorer.partition("?")[2] for cell in cells] == [
         "", "state=prior", "state=stranger"
     ]  # fmt: skip
-    grid = run_grid(cells, root=tmp_path, options=HOW)
+    grid = run_grid(cells, root=tmp_path, session=default_session(), settings=SETTINGS)
     assert {gain.kind: gain.against for gain in grid.gains} == {
         "gain": "state=prior", "identity": "state=stranger",
     }  # fmt: skip
@@ -206,8 +206,10 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
     before = {file: file.read_bytes() for file in tmp_path.rglob("summary.json")}
     read.clear()
     shutil.rmtree(tmp_path / "cache")
-    monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
-    again = run_grid(cells, root=tmp_path, options=HOW)
+    monkeypatch.setattr(
+        LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
+    )
+    again = run_grid(cells, root=tmp_path, session=default_session(), settings=SETTINGS)
     assert [run.summary for run in again.runs] == [run.summary for run in grid.runs]
     assert before == {file: file.read_bytes() for file in tmp_path.rglob("summary.json")}
 
@@ -215,12 +217,12 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
 def test_a_run_cut_short_goes_on_to_the_same_bytes(made, tmp_path):
     policy, _ = made
     spec = f"personal:{policy.folder}"
-    whole = evaluate(spec, pairs(), root=tmp_path / "a", options=HOW)
-    first = evaluate(spec, pairs(), root=tmp_path / "b", options=HOW)
+    whole = evaluate(spec, pairs(), root=tmp_path / "a", settings=SETTINGS)
+    first = evaluate(spec, pairs(), root=tmp_path / "b", settings=SETTINGS)
     journal = first.folder / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
     (first.folder / "summary.json").unlink()
-    evaluate(spec, pairs(), root=tmp_path / "b", options=HOW)
+    evaluate(spec, pairs(), root=tmp_path / "b", settings=SETTINGS)
     expected = (whole.folder / "summary.json").read_bytes()
     assert (first.folder / "summary.json").read_bytes() == expected
 
@@ -231,8 +233,10 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     policy, _ = made
     votes = mirrors(pairs(mirrored=True))
     spec = f"personal:{policy.folder}?users={states[0]}"
-    run = evaluate(spec, votes, root=tmp_path, options=HOW)
-    rows = make_rows(votes, build_context("none"), seed=0, user_keys=own_user_keys)
+    run = evaluate(spec, votes, root=tmp_path, settings=SETTINGS)
+    rows = make_rows(
+        votes, build_context("none", default_session()), seed=0, user_keys=own_user_keys
+    )
     scorer = scorer_of(policy, f"users={states[0]}")
     assert scorer.scale_pairs == 20
     expected = {}
@@ -245,10 +249,12 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
         expected[user] = float(np.sqrt(np.mean(np.square(margins))))
     assert expected["ann"] != pytest.approx(expected["cid"], rel=0.05)
     scales = np.array([expected[pair.user_id] for pair in votes.pairs])
-    assert state_scales(scorer, rows, 0) == pytest.approx(scales, rel=1e-3)
+    assert state_scales(scorer, rows, 0, default_session().store) == pytest.approx(scales, rel=1e-3)
     assert run.summary.concordance.value == concordance(run.verdicts, scales).value
-    monkeypatch.setattr(LocalModel, "__init__", lambda *given: pytest.fail("a model is loaded"))
-    again = evaluate(spec, votes, root=tmp_path, options=HOW)
+    monkeypatch.setattr(
+        LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
+    )
+    again = evaluate(spec, votes, root=tmp_path, settings=SETTINGS)
     assert again.summary == run.summary
 
 
@@ -263,11 +269,11 @@ def test_a_strangers_state_is_a_third_users_drawn_for_every_row(made, states):
                for i, j in votes.couples for a, b in ((i, j), (j, i))}  # fmt: skip
     runs = [
         evaluate(f"personal:{policy.folder}?users={file}&state=stranger{more}", votes, root=None,
-                 options=HOW)
+                 settings=SETTINGS)
         for more in ("", "&draws=2", "&draws=7")
     ]  # fmt: skip
     own = scorer_of(policy, f"users={file}")
-    rows = make_rows(votes, build_context("none"), seed=0)
+    rows = make_rows(votes, build_context("none", default_session()), seed=0)
     two_ways = 0
     for k, pair in enumerate(votes.pairs):
         third = [u for u in USERS if u not in (pair.user_id, partner[pair.id])]
@@ -304,10 +310,17 @@ def test_one_draw_is_the_same_run_as_no_draws(made, states, tmp_path):
     policy, _ = made
     spec = f"personal:{policy.folder}?state=stranger&users={states[0]}"
     one, same = (
-        evaluate(text, pairs(), root=tmp_path, options=HOW) for text in (spec, f"{spec}&draws=1")
+        evaluate(text, pairs(), root=tmp_path, settings=SETTINGS)
+        for text in (spec, f"{spec}&draws=1")
     )
     assert (one.folder, one.summary.scorer) == (same.folder, same.summary.scorer)
-    cells = plan_grid([pairs()], [spec, f"{spec}&draws=1", f"{spec}&draws=2"], ["none"], HOW)
+    cells = plan_grid(
+        [pairs()],
+        [spec, f"{spec}&draws=1", f"{spec}&draws=2"],
+        ["none"],
+        default_session(),
+        SETTINGS,
+    )
     assert [cell.draws for cell in cells] == [1, 2]
     assert cells[0].scorer == one.summary.scorer
 
@@ -339,7 +352,7 @@ def test_what_is_shown_leaves_room_for_the_tokens(made, tmp_path, base):
     for window, parts in ((longest, 2), (longest - 1, 1)):
         config.write_text(json.dumps({**said, "max_position_embeddings": window}))
         spec = f"personal:{folder}?state=prior&reference={base}"
-        short = build_scorer(spec, SETTINGS)
+        short = build_scorer(spec, default_session(), SETTINGS)
         assert len(short.prepare(slate).slate.shown) == parts
         assert all(part.scorer.prepare(slate).slate.shown == short.prepare(slate).slate.shown
                    for part in short.components)  # fmt: skip
@@ -363,7 +376,9 @@ def test_a_worker_gets_states_and_no_model(made):
 def test_states_of_a_file_and_of_the_same_choices_are_one(made, tmp_path):
     policy, _ = made
     history = {"ann": [choice(1), choice(2)], "bob": [choice(3)]}
-    found = adapt(policy, {user_key(user): own for user, own in history.items()}, SETTINGS)
+    found = adapt(
+        policy, {user_key(user): own for user, own in history.items()}, default_session(), SETTINGS
+    )
     found.save(tmp_path / "users.safetensors")
     filed = scorer_of(policy, f"users={tmp_path}/users.safetensors")
     assert values(filed, asked_by("bob")) == values(
@@ -378,24 +393,24 @@ def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, s
     with pytest.raises(UsageError, match="holds no earlier choices"):
         evaluate(spec, replace(pairs(), history=()), root=None)
     with pytest.raises(ModelError, match="not the model it was trained from"):
-        build_scorer(f"{spec}?reference={tiny.model()}", SETTINGS)
+        build_scorer(f"{spec}?reference={tiny.model()}", default_session(), SETTINGS)
     with pytest.raises(ModelError, match="its reference is not there"):
-        build_scorer(f"{spec}?reference={tmp_path}/none", SETTINGS)
+        build_scorer(f"{spec}?reference={tmp_path}/none", default_session(), SETTINGS)
     with pytest.raises(UsageError, match="not from users="):
-        build_scorer(f"{spec}?users={states[0]}&shots=2", SETTINGS)
+        build_scorer(f"{spec}?users={states[0]}&shots=2", default_session(), SETTINGS)
     with pytest.raises(SpecError, match="unknown option 'beta'"):
-        build_scorer(f"{spec}?beta=1", SETTINGS)
+        build_scorer(f"{spec}?beta=1", default_session(), SETTINGS)
     with pytest.raises(ModelError, match="not a personal reward model on vectors"):
         PersonalModel.load(policy.folder)
     UserStates((), {STATE: np.zeros((0, TOKENS, 32), "f4")}, "x").save(tmp_path / "x.safetensors")
     with pytest.raises(ModelError, match="states of another model"):
-        build_scorer(f"{spec}?users={tmp_path}/x.safetensors", SETTINGS)
+        build_scorer(f"{spec}?users={tmp_path}/x.safetensors", default_session(), SETTINGS)
     moved = Path(shutil.copytree(policy.folder, tmp_path / "deeper" / "p"))
     with pytest.raises(ModelError, match="name it, as in"):
-        build_scorer(f"personal:{moved}", SETTINGS)
+        build_scorer(f"personal:{moved}", default_session(), SETTINGS)
     (moved / "policy" / "user_tokens.safetensors").unlink()
     with pytest.raises(ModelError, match="cannot be read"):
-        build_scorer(f"personal:{moved}", SETTINGS)
+        build_scorer(f"personal:{moved}", default_session(), SETTINGS)
 
 
 def test_who_joins_has_their_state_and_those_present_keep_theirs(made, states):

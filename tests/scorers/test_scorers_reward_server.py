@@ -14,8 +14,9 @@ from endpoints import Loopback
 from palate.engines.text.chat_template import ChatTemplate
 from palate.errors import EndpointError, ModelError, SpecError
 from palate.prompts import render
-from palate.records import Settings, info_of
+from palate.records import info_of
 from palate.scorers import build_scorer
+from palate.session import Session, default_session
 from tiny import make_slate
 
 SLATES = [
@@ -157,7 +158,7 @@ def spec(server, url, options=""):
 
 
 def score(text, slates=SLATES, settings=None):
-    return dict(build_scorer(text, settings).score(slates))
+    return dict(build_scorer(text, default_session(), settings).score(slates))
 
 
 def assert_equal(found, model, slates=SLATES, head=0):
@@ -187,7 +188,7 @@ def test_messages_are_rendered_by_a_server_that_can(server, model):
 @pytest.mark.parametrize("server", ["sglang", "tei", "openrlhf"])
 def test_a_server_that_reads_text_needs_a_tokenizer(server):
     with pytest.raises(SpecError, match="tokenizer") as caught:
-        build_scorer(spec(server, "http://127.0.0.1:9"))
+        build_scorer(spec(server, "http://127.0.0.1:9"), default_session())
     assert "\n" not in str(caught.value)
 
 
@@ -284,22 +285,24 @@ def test_single_outputs_that_all_look_like_a_sigmoids_are_said_so_once(caplog):
 def test_log_odds_are_claimed_only_where_raw_scores_are_asked(folder):
     for server in SERVERS:
         text = spec(server, "http://127.0.0.1:9", f"&tokenizer={folder}")
-        assert info_of(build_scorer(text), text).log_odds == (server != "openrlhf")
+        assert info_of(build_scorer(text, default_session()), text).log_odds == (
+            server != "openrlhf"
+        )
 
 
 def test_how_it_is_asked_names_no_run_but_what_is_asked_does(folder, tiny):
     network = "&concurrency=64&rpm=5&tpm=99&timeout=3&retries=1&price_in=0.5&price_out=2&batch=7"
     plain, asked = (
-        build_scorer(spec("vllm", "http://127.0.0.1:9", more), settings)
-        for more, settings in (
-            ("", Settings()),
-            (f"{network}&key_env=OTHER", Settings(max_cost=3.0)),
+        build_scorer(spec("vllm", "http://127.0.0.1:9", more), session)
+        for more, session in (
+            ("", Session()),
+            (f"{network}&key_env=OTHER", Session(max_cost=3.0)),
         )
     )
     assert plain.canonical == asked.canonical == spec("vllm", "http://127.0.0.1:9")
     assert plain.info == asked.info
     prints = {
-        build_scorer(text).info.fingerprint
+        build_scorer(text, default_session()).info.fingerprint
         for text in (
             spec("vllm", "http://127.0.0.1:9"), spec("vllm", "http://127.0.0.1:8"),
             spec("vllm-pooling", "http://127.0.0.1:9"),
@@ -326,7 +329,7 @@ def test_how_it_is_asked_names_no_run_but_what_is_asked_does(folder, tiny):
 )
 def test_what_cannot_be_meant_is_one_line(text, words):
     with pytest.raises(SpecError, match=words) as caught:
-        build_scorer(text)
+        build_scorer(text, default_session())
     assert "\n" not in str(caught.value)
 
 
@@ -339,7 +342,9 @@ def test_what_is_too_long_here_is_cut_and_there_is_said(folder, model):
         found = score(spec("tei", there.url, f"&tokenizer={folder}"), SLATES[:1])[0]
     assert set(found.reasons) == {"HTTP 413: too long for the endpoint"}
     long = make_slate("Tea.", "Coffee.", shown=["word " * 900, "I like tea."])
-    scorer = build_scorer(spec("vllm", "http://127.0.0.1:9", f"&tokenizer={folder}"))
+    scorer = build_scorer(
+        spec("vllm", "http://127.0.0.1:9", f"&tokenizer={folder}"), default_session()
+    )
     assert scorer.info.cuts
     assert len(scorer.prepare(long).slate.shown) < 2
 

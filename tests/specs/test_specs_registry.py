@@ -6,6 +6,7 @@ import pytest
 
 from palate.contexts import build_context
 from palate.errors import SpecError
+from palate.session import default_session
 from palate.specs import load, registered
 
 PLUGIN = """
@@ -16,7 +17,7 @@ class Horoscope:
     oracle = False
     blind = False
 
-    def __init__(self, spec, settings):
+    def __init__(self, spec, session, settings):
         spec.only({"sign"})
         self.spec = str(spec)
         self.sign = spec.options.get("sign", "Leo")
@@ -48,12 +49,12 @@ def test_an_installed_package_needs_no_fork(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SpecError):
-        build_context("horoscope")
+        build_context("horoscope", default_session())
     install(tmp_path, "stars", "[palate.contexts]\nhoroscope = stars_plugin:Horoscope\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert build_context("horoscope?sign=Aries").spec == "horoscope?sign=Aries"
+    assert build_context("horoscope?sign=Aries", default_session()).spec == "horoscope?sign=Aries"
     with pytest.raises(SpecError, match="did you mean horoscope"):
-        build_context("horoscop")
+        build_context("horoscop", default_session())
 
 
 def test_two_packages_that_claim_one_name_are_refused(
@@ -62,7 +63,7 @@ def test_two_packages_that_claim_one_name_are_refused(
     install(tmp_path, "rude", "[palate.contexts]\nprofile = rude_plugin:Horoscope\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SpecError) as caught:
-        build_context("profile:5")
+        build_context("profile:5", default_session())
     for claim in ("'profile'", "rude_plugin:Horoscope", "palate.contexts.profile:Profile"):
         assert claim in str(caught.value)
 

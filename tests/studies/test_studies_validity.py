@@ -11,6 +11,7 @@ import pytest
 from palate.benchmarks import load_benchmark
 from palate.runs.manifest import SCHEMA
 from palate.scorers import build_scorer
+from palate.session import default_session
 from palate.validity import Validity, ValiditySummary
 
 FOLDER = Path(__file__).resolve().parents[2] / "studies" / "validity"
@@ -66,7 +67,7 @@ def test_every_scorer_of_the_study_is_one_that_palate_knows():
 
     for spec in (*study.BLIND, *study.READERS):
         if not spec.startswith(("personal:", "classifier:")):  # these are trained on the way
-            build_scorer(spec)
+            build_scorer(spec, default_session())
     assert len({*study.BLIND, *study.READERS}) >= 15
 
 

@@ -13,6 +13,7 @@ from palate.errors import DataError, ModelError, UsageError
 from palate.models import import_torch, import_transformers, resolve
 from palate.records import Message, PreferencePair, Settings, Slate
 from palate.scorers.classifier import Classifier
+from palate.session import default_session
 from palate.specs import Reference, Spec
 from palate.training import train_classifier
 from palate.training.rows import encode, in_batches
@@ -64,7 +65,7 @@ def weights(folder):
 
 
 def scores(folder, some) -> list[tuple[float, float]]:
-    scorer = Classifier(Spec.parse(f"classifier:{folder}"), SETTINGS)
+    scorer = Classifier(Spec.parse(f"classifier:{folder}"), default_session(), SETTINGS)
     slates = [
         Slate(
             question=(Message(role="user", content=p.text),),

@@ -18,6 +18,7 @@ from palate.errors import DataError, ModelError, UsageError
 from palate.models import import_torch, import_transformers, resolve
 from palate.prompts import parse_plan, plan_prompt
 from palate.records import Post, PreferencePair, RubricAspect, Settings, User, UserPool
+from palate.session import default_session
 from palate.specs import Reference, Spec
 from palate.training import Lora, train_planner
 from palate.training.overlap import refuse_overlap
@@ -147,11 +148,11 @@ class TestWithATinyModel:
         self, template: ChatTemplate
     ) -> None:
         pair = row(1)
-        learned = encode(pair, build_context("profile:10"), template, 2048)
+        learned = encode(pair, build_context("profile:10", default_session()), template, 2048)
         assert learned is not None
         decode = template.tokenizer.decode
         shown = (
-            build_context("profile:10")
+            build_context("profile:10", default_session())
             .shown(pair.view, User(id="u1", posts=pair.profile), UserPool({}))
             .parts
         )
@@ -164,7 +165,7 @@ class TestWithATinyModel:
 
     def test_posts_make_room_for_the_aspects(self, template: ChatTemplate) -> None:
         posts = tuple(Post(id=str(k), text=f"post {k} " + "tea " * 60) for k in range(6))
-        profile = build_context("profile:6")
+        profile = build_context("profile:6", default_session())
         whole = encode(row(1, profile=posts), profile, template, 10**6)
         cut = encode(row(1, profile=posts), profile, template, 600)
         assert whole is not None and cut is not None
@@ -209,7 +210,7 @@ class TestWithATinyModel:
     ) -> None:
         assert len(trained.losses) == 30
         assert sum(trained.losses[-5:]) / 5 < 0.5 * trained.losses[0]
-        learned = encode(row(1), build_context("profile:10"), template, 2048)
+        learned = encode(row(1), build_context("profile:10", default_session()), template, 2048)
         assert learned is not None
         found = {name: self.loss(folder, learned) for name, folder in
                  (("start", resolve(base).path), ("made", trained.folder))}  # fmt: skip
@@ -227,6 +228,7 @@ class TestWithATinyModel:
         monkeypatch.setenv("PALATE_CACHE", str(tmp_path))
         context = PlanContext(
             Spec.parse(f"plan:{trained.folder}?max_tokens=24"),
+            default_session(),
             Settings(device="cpu", dtype="float32"),
         )
         pair = row(2)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from palate.engines import load_local
 from palate.personal import UserStates
 from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, train_p_dpo
 from palate.personal.p_dpo.folder import STATE
 from palate.records import Settings, user_key
+from palate.session import default_session
 from palate.specs import Reference
 from palate.training.preferences import SoftTokens, _trainer
 from policies import choice, plainly
@@ -41,7 +41,7 @@ def test_the_first_loss_is_the_formula_on_plain_forwards(trained, base, tmp_path
         for n in (0, 1)
     )
     policy = PersonalPolicy.load(start.folder)
-    model = load_local(base, "causal", SETTINGS).model
+    model = default_session().model(base, "causal", SETTINGS).model
     losses = []
     for one in (one for listed in HISTORY.values() for one in listed):
         slate = make_slate(one.chosen, one.rejected, question=one.question)
@@ -109,15 +109,15 @@ def test_what_was_trained_lies_in_the_folder_and_the_base_is_untouched(trained, 
     assert states.keys == tuple(facts["users"])
     sizes = np.linalg.norm(states.states[STATE].reshape(4, -1), axis=1)
     assert (sizes > 0).all()
-    made = load_local(policy.policy, "causal", SETTINGS).model
-    words = load_local(base, "causal", SETTINGS).model.get_input_embeddings().weight
+    made = default_session().model(policy.policy, "causal", SETTINGS).model
+    words = default_session().model(base, "causal", SETTINGS).model.get_input_embeddings().weight
     assert torch.equal(made.get_input_embeddings().weight, words)
     assert made.get_output_embeddings().weight is made.get_input_embeddings().weight
     moved = [
         not a.equal(b)
         for (name, a), b in zip(
             made.named_parameters(),
-            load_local(base, "causal", SETTINGS).model.parameters(),
+            default_session().model(base, "causal", SETTINGS).model.parameters(),
             strict=True,
         )
         if "proj" in name

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from palate.bench.loopback import serve, served
 from palate.records import Message, Part, Scorer, Slate
 from palate.scorers import build_scorer
+from palate.session import Session
 
 SPECS = {
     "rating": "rating:api:m?base_url={url}/v1&concurrency={concurrency}",
@@ -47,8 +48,8 @@ def bench_http(
 ) -> HttpBench:
     """Score responses through a scorer on a server with a fixed latency, two to a slate."""
     slates = [_slate(k) for k in range(responses // 2)]
-    with served(latency) as url:
-        made = build_scorer(SPECS[scorer].format(url=url, concurrency=concurrency))
+    with served(latency) as url, Session() as session:
+        made = build_scorer(SPECS[scorer].format(url=url, concurrency=concurrency), session)
         assert isinstance(made, Scorer)
         started, cpu = time.perf_counter(), time.process_time()
         found = sum(value is not None for _, s in made.score(slates) for value in s.values)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 CHAT = (
     b'{"choices":[{"index":0,"message":{"role":"assistant","content":"Rating: 7"},'
@@ -24,10 +25,11 @@ def _response(body: bytes) -> bytes:
     return head.encode() + b"\r\n\r\n" + body
 
 
-class Fixed(asyncio.Protocol):
+class FixedLatency(asyncio.Protocol):
     """Reads requests with a Content-Length and answers each after `latency` seconds."""
 
-    latency = 0.05
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -54,8 +56,8 @@ CHATTED, CLASSIFIED = _response(CHAT), _response(CLASSIFY)
 
 async def serve(latency: float) -> None:
     """Serve on a free port, which is printed, until killed."""
-    Fixed.latency = latency
-    server = await asyncio.get_running_loop().create_server(Fixed, "127.0.0.1", 0, backlog=1024)
+    loop, protocol = asyncio.get_running_loop(), partial(FixedLatency, latency)
+    server = await loop.create_server(protocol, "127.0.0.1", 0, backlog=1024)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()

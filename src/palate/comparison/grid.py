@@ -13,7 +13,6 @@ from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation import (
     HasStates,
-    Options,
     Start,
     evaluate,
     meaningless,
@@ -23,9 +22,10 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import Context, Judge, Record, Scorer, components_of, info_of
+from palate.records import Context, Judge, Record, Scorer, Settings, components_of, info_of
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.scorers import build_scorer
+from palate.session import Session, default_session
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -91,7 +91,9 @@ def evaluate_grid(
     contexts: str | Iterable[str] | None = None,
     *,
     root: Path | str | None = "runs",
-    options: Options | None = None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
     start: Start | None = None,
 ) -> Grid:
     """Evaluate every scorer under every context on every benchmark, and what contexts gain.
@@ -108,22 +110,27 @@ def evaluate_grid(
     >>> [run.summary.context for run in grid.runs], grid.gains[0].value
     (['none', 'profile:5'], 0.0)
     """
-    options = options or Options()
+    session, settings = session or default_session(), settings or Settings()
     given = [benchmarks] if isinstance(benchmarks, str | Path | Dataset) else benchmarks
     cells = plan_grid(
-        [dataset_of(benchmark, options.settings.seed) for benchmark in given],
+        [dataset_of(benchmark, settings.seed) for benchmark in given],
         [scorers] if isinstance(scorers, str) else scorers,
         [contexts] if isinstance(contexts, str) else contexts,
-        options,
+        session,
+        settings,
     )
-    return run_grid(cells, root=root, options=options, start=start)
+    return run_grid(
+        cells, root=root, session=session, settings=settings, retry_unscored=retry_unscored,
+        start=start,
+    )  # fmt: skip
 
 
 def plan_grid(
     benchmarks: Sequence[Dataset],
     scorers: Iterable[str],
     contexts: Iterable[str] | None,
-    options: Options,
+    session: Session,
+    settings: Settings,
 ) -> list[Cell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
@@ -131,24 +138,24 @@ def plan_grid(
     benchmarks of one name, for two contexts that differ in draws alone, and where no cell has a
     meaning.
     """
-    build_runner(options.engine)
+    build_runner(session.engine)
     names = [pairs.name for pairs in benchmarks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
     for pairs in benchmarks:
         need_pairs(pairs.rows, pairs.name)
-    built = [build_context(text, options.settings) for text in dict.fromkeys(contexts or POSTS)]
+    built = [build_context(text, session, settings) for text in dict.fromkeys(contexts or POSTS)]
     shown = list({context.spec: context for context in built}.values())
     _refuse_other_draws([context.spec for context in shown])
     given = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
     texts = [
-        spec for text in given for spec in with_states(text, build_scorer(text, options.settings))
+        spec for text in given for spec in with_states(text, build_scorer(text, session, settings))
     ]
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
-        scorer = build_scorer(text, options.settings)
+        scorer = build_scorer(text, session, settings)
         if spec_of(scorer, text) in planned:
             continue
         planned.add(spec_of(scorer, text))
@@ -207,13 +214,16 @@ def run_grid(
     cells: Sequence[Cell],
     *,
     root: Path | str | None,
-    options: Options,
+    session: Session,
+    settings: Settings,
+    retry_unscored: bool = False,
     start: Start | None = None,
 ) -> Grid:
     """Run every cell that has a meaning."""
     runs = [
         evaluate(
-            cell.scorer, cell.benchmark, cell.context, root=root, options=options,
+            cell.scorer, cell.benchmark, cell.context, root=root, session=session,
+            settings=settings, retry_unscored=retry_unscored,
             progress=start and start(f"{cell.scorer} · {cell.context}"),
         )
         for cell in cells if not cell.meaningless

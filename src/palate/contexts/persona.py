@@ -12,6 +12,7 @@ from palate.prompts import parse_persona, persona_prompt
 from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -28,13 +29,13 @@ class Persona(GeneratedContext):
     kind: PartKind = "persona"
     default = {"k": 20, "of": "self", "draws": DRAWS, "from": "either", "max_tokens": MAX_TOKENS}
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.reads = spec.choice("from", ("choices", "posts", "either"), "either")
-        super().__init__(spec, settings, _prompt, "persona.jinja", "example.jinja")
+        super().__init__(spec, session, settings, _prompt, "persona.jinja", "example.jinja")
         k, of = str(self.k), {"of": self.of}
-        self._choices = Examples(Spec(kind="examples", reference=k, options=of), settings)
+        self._choices = Examples(Spec(kind="examples", reference=k, options=of), session, settings)
         latest = {"order": "recent", **of}
-        self._posts = Profile(Spec(kind="profile", reference=k, options=latest), settings)
+        self._posts = Profile(Spec(kind="profile", reference=k, options=latest), session, settings)
         self.fingerprint = digest(
             self.texts.fingerprint, self._choices.fingerprint, self._posts.fingerprint
         )

@@ -11,6 +11,7 @@ from palate.prompts import parse_plan, plan_prompt, plan_text
 from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -28,11 +29,11 @@ class PlanContext(GeneratedContext):
     needs = ("posts",)
     default = {"k": 10, "order": "bm25", "of": "self", "draws": DRAWS, "max_tokens": MAX_TOKENS}
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
-        super().__init__(spec, settings, plan_prompt, "plan.jinja", "about.jinja")
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        super().__init__(spec, session, settings, plan_prompt, "plan.jinja", "about.jinja")
         options = {"order": spec.options.get("order", "bm25"), "of": self.of}
         posts = Spec(kind="profile", reference=str(self.k), options=options)
-        self._profile = Profile(posts, settings)
+        self._profile = Profile(posts, session, settings)
         self.fingerprint = digest(self.texts.fingerprint, self._profile.fingerprint)
 
     def inner(self, pool: UserPool) -> Profile:

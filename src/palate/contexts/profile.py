@@ -10,6 +10,7 @@ from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
 from palate.errors import SpecError
 from palate.records import Gold, Part, Post, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import build_ranking
+from palate.session import Session
 from palate.specs import Spec
 
 DEFAULT: dict[str, str | int] = {"order": "bm25", "of": "self", "draws": DRAWS}
@@ -29,12 +30,12 @@ class Profile:
     blind = False
     needs = ("posts",)
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(DEFAULT)
         self.k = read_count(spec, "profile:5", "posts")
         self.of, self.draws = read_owner(spec)
         order = spec.options.get("order", str(DEFAULT["order"]))
-        self.rank, self.fingerprint = build_ranking(order, settings)
+        self.rank, self.fingerprint = build_ranking(order, session, settings)
         plain = Spec(kind="profile", reference=str(self.k))
         self.spec = one_spelling(
             plain, {"order": order, "of": self.of, "draws": self.draws}, DEFAULT
@@ -63,7 +64,7 @@ class Profile:
         )
 
 
-def stranger(spec: Spec, settings: Settings) -> Profile:
+def stranger(spec: Spec, session: Session, settings: Settings) -> Profile:
     """Shows as much text of another user: what an identity gain is measured against.
 
     `stranger:k`, short for `profile:k?of=stranger`.
@@ -73,7 +74,9 @@ def stranger(spec: Spec, settings: Settings) -> Profile:
     options = {**spec.options, "of": "stranger"}
     if spec.reference is None:
         raise SpecError("spec 'stranger' needs a number of posts, as in stranger:5")
-    return Profile(Spec(kind="profile", reference=spec.reference, options=options), settings)
+    return Profile(
+        Spec(kind="profile", reference=spec.reference, options=options), session, settings
+    )
 
 
 def take_words(posts: Iterable[Post], words: int) -> list[Post]:

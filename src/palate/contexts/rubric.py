@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palate.errors import SpecError
 from palate.records import Gold, Part, QuestionView, Settings, Shown, User, UserPool
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -17,7 +18,7 @@ class Rubric:
     blind = False
     needs = ("aspects",)
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         del settings
         spec.refuse_reference()
         if spec.options.get("of") == "stranger":

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 from palate.contexts.writers import Messages, Parts, Writer
 from palate.engines import Reply
-from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, ModelError
-from palate.models import cache_folder
-from palate.seeding import canonical_json, digest
+from palate.seeding import digest
+from palate.stores import Documents, Store
 
 LOG = logging.getLogger("palate")
 Prompt = Callable[[str, Parts], Messages]
@@ -38,18 +36,20 @@ class GeneratedText(NamedTuple):
 class TextCache:
     """Writes what is missing, all at once, and never twice.
 
-    A text is kept under `$PALATE_CACHE/texts` by the hash of who writes, of the template and of
+    A text is kept in the store by the hash of who writes, of the template and of
     what was read, so a run that is finished loads no model for it.
     """
 
-    def __init__(self, writer: Writer, prompt: Prompt, what: str, template: str) -> None:
-        self.writer, self.prompt, self.what = writer, prompt, what
+    def __init__(
+        self, writer: Writer, prompt: Prompt, what: str, template: str, store: Store
+    ) -> None:
+        self.writer, self.prompt, self.what, self._store = writer, prompt, what, store
         self.fingerprint = digest(what, writer.fingerprint, template)
         self._known: dict[str, GeneratedText] = {}
 
-    @cached_property
-    def _disk(self) -> ReplyCache:
-        return ReplyCache(cache_folder() / "texts", "$PALATE_CACHE")
+    @property
+    def _disk(self) -> Documents:
+        return self._store.documents("texts")
 
     def of(self, source: TextSource) -> GeneratedText:
         """Return the text of this source, written now if it never was."""
@@ -99,13 +99,13 @@ class TextCache:
 
     def _keep(self, key: str, text: GeneratedText) -> None:
         self._known[key] = text
-        self._disk.put(key, canonical_json(text._asdict()).encode("utf-8", "surrogatepass"))
+        self._disk.put_json(key, text._asdict())
 
     def _recall(self, key: str) -> bool:
-        there = self._disk.get(key)
+        there = self._disk.get_json(key)
         if there is None:
             return False
-        self._known[key] = GeneratedText(**json.loads(there))
+        self._known[key] = GeneratedText(**there)
         return True
 
     def _key(self, source: TextSource) -> str:

@@ -25,7 +25,6 @@ from palate.curves.scoring import Doubles, Learner, Scored, Slates
 from palate.errors import UsageError
 from palate.evaluation import (
     HasStates,
-    Options,
     Progress,
     evaluate,
     history_of,
@@ -36,6 +35,7 @@ from palate.records import Choice, Scorer, Settings, info_of
 from palate.runs import SUMMARY, Manifest, holm_within, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
+from palate.session import Session, default_session
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)
 REPEATS = 5
@@ -57,6 +57,7 @@ def learning_curve(
     baselines: Baselines = (),
     majority: bool = False,
     root: Path | str | None = "runs",
+    session: Session | None = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> LearningCurve:
@@ -78,8 +79,8 @@ def learning_curve(
     if any(k < 0 for k in shots):
         raise UsageError(f"learning curve: {min(shots)} choices; expected 0 or more")
     baselines = [baselines] if isinstance(baselines, str) else baselines
-    settings = settings or Settings()
-    scorers = build_models(models, settings)
+    session, settings = session or default_session(), settings or Settings()
+    scorers = build_models(models, session, settings)
     seed = settings.seed
     pairs = dataset_of(benchmark, seed)
     need_pairs(pairs.rows, pairs.name)
@@ -91,18 +92,20 @@ def learning_curve(
     able = {user: held for user, held in history_of(pairs).items() if len(held) >= fixed}
     if not any(pair.user_id in able for pair in pairs.pairs):
         raise UsageError(f"{pairs.name}: no user with {fixed} choices or more has a pair to judge")
-    credits = _credits(baselines, pairs, root, settings, progress)
+    credits = _credits(baselines, pairs, root, session, settings, progress)
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
     drawn = ShotDraws((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
     if root is None:
-        return _measured(scorers, pairs, able, credits, drawn, seed, progress)
+        return _measured(scorers, pairs, able, credits, drawn, session, seed, progress)
     manifest = _manifest(pairs, scorers, credits, drawn, settings)
     folder = manifest.folder(Path(root))
     manifest.write(folder)
     if (folder / SUMMARY).is_file():
         return LearningCurve.read(folder)
-    curve = replace(_measured(scorers, pairs, able, credits, drawn, seed, progress), folder=folder)
+    curve = replace(
+        _measured(scorers, pairs, able, credits, drawn, session, seed, progress), folder=folder
+    )
     curve.save()
     return curve
 
@@ -121,12 +124,15 @@ def _measured(
     choices: Mapping[str, Sequence[Choice]],
     credits: Mapping[str, Doubles],
     drawn: ShotDraws,
+    session: Session,
     seed: int,
     progress: Progress | None,
 ) -> LearningCurve:
     judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in choices])
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
-    slates = Slates(make_rows(some, build_context("none"), seed=seed, user_keys=own_user_keys))
+    slates = Slates(
+        make_rows(some, build_context("none", session), seed=seed, user_keys=own_user_keys)
+    )
     learners = {
         name: Learner(name, scorer, slates, choices, seed) for name, scorer in scorers.items()
     }
@@ -208,17 +214,19 @@ def _credits(
     baselines: Baselines,
     pairs: Dataset,
     root: Path | str | None,
+    session: Session,
     settings: Settings,
     progress: Progress | None,
 ) -> dict[str, Doubles]:
     if isinstance(baselines, Mapping):
         return {name: np.asarray(credit, np.float64) for name, credit in baselines.items()}
     for spec in baselines:
-        if info_of(build_scorer(spec, settings), spec).needs_user:
+        if info_of(build_scorer(spec, session, settings), spec).needs_user:
             raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
-    how = Options(settings)
     return {
-        spec: evaluate(spec, pairs, root=root, options=how, progress=progress).verdicts.values
+        spec: evaluate(
+            spec, pairs, root=root, session=session, settings=settings, progress=progress
+        ).verdicts.values
         for spec in baselines
     }
 

@@ -28,9 +28,11 @@ from palate.downstream.quality import (
 from palate.downstream.sampling import DRAWN, Samples, check_number, samples_of
 from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
-from palate.evaluation import Options, Start
+from palate.evaluation import Start
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
+from palate.records import Settings
 from palate.runs import Manifest, VerdictRow, holm_within, versions
+from palate.session import Session, default_session
 
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""
@@ -69,7 +71,9 @@ def best_of_n(
     ks: Sequence[int] | None = None,
     contrast: bool = False,
     root: Path | str | None = "runs",
-    options: Options | None = None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
     start: Start | None = None,
 ) -> BestOfResult:
     """Score n answers a question by every scorer under every context; return the curves over k.
@@ -100,54 +104,56 @@ def best_of_n(
     root = None if root is None else Path(root)
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
-    options = options or Options()
+    session, settings = session or default_session(), settings or Settings()
     wanted = tuple(sorted(set(ks or ())))
     if n is not None:
         check_number(n)
     if n is not None or isinstance(policy, str):
         check_sizes(wanted, n or DRAWN)
-    pairs = dataset_of(benchmark, options.settings.seed)
+    pairs = dataset_of(benchmark, settings.seed)
     if contrast:
         check_mirrored(pairs)
-    cells = plan_cells(scorers, contexts, pairs, options)  # a wrong spec costs no sample
+    cells = plan_cells(scorers, contexts, pairs, session, settings)  # a wrong spec costs no sample
     measures = [
-        build_quality(given, options.settings) if isinstance(given, str) else given
+        build_quality(given, session, settings) if isinstance(given, str) else given
         for given in dict.fromkeys(qualities)
     ]
     for quality in measures:
         quality.check(pairs.rows)
     begin = start or (lambda label: lambda done, total: None)
     samples = samples_of(
-        policy, pairs, n, context=policy_context, settings=options.settings, root=root,
-        start=begin,
+        policy, pairs, n, context=policy_context, session=session, settings=settings,
+        root=root, start=begin,
     )  # fmt: skip
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
-    retry = options.retry_unscored
     gold = [
-        rate_samples(one, samples, pairs, begin(one.spec), retry_unscored=retry)
-        for one in measures
-    ]  # fmt: skip
+        rate_samples(
+            each, samples, pairs, session.store, begin(each.spec), retry_unscored=retry_unscored
+        )
+        for each in measures
+    ]
     if contrast:
         what = "for the mirrored user"
         gold += [
             contrast_samples(
-                one, own, samples, pairs, begin(f"{one.spec} {what}"), retry_unscored=retry
+                each, rated, samples, pairs, session.store, begin(f"{each.spec} {what}"),
+                retry_unscored=retry_unscored,
             )
-            for one, own in zip(measures, gold, strict=True)
-        ]
+            for each, rated in zip(measures, gold, strict=True)
+        ]  # fmt: skip
     scored = [
         score_samples(
-            scorer, samples, pairs, context, root=root, options=options,
-            progress=begin(f"{scorer} · {context}"),
+            scorer, samples, pairs, session, context, root=root, settings=settings,
+            retry_unscored=retry_unscored, progress=begin(f"{scorer} · {context}"),
         )
         for scorer, context in cells
     ]  # fmt: skip
-    result = _result(pairs, samples, scored, gold, wanted, options.settings.seed)
+    result = _result(pairs, samples, scored, gold, wanted, settings.seed)
     if root is not None:
         manifest = _manifest(
-            pairs, samples, scored, measures, result.summary.ks, options, contrast=contrast
+            pairs, samples, scored, measures, result.summary.ks, settings.seed, contrast=contrast
         )
         result = replace(result, folder=manifest.renew(root))
         result.save()
@@ -197,7 +203,7 @@ def _manifest(
     scored: Sequence[SampleScores],
     qualities: Sequence[QualityMetric],
     ks: Sequence[int],
-    options: Options,
+    seed: int,
     *,
     contrast: bool,
 ) -> Manifest:
@@ -213,7 +219,7 @@ def _manifest(
                 for name, each in folders.items()
             ],
             "qualities": {quality.spec: quality.fingerprint for quality in qualities},
-            "contrast": contrast, "seed": options.settings.seed,
+            "contrast": contrast, "seed": seed,
         },
         inputs={
             "samples": samples.content,

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings.items import Item
-from palate.engines import Embedder, LocalModel, Reader, TokenSpan, load_embedder, load_local
+from palate.engines import Embedder, LocalModel, TokenSpan
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
 from palate.prompts import as_text
 from palate.records import Settings
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference
 
 Vector = NDArray[np.float32]
@@ -63,8 +64,8 @@ class Sentences(OfResponse):
 
     stored = exact = True
 
-    def __init__(self, reference: Reference, settings: Settings) -> None:
-        self.embedder: Embedder = load_embedder(reference, settings)
+    def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
+        self.embedder: Embedder = session.embedder(reference, settings)
         self.meaning = digest("sentences", self.embedder.folder.content)
         self.fingerprint = digest("sentences", self.embedder.fingerprint)
 
@@ -85,16 +86,15 @@ class HiddenStates:
 
     stored, exact = True, False
 
-    def __init__(self, reference: Reference, settings: Settings) -> None:
-        self.reference, self.settings = reference, settings
-        self.reader = Reader(reference, settings)
+    def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
+        self.session, self.reader = session, session.reader(reference, settings)
         content, *computed = self.reader.weights
         self.meaning = digest("hidden", content, 1)
         self.fingerprint = digest(self.meaning, *computed)
 
-    @cached_property
+    @property
     def _model(self) -> LocalModel:
-        return load_local(self.reference, "causal", self.settings)
+        return self.session.model_of(self.reader, "causal")
 
     @property
     def width(self) -> int:

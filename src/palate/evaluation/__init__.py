@@ -1,6 +1,6 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.computation import Computation, Options, Start
+from palate.evaluation.computation import Computation, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
 from palate.evaluation.rows import ContextRows, make_rows, own_user_keys
@@ -22,7 +22,6 @@ __all__ = [
     "Computation",
     "ContextRows",
     "HasStates",
-    "Options",
     "PlannedRun",
     "Progress",
     "Start",

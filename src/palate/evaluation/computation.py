@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +31,11 @@ from palate.runs import (
     passes_of,
     result_folders,
 )
+from palate.session import Session
 
 Start = Callable[[str], Progress]
 """Called with the name of a piece of work that begins; gives that work's progress, which a scorer
 that needs two passes moves twice for each row."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How scorers are run. Which pairs are read is decided where they are loaded."""
-
-    settings: Settings = field(default_factory=Settings)
-    retry_unscored: bool = False
-    engine: str | None = None
-    """Where scorers compute: `here` (the default) or e.g. `ray?workers=4`; no part of a run's
-    identity."""
 
 
 class WithoutContext:
@@ -75,11 +64,15 @@ class Computation:
         scorer: Scorer | Judge,
         spec: str,
         rows: RowSource,
-        options: Options,
+        session: Session,
+        settings: Settings,
+        *,
         built_from: str | None = None,
+        retry_unscored: bool = False,
     ) -> None:
         self.scorer, self.spec, self.rows = scorer, spec, rows
-        self.options, self.built_from = options, built_from
+        self.session, self.settings = session, settings
+        self.built_from, self.retry_unscored = built_from, retry_unscored
         self.components = components_of(scorer)
         self.info = tuple(info_of(part.scorer, spec) for part in self.components)
         self.plans = self._plans()
@@ -114,7 +107,7 @@ class Computation:
         results = []
         for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
             source = WithoutContext(self.rows) if part.blind else self.rows
-            task = Job(self.scorer, number, self.built_from, self.options.settings, self.spec)
+            task = Job(self.scorer, number, self.built_from, self.session, self.settings, self.spec)
             with ResultIndex(plan) as known:
                 if root is not None and journal is not None:
                     own = journal.path.parent
@@ -124,7 +117,7 @@ class Computation:
                     known.read(journal.path, of_this_run=True)  # last, so that its own lines win
                 results.append(Pass(
                     task, plan, source, known, journal,
-                    retry_unscored=self.options.retry_unscored, advance=advance,
+                    retry_unscored=self.retry_unscored, advance=advance,
                 ).run(runner))  # fmt: skip
         return results
 

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
-from palate.evaluation.computation import Computation, Options
+from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import summarise
 from palate.evaluation.verdict_rows import verdict_rows
 from palate.execution import Results, build_runner
-from palate.records import Context, Judge, Progress, Scorer, ScorerInfo
+from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.runs import Run, Summary, Verdicts
+from palate.session import Session, default_session
 
 
 def evaluate(
@@ -28,24 +29,29 @@ def evaluate(
     *,
     root: Path | str | None = "runs",
     name: str | None = None,
-    options: Options | None = None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
     progress: Progress | None = None,
 ) -> Run:
     """Evaluate one scorer under one context on one benchmark.
 
     `root` is where runs live; None keeps the run in memory. A scorer object needs a `name`, which
-    stands for its spec. What is finished is not computed again.
+    stands for its spec. What is finished is not computed again; with `retry_unscored` replies that
+    could not be read are asked for again. Without a `session` the program's default one is used.
 
     >>> run = evaluate("longest", "tasting", "none", root=None)
     >>> run.summary.accuracy.value, run.summary.mirrored_accuracy.n
     (0.5, 48)
     """
-    options = options or Options()
-    build_runner(options.engine)  # a spec that cannot be read is said so before anything is loaded
+    session, settings = session or default_session(), settings or Settings()
+    build_runner(session.engine)  # a spec that cannot be read is said so before anything is loaded
     started = time.monotonic()
-    pairs = dataset_of(benchmark, options.settings.seed)
+    pairs = dataset_of(benchmark, settings.seed)
     need_pairs(pairs.rows, pairs.name)
-    job = PlannedRun.of(scorer, pairs, context, options, name)
+    job = PlannedRun.of(
+        scorer, pairs, context, session, settings, name=name, retry_unscored=retry_unscored
+    )
     if root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
         raise UsageError(
             f"{job.spec} declares no `info`, so its numbers on disk could not be told from another "
@@ -73,12 +79,12 @@ def _mates(pairs: Dataset) -> NDArray[np.int32]:
 
 
 def _summary(job: PlannedRun, work: Computation, verdicts: Verdicts, first: Results) -> Summary:
-    rows, info, seed = job.rows, job.info, job.options.settings.seed
+    rows, info, seed = job.rows, job.info, job.settings.seed
     scales, notes = None, job.notes
     if rows.draws > 1:  # then there are no margins
         notes = (*notes, f"verdicts averaged over up to {rows.draws} strangers of each row")
     elif info.needs_user and verdicts.mirrored and isinstance(job.scorer, Scorer):
-        scales = state_scales(job.scorer, rows, seed)
+        scales = state_scales(job.scorer, rows, seed, job.session.store)
     return summarise(
         verdicts,
         benchmark=job.pairs.name,

@@ -12,14 +12,15 @@ from typing import Any
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.errors import UsageError
-from palate.evaluation.computation import Computation, Options
+from palate.evaluation.computation import Computation
 from palate.evaluation.rows import ContextRows, make_rows
 from palate.evaluation.states import adapt_to, user_keys_fn
 from palate.execution import Results, RowSource, build_runner
-from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, info_of
+from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings, info_of
 from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
 from palate.scorers import build_scorer
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -55,7 +56,9 @@ class PlannedRun:
     context: Context
     pairs: Dataset
     rows: ContextRows
-    options: Options
+    session: Session
+    settings: Settings
+    retry_unscored: bool
     built_from: str | None
     """The spec that a worker elsewhere builds the scorer from, where it can."""
 
@@ -65,14 +68,17 @@ class PlannedRun:
         scorer: str | Scorer | Judge,
         pairs: Dataset,
         context: str | Context,
-        options: Options,
+        session: Session,
+        settings: Settings,
+        *,
         name: str | None = None,
+        retry_unscored: bool = False,
     ) -> PlannedRun:
         """Build scorer and context; raises `UsageError` where they make no sense together."""
-        settings, text = options.settings, scorer if isinstance(scorer, str) else None
-        built = build_scorer(scorer, settings) if isinstance(scorer, str) else scorer
+        text = scorer if isinstance(scorer, str) else None
+        built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
         spec = spec_of(built, text, name)
-        shown = build_context(context, settings) if isinstance(context, str) else context
+        shown = build_context(context, session, settings) if isinstance(context, str) else context
         adapted = adapt_to(built, pairs, spec)
         info = info_of(adapted, spec)
         refuse(info, shown, spec)
@@ -80,7 +86,9 @@ class PlannedRun:
         draws: int = getattr(adapted, "draws", 1)
         rows = make_rows(pairs, shown, seed=settings.seed, user_keys=user_keys, state_draws=draws)
         built_from = text if adapted is built else None
-        return cls(adapted, spec, info, shown, pairs, rows, options, built_from)
+        return cls(
+            adapted, spec, info, shown, pairs, rows, session, settings, retry_unscored, built_from
+        )
 
     @cached_property
     def judges(self) -> bool:
@@ -110,8 +118,11 @@ class PlannedRun:
         locked as long as this lasts. `identity` is what the job alone does not know of the result's
         identity, `more` what is hashed beside it.
         """
-        work = Computation(self.scorer, self.spec, rows, self.options, self.built_from)
-        settings, details = self.options.settings, work.details[0]
+        work = Computation(
+            self.scorer, self.spec, rows, self.session, self.settings,
+            built_from=self.built_from, retry_unscored=self.retry_unscored,
+        )  # fmt: skip
+        settings, details = self.settings, work.details[0]
         with ExitStack() as stack:
             folder = journal = None
             if root is not None:
@@ -130,7 +141,7 @@ class PlannedRun:
                 folder = manifest.folder(root)
                 journal = stack.enter_context(Journal(folder / JOURNAL))
                 manifest.write(folder)
-            runner = build_runner(self.options.engine)
+            runner = build_runner(self.session.engine)
             passes = work.run(journal, root, runner, progress or (lambda done, total: None))
             yield work, passes, folder
 

@@ -6,52 +6,48 @@ Without this, one ranking held with user-dependent confidence would pass for per
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.evaluation.rows import ContextRows
-from palate.models import cache_folder
 from palate.records import Scorer, ScorerInfo, Slate
-from palate.runs.files import write_whole
 from palate.scorers.personal import Personal
-from palate.seeding import canonical_json, digest, shuffled
+from palate.seeding import digest, shuffled
+from palate.stores import Store
 
 COMMON_PAIRS = 200
 """Pairs, the same for all users, on which a user's confidence is measured."""
 
 
-def state_scales(scorer: Scorer, rows: ContextRows, seed: int) -> NDArray[np.float64]:
+def state_scales(scorer: Scorer, rows: ContextRows, seed: int, store: Store) -> NDArray[np.float64]:
     """Return, of each row, the root mean square margin of the state it is scored with.
 
     It is taken over a seeded set of 200 rows' pairs, the same for all states.
 
     1 where it is 0 or nothing was scored. A scorer to which a user's pairs are costly may say
     `scale_pairs`, as any set that all users share takes confidence out; what it gives is kept in
-    palate's cache, so that a finished run needs no model.
+    the store, so that a finished run needs no model.
     """
     common = _common(rows, seed, getattr(scorer, "scale_pairs", COMMON_PAIRS))
     keys = [rows.user_keys(question, 0).user or "" for question in rows.questions]
-    roots = root_margins(scorer, common, sorted(set(keys)))
+    roots = root_margins(scorer, common, sorted(set(keys)), store)
     return np.array([roots[key] for key in keys])
 
 
 def root_margins(
-    scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]
+    scorer: Scorer, common: Sequence[Slate], keys: Sequence[str], store: Store | None = None
 ) -> Mapping[str, float]:
     """Return the root mean square margin of each user's state on these pairs."""
-    file = _file(scorer, common, keys)
-    if file is not None:
-        with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads(file.read_text(encoding="utf-8")))
-    roots = dict(zip(keys, map(_root, _scores(scorer, common, keys)), strict=True))
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, canonical_json(roots))
+    info = getattr(scorer, "info", None)
+    if store is None or not hasattr(scorer, "scale_pairs") or not isinstance(info, ScorerInfo):
+        return dict(zip(keys, map(_root, _scores(scorer, common, keys)), strict=True))
+    name = digest("scales", info.fingerprint, [slate.id for slate in common], keys)
+    roots: Mapping[str, float] | None = store.documents("scales").get_json(name)
+    if roots is None:
+        roots = root_margins(scorer, common, keys)
+        store.documents("scales").put_json(name, roots)
     return roots
 
 
@@ -73,14 +69,6 @@ def _root(scores: NDArray[np.float64]) -> float:
     margins = margins[~np.isnan(margins)]
     root = float(np.sqrt(np.mean(np.square(margins)))) if len(margins) else 0.0
     return root if root > 0 else 1.0
-
-
-def _file(scorer: Scorer, common: Sequence[Slate], keys: Sequence[str]) -> Path | None:
-    info = getattr(scorer, "info", None)
-    if not hasattr(scorer, "scale_pairs") or not isinstance(info, ScorerInfo):
-        return None
-    name = digest("scales", info.fingerprint, [slate.id for slate in common], keys)
-    return cache_folder() / "scales" / f"{name[:40]}.json"
 
 
 def _common(rows: ContextRows, seed: int, n: int) -> list[Slate]:

@@ -20,6 +20,7 @@ from palate.records import (
     components_of,
     results_of,
 )
+from palate.session import Session
 from palate.specs import Spec, load
 
 GROUP = "palate.engines"
@@ -34,6 +35,7 @@ class Job(NamedTuple):
     component: int
     """Which of its components."""
     spec: str | None
+    session: Session
     settings: Settings
     name: str
 

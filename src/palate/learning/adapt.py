@@ -12,6 +12,7 @@ from palate.personal import PersonalModel, UserStates
 from palate.personal.p_dpo import PersonalPolicy, is_policy
 from palate.personal.p_dpo import adapt as adapt_policy
 from palate.records import Choice, Progress, Settings, choices_of, user_key
+from palate.session import Session, default_session
 
 Learner = Callable[[Mapping[str, Sequence[Choice]], Progress | None], UserStates]
 """From (key → choices, progress) to states."""
@@ -24,6 +25,7 @@ def adapt(
     *,
     reference: str | None = None,
     split: str | None = None,
+    session: Session | None = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> UserStates:
@@ -38,8 +40,8 @@ def adapt(
     """
     if output is not None and Path(output).suffix != ".safetensors":
         raise UsageError(f"output {output}: a file of states ends in .safetensors")
-    folder, settings = Path(model), settings or Settings()
-    learn = _learner(folder, settings, reference)
+    session, settings = session or default_session(), settings or Settings()
+    learn = _learner(Path(model), session, settings, reference)
     history = choices_of(rows_to_learn(choices, split).pairs)
     states = learn({user_key(user): listed for user, listed in history.items()}, progress)
     if output is not None:
@@ -47,13 +49,15 @@ def adapt(
     return states
 
 
-def _learner(folder: Path, settings: Settings, reference: str | None) -> Learner:
+def _learner(folder: Path, session: Session, settings: Settings, reference: str | None) -> Learner:
     if is_policy(folder):
         policy = PersonalPolicy.load(folder)
         base = policy.reference(reference)
-        return lambda history, progress: adapt_policy(policy, history, settings, base, progress)
+        return lambda history, progress: adapt_policy(
+            policy, history, session, settings, base, progress
+        )
     if reference is not None:
         raise UsageError(f"--reference {reference}: {folder} has no reference model")
     trained = PersonalModel.load(folder)
-    features = trained.features(settings)
+    features = trained.features(session, settings)
     return lambda history, progress: trained.adapt(history, features, progress)

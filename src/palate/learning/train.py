@@ -15,6 +15,7 @@ from palate.personal.p_dpo import METHOD as P_DPO
 from palate.personal.p_dpo import PreferenceOptions as PolicyOptions
 from palate.personal.p_dpo import train_p_dpo
 from palate.records import PreferencePair, Progress, Settings, choices_of
+from palate.session import Session, default_session
 from palate.specs import Reference
 from palate.training import Lora, TrainedModel, new_folder, train_classifier, train_planner
 
@@ -39,6 +40,7 @@ def train(
     split: str | None = None,
     leave_out: Collection[str] = (),
     held_out_users: float = 0.0,
+    session: Session | None = None,
     settings: Settings | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -80,7 +82,13 @@ learning_rate, warmup, max_length)
         named = [embedders] if isinstance(embedders, str) else embedders
         with new_folder(target) as folder:
             fitted = fit(
-                method, choices_of(kept), named, settings, options=options, progress=progress
+                method,
+                choices_of(kept),
+                named,
+                session or default_session(),
+                settings,
+                options=options,
+                progress=progress,
             )
             fitted.save(folder)
         facts, chosen = fitted.facts, dict(fitted.model.options)

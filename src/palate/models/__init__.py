@@ -1,12 +1,12 @@
 """From references to weights on disk, and the set-up of torch."""
 
-from palate.models.gguf import cache_folder, save_tokenizer
-from palate.models.resolve import ModelFolder, content_hash, resolve
+from palate.models.gguf import save_tokenizer
+from palate.models.resolve import ModelFolder, ModelFolders, content_hash, resolve
 from palate.models.runtime import choose_device, choose_dtype, import_torch, import_transformers
 
 __all__ = [
     "ModelFolder",
-    "cache_folder",
+    "ModelFolders",
     "choose_device",
     "choose_dtype",
     "content_hash",

@@ -6,34 +6,27 @@ Reading the GGUF takes 15–20 s each time, the folder one second.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import logging
-import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from palate.errors import ModelError, ResourceError
 from palate.models.runtime import import_torch, import_transformers
+from palate.stores import cache_folder
 
 FORMAT = 1
 LOG = logging.getLogger("palate")
 
 
-def cache_folder() -> Path:
-    """Return palate's cache: `$PALATE_CACHE`, else the system's place for caches."""
-    chosen = os.environ.get("PALATE_CACHE")
-    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("palate"))
+def convert_gguf(file: Path, content: bytes) -> Path:
+    """Return the converted folder, converting first if it is not there; safe against a kill.
 
-
-def convert_gguf(file: Path) -> Path:
-    """Return the converted folder, converting first if it is not there; safe against a kill."""
-    with file.open("rb") as stream:
-        name = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+    `content` is the SHA-256 of the file.
+    """
+    name = content.hex()[:16]
     target = cache_folder() / "models" / f"{file.stem}-{name}-v{FORMAT}"
     if (target / "config.json").is_file():
         return target

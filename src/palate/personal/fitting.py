@@ -16,12 +16,14 @@ from palate.personal.protocol import method_of
 from palate.personal.scaling import Scaling
 from palate.records import Choice, Progress, Settings, user_key
 from palate.seeding import digest
+from palate.session import Session
 
 
 def fit(
     method: str,
     history: Mapping[str, Sequence[Choice]],
     embedders: Sequence[str],
+    session: Session,
     settings: Settings,
     *,
     options: Mapping[str, Any] | None = None,
@@ -36,7 +38,7 @@ def fit(
     """
     made = method_of(method)
     read_options(made, options or {})  # before anything is embedded
-    features = build_features(embedders, settings)
+    features = build_features(embedders, session, settings)
     gathered = gather(
         features, list(history.values()), prompts=made.needs_prompts, progress=progress
     )

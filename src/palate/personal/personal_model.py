@@ -21,6 +21,7 @@ from palate.personal.scaling import Scaling
 from palate.personal.states import UserStates, hash_of, read_tensors
 from palate.records import Choice, Progress, Settings
 from palate.seeding import digest
+from palate.session import Session
 
 WEIGHTS, FACTS = "weights.safetensors", "palate.json"
 
@@ -50,9 +51,9 @@ class PersonalModel:
         """Keys of the users it was trained on."""
         return frozenset(self.facts.get("users", ()))
 
-    def features(self, settings: Settings) -> Features:
+    def features(self, session: Session, settings: Settings) -> Features:
         """Build what embeds; raises `ModelError` where it is not what it was trained with."""
-        built = build_features(self.embedders, settings)
+        built = build_features(self.embedders, session, settings)
         if built.meaning != self.meaning:
             raise ModelError(
                 f"{self.model.method}: {' + '.join(self.embedders)} is not the embedder it was "

@@ -69,35 +69,56 @@ class UserStates:
 
     def save(self, path: Path) -> None:
         """Write the file; raises `ResourceError` where it cannot be written."""
-        from safetensors.numpy import save_file
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the file's bytes."""
+        from safetensors.numpy import save
 
         header = {"schema": SCHEMA, "model": self.model, "users": json.dumps(self.keys)}
         arrays = {name: np.ascontiguousarray(array) for name, array in self.states.items()}
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(arrays, path, metadata=header)
+        return save(arrays, metadata=header)
 
     @classmethod
     def load(cls, path: Path, model: str) -> UserStates:
         """Read the file; raises `ModelError` for one of another model, or that is none."""
-        header, arrays = read_tensors(path)
+        try:
+            return cls.of_bytes(path.read_bytes(), str(path), model)
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read ({error})") from error
+
+    @classmethod
+    def of_bytes(cls, content: bytes, where: str, model: str) -> UserStates:
+        """Read a file's bytes; raises `ModelError` as `load` does."""
+        header, arrays = tensors_of(content, where)
         if header.get("schema") != SCHEMA or "users" not in header:
-            raise ModelError(f"{path}: no file of user states")
+            raise ModelError(f"{where}: no file of user states")
         if header.get("model") != model:
-            raise ModelError(f"{path}: states of another model; adapt its users again")
+            raise ModelError(f"{where}: states of another model; adapt its users again")
         return cls(tuple(json.loads(header["users"])), arrays, model)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
     """Return header and arrays of a safetensors file; raises `ModelError` naming it."""
-    from safetensors import SafetensorError, safe_open
+    try:
+        return tensors_of(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error})") from error
+
+
+def tensors_of(content: bytes, where: str) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
+    """Return header and arrays of a safetensors file's bytes; raises `ModelError`."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
 
     try:
-        with safe_open(path, framework="np") as file:
-            header = file.metadata() or {}
-            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path}: cannot be read ({error})") from error
+        arrays = load(content)
+    except SafetensorError as error:
+        raise ModelError(f"{where}: cannot be read ({error})") from error
+    length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
+    return json.loads(content[8 : 8 + length]).get("__metadata__", {}), arrays
 
 
 def concatenated(parts: Sequence[UserStates]) -> UserStates:

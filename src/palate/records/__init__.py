@@ -78,7 +78,6 @@ __all__ = [
     "prepare",
     "prepared_slates",
     "results_of",
-    "sign",
     "third_users",
     "unpacked",
     "user_key",

@@ -71,7 +71,7 @@ class Context(Protocol):
 
 
 class Settings(Record):
-    """How scorers are run; part of a run's identity where not said otherwise."""
+    """What changes numbers, and so is part of a run's identity; and leave to run remote code."""
 
     seed: int = Field(default=0, ge=0)
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
@@ -82,10 +82,6 @@ class Settings(Record):
     attention: str | None = None
     """A kernel that transformers knows, such as sdpa or eager; by default shared prefixes."""
     trust_remote_code: bool = False
-    cache: str | None = None
-    """Folder of an endpoint's earlier replies; names no run, as it changes no number."""
-    max_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """USD that the endpoints of everything run with this object may cost; names no run."""
 
 
 class ScorerInfo(Record):

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from palate.engines import Embedder, load_embedder
+from palate.engines import Embedder
 from palate.records import Settings
+from palate.session import Session
 from palate.specs import Reference
 
 Ordering = Callable[[str, Sequence[str]], list[int]]
@@ -55,9 +56,9 @@ def dense(embedder: Embedder) -> Ordering:
     return order
 
 
-def dense_by(reference: str, settings: Settings) -> tuple[Ordering, str]:
+def dense_by(reference: str, session: Session, settings: Settings) -> tuple[Ordering, str]:
     """Return the ordering by this embedder, and the embedder's fingerprint."""
-    embedder = load_embedder(Reference.parse(reference), settings)
+    embedder = session.embedder(Reference.parse(reference), settings)
     return dense(embedder), embedder.fingerprint
 
 

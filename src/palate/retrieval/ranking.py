@@ -5,24 +5,25 @@ from __future__ import annotations
 from palate.errors import SpecError
 from palate.records import Post, Settings
 from palate.retrieval.ordering import Sorting, dense_by, latest_first, nearest_first, sorted_by
+from palate.session import Session
 
 Ranking = Sorting[Post]
 """(question, posts oldest first) → posts, the most relevant first; ties go to the later post."""
 
 
-def build_ranking(order: str, settings: Settings) -> tuple[Ranking, str | None]:
+def build_ranking(order: str, session: Session, settings: Settings) -> tuple[Ranking, str | None]:
     """Return the ranking an `?order=` names, and the fingerprint of the model behind it, if any.
 
     BM25 reads category and text, the others the text.
 
     >>> posts = [Post(id="1", text="my sourdough rose"), Post(id="2", text="the train was late")]
-    >>> rank, _ = build_ranking("bm25", Settings())
+    >>> rank, _ = build_ranking("bm25", Session(), Settings())
     >>> [post.id for post in rank("How long should sourdough rise?", posts)]
     ['1', '2']
     """
     kind, _, reference = order.partition(":")
     if kind == "dense" and reference:
-        ordering, fingerprint = dense_by(reference, settings)
+        ordering, fingerprint = dense_by(reference, session, settings)
         return sorted_by(ordering, lambda post: post.text), fingerprint
     if order == "bm25":
         return sorted_by(nearest_first, lambda post: f"{post.category}\n{post.text}"), None

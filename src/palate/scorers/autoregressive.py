@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from palate.prompts import render
 from palate.records import Encoded, Settings, Slate
 from palate.scorers.likelihood import Likelihood
+from palate.session import Session
 from palate.specs import Spec
 
 if TYPE_CHECKING:
@@ -22,11 +23,12 @@ class Autoregressive(Likelihood):
     training.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only({"beta"})
         self.beta = spec.positive("beta", 1.0)
         self._load(
             spec.need_reference("autoregressive:./models/my-arm"),
+            session,
             settings,
             f"{self.beta:g} sum log p(response, end of turn)",
             log_odds="beta" in spec.options,

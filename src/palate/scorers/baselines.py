@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest, unit
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -15,7 +16,7 @@ class Random:
     A number drawn from hash(seed, question, response): blind to the user, and repeatable.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.refuse_reference()
         spec.only(())
         self.seed = settings.seed
@@ -41,7 +42,7 @@ class Longest:
 
     sign = 1.0
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         del settings
         spec.refuse_reference()
         spec.only(())

@@ -8,21 +8,22 @@ from typing import Any
 from palate.errors import SpecError
 from palate.personal.p_dpo import is_policy
 from palate.records import Judge, Scorer, Settings
+from palate.session import Session
 from palate.specs import Spec, load
 
 GROUP = "palate.scorers"
 
 
-def build_scorer(spec: str, settings: Settings | None = None) -> Scorer | Judge:
+def build_scorer(spec: str, session: Session, settings: Settings | None = None) -> Scorer | Judge:
     """Build what a spec names: palate's own or an installed package's.
 
-    What is registered under `palate.scorers` is called with (spec, settings).
+    What is registered under `palate.scorers` is called with (spec, session, settings).
 
-    >>> type(build_scorer("longest")).__name__
+    >>> type(build_scorer("longest", Session())).__name__
     'Longest'
     """
     parsed = Spec.parse(spec)
-    made = _maker(parsed)(parsed, settings or Settings())
+    made = _maker(parsed)(parsed, session, settings or Settings())
     if not isinstance(made, Scorer | Judge):
         raise SpecError(f"{spec}: {type(made).__name__} has neither score() nor judge()")
     return made

@@ -10,6 +10,7 @@ from palate.errors import ModelError
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 EXAMPLE = "classifier:./models/my-rm"
@@ -26,11 +27,11 @@ class Classifier:
     and the report says it). A head with more than one output needs `?head=N`.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only({"head", "protocol"})
         self.spec = str(spec)
         reference = Reference.parse(spec.need_reference(EXAMPLE))
-        self.local = LocalText(reference, "classifier", settings)
+        self.local = LocalText(reference, "classifier", session, settings)
         self.output = spec.number("head", 0) if "head" in spec.options else None
         self.info = self.local.info(
             f"classifier head {self.output}",

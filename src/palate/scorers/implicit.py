@@ -7,6 +7,7 @@ from palate.records import Settings
 from palate.scorers.autoregressive import Autoregressive
 from palate.scorers.lift import ScaledDifference
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Spec
 
 EXAMPLE = "implicit:./models/my-dpo?reference=./models/its-start"
@@ -22,7 +23,7 @@ class Implicit(ScaledDifference):
     a pass of their own: another policy over the same rows reads them from disk.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only({"beta", "reference"})
         policy = spec.need_reference(EXAMPLE)
         reference = spec.options.get("reference")
@@ -31,7 +32,8 @@ class Implicit(ScaledDifference):
         self.beta = spec.positive("beta", 1.0)
         names = [policy] if reference == "none" else [policy, reference]
         self.compose([
-            Autoregressive(Spec(kind="autoregressive", reference=name), settings) for name in names
+            Autoregressive(Spec(kind="autoregressive", reference=name), session, settings)
+            for name in names
         ])  # fmt: skip
         first = self.models[0].info
         prints = [model.info.fingerprint for model in self.models]

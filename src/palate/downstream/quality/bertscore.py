@@ -6,12 +6,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from palate.downstream.quality.against_reference import AgainstReference
-from palate.engines import Reader
-from palate.engines.local.loading import LoadedModel
 from palate.engines.text.reader import even_parts
 from palate.errors import ModelError, SpecError
 from palate.models import import_torch
 from palate.records import Settings
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 AROUND = 2
@@ -26,13 +25,15 @@ class BertScore(AgainstReference):
     F1 below 0 is 0.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         if "model" not in spec.options:
             raise SpecError(
                 f"{spec}: which encoder? Give one, as in overlap:bertscore?model=ORG/MODEL"
             )
         self.reference = Reference.parse(spec.options["model"])
-        self._reader = Reader(self.reference, settings.model_copy(update={"dtype": "float32"}))
+        self.session = session
+        exact = settings.model_copy(update={"dtype": "float32"})
+        self._reader = session.reader(self.reference, exact)
         content, _, device = self._reader.weights
         # Of a reference: the responses to one come after another.
         self._latest_tokens = lru_cache(maxsize=1)(self._tokens)
@@ -69,10 +70,6 @@ class BertScore(AgainstReference):
         return 2 * precision * recall / (precision + recall)
 
     @cached_property
-    def _encoder(self) -> LoadedModel:
-        return LoadedModel(self.reference, "encoder", self._reader.settings)
-
-    @cached_property
     def _frame(self) -> tuple[int, int]:
         """The tokens before and after a text."""
         bare, ids = self._ids("a"), self._reader.tokenizer("a", verbose=False)["input_ids"]
@@ -90,10 +87,11 @@ class BertScore(AgainstReference):
     def _tokens(self, text: str) -> Any:
         """Return the text's own tokens as unit vectors (tokens × width)."""
         torch, (before, after) = import_torch(), self._frame
-        encoder, ids = self._encoder, self._ids(text)
+        encoder = self.session.model_of(self._reader, "encoder")
+        ids = self._ids(text)
         room = None if encoder.window is None else max(1, encoder.window - AROUND)
         states = []
-        with torch.no_grad():
+        with encoder.in_use(), encoder.turns.of(), torch.no_grad():
             for start, end in even_parts(len(ids), room):
                 framed = torch.tensor([[before, *ids[start:end], after]], device=encoder.device)
                 states.append(encoder.model(input_ids=framed).last_hidden_state[0, 1:-1])

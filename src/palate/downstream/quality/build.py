@@ -5,19 +5,20 @@ from __future__ import annotations
 from palate.downstream.quality.protocol import QualityMetric
 from palate.errors import SpecError
 from palate.records import Settings
+from palate.session import Session
 from palate.specs import Spec, load
 
 GROUP = "palate.qualities"
 
 
-def build_quality(spec: str, settings: Settings | None = None) -> QualityMetric:
+def build_quality(spec: str, session: Session, settings: Settings | None = None) -> QualityMetric:
     """Build what a spec names: palate's own or an installed package's.
 
-    What is registered under `palate.qualities` is called with (spec, settings). Raises `SpecError`
-    naming the near misses where nothing has this name.
+    What is registered under `palate.qualities` is called with (spec, session, settings).
+    Raises `SpecError` naming the near misses where nothing has this name.
     """
     parsed = Spec.parse(spec)
-    made = load(GROUP, parsed.kind)(parsed, settings or Settings())
+    made = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
     if not isinstance(made, QualityMetric):
         wanted = "spec, fingerprint, needs, surrogate, details, check() and rate()"
         raise SpecError(

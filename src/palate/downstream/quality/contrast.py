@@ -21,6 +21,7 @@ from palate.downstream.quality.rating import SampleQuality, rate_samples
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
 from palate.evaluation import Progress
+from palate.stores import Store
 
 
 def check_mirrored(pairs: Dataset) -> None:
@@ -37,6 +38,7 @@ def contrast_samples(
     rated: SampleQuality,
     samples: Samples,
     pairs: Dataset,
+    store: Store,
     progress: Progress | None = None,
     *,
     retry_unscored: bool = False,
@@ -52,12 +54,14 @@ def contrast_samples(
     number = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     mirrors = tuple(number[str(pair.mirror_of)] for pair in pairs.pairs)
     mirrored = replace(pairs, rows=tuple(pairs.pairs[k] for k in mirrors))
-    theirs = rate_samples(quality, samples, mirrored, progress, retry_unscored=retry_unscored)
-    mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in theirs.reasons.items()}
+    reverse = rate_samples(
+        quality, samples, mirrored, store, progress, retry_unscored=retry_unscored
+    )
+    mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in reverse.reasons.items()}
     return SampleQuality(
         quality=f"contrast of {rated.quality}",
         surrogate=rated.surrogate,
-        values=(1 + rated.values - theirs.values) / 2,
+        values=(1 + rated.values - reverse.values) / 2,
         reasons=rated.reasons | mirrored_reasons,
         mirrors=mirrors,
     )

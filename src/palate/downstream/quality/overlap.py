@@ -7,12 +7,13 @@ from palate.downstream.quality.bertscore import BertScore
 from palate.downstream.quality.ngrams import ROUGE, Chrf, Rouge
 from palate.errors import SpecError
 from palate.records import Settings
+from palate.session import Session
 from palate.specs import Spec
 
 NAMES = (*ROUGE, "chrf", "bertscore")
 
 
-def overlap(spec: Spec, settings: Settings) -> AgainstReference:
+def overlap(spec: Spec, session: Session, settings: Settings) -> AgainstReference:
     """How close an answer is to the user's own text.
 
     Overlap with the user's own text: `overlap:rouge-1|rouge-2|rouge-l|chrf|bertscore`.
@@ -26,5 +27,5 @@ def overlap(spec: Spec, settings: Settings) -> AgainstReference:
         raise SpecError(f"{spec}: {name!r} is not one of {', '.join(NAMES)}")
     spec.only({"model"} if name == "bertscore" else ())
     if name == "bertscore":
-        return BertScore(spec, settings)
+        return BertScore(spec, session, settings)
     return Chrf(spec) if name == "chrf" else Rouge(spec, name)

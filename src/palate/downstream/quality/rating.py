@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 
@@ -12,12 +11,11 @@ from numpy.typing import NDArray
 from palate.benchmarks import Dataset
 from palate.downstream.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.downstream.sampling.samples import Samples
-from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError
 from palate.evaluation import Progress
-from palate.models import cache_folder
 from palate.records import Question
-from palate.seeding import canonical_json, digest
+from palate.seeding import digest
+from palate.stores import Store
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,14 @@ def rate_samples(
     quality: QualityMetric,
     samples: Samples,
     pairs: Dataset,
+    store: Store,
     progress: Progress | None = None,
     *,
     retry_unscored: bool = False,
 ) -> SampleQuality:
     """Return the quality of every sample for the user of its row.
 
-    Ratings are kept under `$PALATE_CACHE/quality` as they come, by measure, row and text; with
+    Ratings are kept in the store as they come, by measure, row and text; with
     `retry_unscored` those without a value are asked for again.
 
     Raises:
@@ -53,13 +52,13 @@ def rate_samples(
         EndpointError: where an endpoint did not answer; what came is kept.
     """
     quality.check(pairs.rows)
-    store = ReplyCache(cache_folder() / "quality", "$PALATE_CACHE")
+    documents = store.documents("qualities")
     keys, answered = _unique_responses(quality, samples, pairs)
     scores: dict[str, QualityScore] = {}
     for key in answered:
-        kept = store.get(key)
-        if kept is not None:
-            rated = QualityScore.model_validate(json.loads(kept))
+        earlier = documents.get_json(key)
+        if earlier is not None:
+            rated = QualityScore.model_validate(earlier)
             if rated.value is not None or not retry_unscored:
                 scores[key] = rated
     waiting = [key for key in answered if key not in scores]
@@ -69,8 +68,7 @@ def rate_samples(
         if rated.outage:
             outages.add(rated.reason or "no answer")
         else:
-            text = canonical_json(rated.model_dump(mode="json"))
-            store.put(waiting[k], text.encode("utf-8", "surrogatepass"))
+            documents.put_json(waiting[k], rated.model_dump(mode="json"))
         if progress is not None:
             progress(len(scores), len(answered))
     if outages:

@@ -12,6 +12,7 @@ from palate.engines import Reply
 from palate.prompts import Unreadable, parse_numbers, prompt_hash, titles_prompt
 from palate.records import Settings
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference, Spec
 
 EXAMPLE = "rubric-judge:api:MODEL?base_url=https://…/v1&protocol=paper"
@@ -28,12 +29,12 @@ class ReleasedJudge(QualityMetricBase):
     are asked about, and only an outage leaves a response unscored.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
         options = {**spec.options, "max_tokens": str(max_tokens)}
         self.writer: Writer = build_writer(
             spec.model_copy(update={"options": options}),
-            settings, EXAMPLE, {"protocol", "max_tokens"},
+            session, settings, EXAMPLE, {"protocol", "max_tokens"},
         )  # fmt: skip
         template = prompt_hash("titles.jinja")
         read: dict[str, str | int] = {"protocol": "paper", "max_tokens": max_tokens}
@@ -41,7 +42,7 @@ class ReleasedJudge(QualityMetricBase):
         self.fingerprint = digest("released judge", self.writer.fingerprint, template)
         self.details = {
             "reference": str(Reference.parse(spec.need_reference(EXAMPLE))),
-            "base_url": spec.options.get("base_url"),
+            "base_url": self.writer.model.details.get("base_url"),
             "writer": self.writer.fingerprint,
             "prompt": template,
             **read,

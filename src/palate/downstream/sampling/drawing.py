@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 from palate.benchmarks import Dataset
 from palate.downstream.sampling.policies import MissingSamples, Policy, Sample
 from palate.downstream.sampling.samples import Samples, check_number
 from palate.engines import Reply
-from palate.engines.http.cache import ReplyCache
 from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, make_rows
-from palate.models import cache_folder
 from palate.prompts import render
 from palate.records import Context, Message, Part, Question
-from palate.seeding import canonical_json, digest
+from palate.seeding import digest
+from palate.stores import Store
 
 Shown = Callable[[Question], tuple[Part, ...]]
 
@@ -49,6 +47,7 @@ def draw_samples(
     policy: Policy,
     pairs: Dataset,
     n: int,
+    store: Store,
     shown: Shown | None = None,
     progress: Progress | None = None,
     *,
@@ -57,9 +56,9 @@ def draw_samples(
     """Return n answers of a policy to every row's question, drawing what is not there yet.
 
     `named` is what the samples are called where that is more than the policy's spec, such as what
-    it was shown. Rows that ask the policy the same share their samples. Each sample is kept under
-    `$PALATE_CACHE/samples` as it comes, by policy, prompt and number: a process that is stopped
-    loses what was under way, and more samples later go on from those that are there.
+    it was shown. Rows that ask the policy the same share their samples. Each sample is kept in the
+    store as it comes, by policy, prompt and number: a process that is stopped loses what was under
+    way, and more samples later go on from those that are there.
 
     Raises:
         EndpointError: where an endpoint did not answer; what came is kept.
@@ -68,7 +67,7 @@ def draw_samples(
         UsageError: for an n below 1.
     """
     check_number(n)
-    store = ReplyCache(cache_folder() / "samples", "$PALATE_CACHE")
+    documents = store.documents("samples")
     prompts_by_row = [
         render((Message(role="user", content=row.text),), shown(row) if shown else ())
         for row in pairs.rows
@@ -82,11 +81,11 @@ def draw_samples(
     for key, prompt in prompts.items():
         missing = []
         for number in range(n):
-            kept = store.get(digest(key, number))
-            if kept is None:
+            earlier = documents.get_json(digest(key, number))
+            if earlier is None:
                 missing.append(number)
             else:
-                known[key, number] = Sample(**json.loads(kept))
+                known[key, number] = Sample(**earlier)
         if missing:
             wanted.append(MissingSamples(prompt, tuple(missing)))
             owners.append(key)
@@ -97,8 +96,7 @@ def draw_samples(
             failed.append(reply)
             continue
         sample = known[owners[k], number] = Sample(reply.text, reply.cut_off)
-        text = canonical_json(sample._asdict()).encode("utf-8", "surrogatepass")
-        store.put(digest(owners[k], number), text)
+        documents.put_json(digest(owners[k], number), sample._asdict())
         if progress is not None:
             progress(len(known), total)
     _refuse(policy, failed, total)

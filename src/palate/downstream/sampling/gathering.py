@@ -12,6 +12,7 @@ from palate.downstream.sampling.samples import Samples, load_samples
 from palate.evaluation import Start
 from palate.records import Settings
 from palate.runs import slug
+from palate.session import Session
 
 DRAWN = 16
 """Answers to a question that are drawn where no number is given."""
@@ -23,6 +24,7 @@ def samples_of(
     n: int | None,
     *,
     context: str,
+    session: Session,
     settings: Settings,
     root: Path | str | None,
     start: Start,
@@ -35,13 +37,14 @@ def samples_of(
         return load_samples(policy, pairs, n)
     if isinstance(policy, Samples):
         return policy if n is None else policy.first(n)
-    built = build_policy(policy, settings)
-    shown = shown_to_policy(build_context(context, settings), pairs, settings.seed)
+    built = build_policy(policy, session, settings)
+    shown = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
     named = built.spec if shown is None else f"{built.spec} shown {context}"
     named = named if settings.seed == 0 else f"{named} seed {settings.seed}"
     drawn = draw_samples(
-        built, pairs, DRAWN if n is None else n, shown, start(f"sampling {named}"), named=named
-    )
+        built, pairs, DRAWN if n is None else n, session.store, shown,
+        start(f"sampling {named}"), named=named,
+    )  # fmt: skip
     if root is not None:
         file = f"{slug(named)}-{drawn.content[:8]}.jsonl"
         drawn.save(Path(root) / slug(f"{pairs.name} samples") / file)

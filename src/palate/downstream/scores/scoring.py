@@ -17,7 +17,6 @@ from palate.downstream.scores.result import SampleScores, ScoreRow, ScoresSummar
 from palate.downstream.scores.slates import SampleRows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
-    Options,
     PlannedRun,
     Progress,
     meaningless,
@@ -25,13 +24,18 @@ from palate.evaluation import (
     refuse,
     spec_of,
 )
-from palate.records import info_of
+from palate.records import Settings, info_of
 from palate.runs import VerdictRow
 from palate.scorers import build_scorer
+from palate.session import Session
 
 
 def plan_cells(
-    scorers: Sequence[str], contexts: Sequence[str], pairs: Dataset, options: Options
+    scorers: Sequence[str],
+    contexts: Sequence[str],
+    pairs: Dataset,
+    session: Session,
+    settings: Settings,
 ) -> list[tuple[str, str]]:
     """Return the cells to score, (scorer, context); those without a meaning are left out.
 
@@ -40,12 +44,12 @@ def plan_cells(
     Raises:
         UsageError: where no cell is left, or one is asked for that makes no sense.
     """
-    shown = [build_context(text, options.settings) for text in dict.fromkeys(contexts)]
+    shown = [build_context(text, session, settings) for text in dict.fromkeys(contexts)]
     cells = []
     for context in shown:
         refuse_draws(context, context.spec)
     for text in dict.fromkeys(scorers):
-        scorer = build_scorer(text, options.settings)
+        scorer = build_scorer(text, session, settings)
         refuse_draws(scorer, text)
         spec = spec_of(scorer, text)
         need_choices(scorer, pairs, spec)
@@ -63,10 +67,12 @@ def score_samples(
     scorer: str,
     samples: Samples,
     pairs: Dataset,
+    session: Session,
     context: str = "none",
     *,
     root: Path | None = Path("runs"),
-    options: Options | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
     progress: Progress | None = None,
 ) -> SampleScores:
     """Return the scores of every sample by one scorer under one context.
@@ -77,7 +83,9 @@ def score_samples(
     Raises `UsageError` for a scorer that makes no sense under this context, `EndpointError` where
     an endpoint did not answer, and what building and running a scorer raises.
     """
-    job = PlannedRun.of(scorer, pairs, context, options or Options())
+    job = PlannedRun.of(
+        scorer, pairs, context, session, settings or Settings(), retry_unscored=retry_unscored
+    )
     spec = job.spec
     if job.info.pairs_only and samples.n == 1:
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")

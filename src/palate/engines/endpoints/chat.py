@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from palate.engines.http import (
-    SHARED,
     Clock,
     HttpClient,
     HttpRequest,
@@ -16,20 +15,9 @@ from palate.engines.http import (
     Transport,
     UnusableReply,
     body_of,
-    http_options,
-    ledger_of,
 )
-from palate.records import Message, Settings
-from palate.specs import Spec
-
-LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
-
-
-class ChatSettings(HttpSettings):
-    """Where an endpoint is and how it may be used."""
-
-    limit_field: str = "max_tokens"
-    """How the endpoint calls the limit on a reply; newer ones want `max_completion_tokens`."""
+from palate.records import Message
+from palate.stores import Documents
 
 
 class Ask(NamedTuple):
@@ -48,6 +36,8 @@ class Reply(NamedTuple):
     cut_off: bool = False
     first_token: Mapping[str, float] | None = None
     """Log-probabilities of the first token's alternatives, where they came back."""
+    labels: tuple[float, ...] | None = None
+    """Logits of the labels that were asked for, up to a constant."""
     failure: str | None = None
     outage: bool = False
     """The endpoint did not answer: asking again later may help, unlike after a refusal."""
@@ -58,27 +48,22 @@ class ChatEndpoint:
 
     def __init__(
         self,
-        settings: ChatSettings,
+        settings: HttpSettings,
         *,
         ledger: Ledger | None = None,
+        replies: Documents | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.settings = settings
         self.client = HttpClient(
-            settings, noun="chat completion", ledger=ledger, transport=transport, clock=clock
+            settings,
+            noun="chat completion",
+            ledger=ledger,
+            replies=replies,
+            transport=transport,
+            clock=clock,
         )
-
-    @classmethod
-    def of(cls, spec: Spec, model: str, settings: Settings, options: set[str]) -> Self:
-        """Return the endpoint of a spec; raises `SpecError` for what is not among the options."""
-        spec.only(options | SHARED | {"base_url", "limit_field"})
-        chat = ChatSettings(
-            model=model,
-            limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
-            **http_options(spec, settings, "https://…/v1"),
-        )
-        return cls(chat, ledger=ledger_of(settings))
 
     def ask(self, asks: Iterable[Ask]) -> Generator[tuple[int, Reply]]:
         """Yield (position, reply) as they come; a request that fails for good has its reason.

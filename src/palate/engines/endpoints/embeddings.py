@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, body_of
 from palate.errors import EngineError
+from palate.stores import Documents
 
 BATCH = 32
 """Texts in one request."""
@@ -19,9 +20,17 @@ BATCH = 32
 class EmbeddingEndpoint:
     """Sends texts and gives their vectors; a text without one ends the work."""
 
-    def __init__(self, settings: HttpSettings, *, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        settings: HttpSettings,
+        *,
+        ledger: Ledger | None = None,
+        replies: Documents | None = None,
+    ) -> None:
         self.settings = settings
-        self.client = HttpClient(settings, noun="list of embeddings", ledger=ledger)
+        self.client = HttpClient(
+            settings, noun="list of embeddings", ledger=ledger, replies=replies
+        )
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield (position, vector) as they come; raises `EngineError` where one does not."""

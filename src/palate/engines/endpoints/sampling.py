@@ -16,15 +16,21 @@ MOST_AT_ONCE = 128
 """Replies asked for in one request."""
 
 
+class Sampling(NamedTuple):
+    """How a token is drawn, and how many at most."""
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+    seed: int
+
+
 class SamplingRequest(NamedTuple):
     """One prompt, and which of its replies are wanted."""
 
     messages: tuple[Message, ...]
     numbers: tuple[int, ...]
-    max_tokens: int
-    temperature: float
-    top_p: float
-    seed: int
+    how: Sampling
 
 
 class SamplingEndpoint(ChatEndpoint):
@@ -67,13 +73,19 @@ class SamplingEndpoint(ChatEndpoint):
     def _sampling_post(
         self, draw: SamplingRequest, numbers: list[int]
     ) -> HttpRequest[tuple[Reply, ...]]:
-        body = self._body(draw.messages, draw.max_tokens)
-        seed = digest("sample", draw.seed, body["messages"], numbers[0])
-        body |= {"temperature": draw.temperature, "top_p": draw.top_p, "seed": int(seed[:7], 16)}
+        body = self._body(draw.messages, draw.how.max_tokens)
+        seed = digest("sample", draw.how.seed, body["messages"], numbers[0])
+        body |= {
+            "temperature": draw.how.temperature,
+            "top_p": draw.how.top_p,
+            "seed": int(seed[:7], 16),
+        }
         if len(numbers) > 1:
             body["n"] = len(numbers)
         read = partial(read_choices, most=len(numbers))
-        return HttpRequest("chat/completions", body_of(body), read, draw.max_tokens * len(numbers))
+        return HttpRequest(
+            "chat/completions", body_of(body), read, draw.how.max_tokens * len(numbers)
+        )
 
 
 def read_choices(completion: Any, most: int) -> tuple[Reply, ...] | None:

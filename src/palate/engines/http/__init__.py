@@ -1,13 +1,17 @@
 """One HTTP client for chat and for reward servers."""
 
 from palate.engines.http.client import HttpClient, HttpRequest, UnusableReply
-from palate.engines.http.ledger import Ledger, ledger_of
+from palate.engines.http.ledger import Ledger
 from palate.engines.http.rate_limit import Clock
-from palate.engines.http.settings import SHARED, HttpSettings, canonical, http_options
+from palate.engines.http.settings import (
+    HttpSettings,
+    canonical,
+    read_endpoint,
+    refuse_endpoint_options,
+)
 from palate.engines.http.transport import HttpResponse, Transport, TransportFailure, body_of, usage
 
 __all__ = [
-    "SHARED",
     "Clock",
     "HttpClient",
     "HttpRequest",
@@ -19,7 +23,7 @@ __all__ = [
     "UnusableReply",
     "body_of",
     "canonical",
-    "http_options",
-    "ledger_of",
+    "read_endpoint",
+    "refuse_endpoint_options",
     "usage",
 ]

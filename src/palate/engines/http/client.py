@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from palate.engines.http.cache import ReplyCache
 from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
@@ -28,6 +27,7 @@ from palate.engines.http.transport import (
     usage,
 )
 from palate.errors import EndpointError, UsageError
+from palate.stores import Documents
 
 T = TypeVar("T")
 TEMPLATE = 256
@@ -80,6 +80,7 @@ class HttpClient:
         *,
         noun: str = "reply",
         ledger: Ledger | None = None,
+        replies: Documents | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -95,7 +96,7 @@ class HttpClient:
             )
         self._transport = transport
         self._clock = clock or Clock()
-        self._cache = ReplyCache(Path(settings.cache)) if settings.cache is not None else None
+        self._replies = replies
         self._concurrency = ConcurrencyLimit(settings.concurrency)
         self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
 
@@ -130,12 +131,14 @@ class HttpClient:
 
     async def request(self, post: HttpRequest[T]) -> HttpOutcome[T]:
         """Ask until there is an answer, a refusal, or no attempt left."""
-        key = self._cache.key(self.settings.root + post.path, post.body) if self._cache else ""
-        if self._cache is not None:
-            kept = await asyncio.to_thread(self._cache.get, key)
-            if kept is not None and isinstance(found := _read(post, _parse(kept)), HttpOutcome):
+        url = (self.settings.root + post.path).encode()
+        key = hashlib.sha256(url + b"\n" + post.body).hexdigest()  # the body names the model
+        if self._replies is not None:
+            earlier = await asyncio.to_thread(self._replies.get, key)
+            outcome = None if earlier is None else _read(post, _parse(earlier))
+            if outcome is not None:
                 self.ledger.cached += 1
-                return found
+                return outcome
         reason = "no answer"
         for attempt in range(self.settings.retries + 1):
             result = await self._attempt(post, key)
@@ -184,8 +187,8 @@ class HttpClient:
         read = _read(post, reply)
         if read is None:
             return Retry(f"the reply was no {self._noun}")
-        if self._cache is not None and read.failure is None:
-            await asyncio.to_thread(self._cache.put, key, answer.body)
+        if self._replies is not None and read.failure is None:
+            await asyncio.to_thread(self._replies.put, key, answer.body)
         return read
 
     async def _afford(self, most: Decimal) -> bool:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from decimal import Decimal
-
-from palate.records import Settings
 
 
 class Prices:
@@ -22,7 +19,7 @@ class Prices:
 
 
 class Ledger:
-    """Sums over all endpoints of one command.
+    """Sums over all endpoints of one session.
 
     Each request first reserves the most it can cost; so what was spent never passes the cap.
     """
@@ -74,15 +71,3 @@ class Ledger:
         if self._spent:
             parts.append(f"${self.spent:,.4f}")
         return ", ".join(parts)
-
-
-_ledgers: dict[int, Ledger] = {}
-
-
-def ledger_of(settings: Settings) -> Ledger:
-    """Return the one ledger of everything that runs with this settings object."""
-    key = id(settings)
-    if key not in _ledgers:
-        _ledgers[key] = Ledger(settings.max_cost)
-        weakref.finalize(settings, _ledgers.pop, key, None)
-    return _ledgers[key]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field
 
 from palate.errors import SpecError, UsageError
-from palate.records import Record, Settings
+from palate.records import Record
 from palate.specs import Spec
 
-SHARED = {
+NETWORK = {
     "key_env", "concurrency", "timeout", "retries", "rpm", "tpm", "price_in", "price_out",
+    "limit_field", "batch",
 }  # fmt: skip
-"""Options that every scorer on an endpoint has, and that change no number."""
-NETWORK = SHARED | {"limit_field", "batch"}
+"""Options that say how an endpoint is asked, and change no number."""
+SHARED = NETWORK - {"limit_field", "batch"} | {"base_url"}
+"""Options that every endpoint has."""
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 
 
@@ -41,8 +44,8 @@ class HttpSettings(Record):
     price_in: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     price_out: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """USD per million tokens read and written."""
-    cache: str | None = None
-    """Folder of earlier replies."""
+    limit_field: str = LIMIT_FIELDS[0]
+    """How a chat endpoint calls the limit on a reply; newer ones want `max_completion_tokens`."""
 
     @property
     def root(self) -> str:
@@ -50,22 +53,38 @@ class HttpSettings(Record):
         return self.base_url.rstrip("/") + "/"
 
 
-def http_options(spec: Spec, settings: Settings, example: str) -> dict[str, Any]:
-    """Return the fields of `HttpSettings` but the model; raises `SpecError` naming the option."""
+def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) -> HttpSettings:
+    """Return where a spec's endpoint is and how it may be used.
+
+    `options` are those that its kind has beside the endpoint's own. Raises `SpecError` naming the
+    option that is missing, unknown or wrong.
+    """
+    spec.only({*options, *SHARED})
     if "base_url" not in spec.options:
         raise SpecError(f"{spec}: an endpoint needs ?base_url={example}")
-    limits = {name: spec.number(name, 0, least=1) or None for name in ("rpm", "tpm")}
-    prices = {name: _price(spec, name) for name in ("price_in", "price_out")}
-    return {
-        "base_url": spec.options["base_url"],
-        "key_env": spec.options.get("key_env", "PALATE_API_KEY"),
-        "concurrency": spec.number("concurrency", 8, least=1),
-        "timeout_s": spec.number("timeout", 120, least=1),
-        "retries": spec.number("retries", 5),
-        "cache": settings.cache,
-        **limits,
-        **prices,
-    }
+    return HttpSettings(
+        model=model,
+        base_url=spec.options["base_url"],
+        key_env=spec.options.get("key_env", "PALATE_API_KEY"),
+        concurrency=spec.number("concurrency", 8, least=1),
+        timeout_s=spec.number("timeout", 120, least=1),
+        retries=spec.number("retries", 5),
+        rpm=spec.number("rpm", 0, least=1) or None,
+        tpm=spec.number("tpm", 0, least=1) or None,
+        price_in=_price(spec, "price_in"),
+        price_out=_price(spec, "price_out"),
+        limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
+    )
+
+
+def refuse_endpoint_options(spec: Spec) -> None:
+    """Raise `SpecError` for an endpoint's option on a model in this process."""
+    wrong = sorted({*NETWORK, *SHARED} & set(spec.options))
+    if wrong:
+        raise SpecError(
+            f"{spec}: {wrong[0]} is an option of endpoints, as in api:MODEL?base_url=…; "
+            f"{spec.reference} runs in this process"
+        )
 
 
 def _price(spec: Spec, name: str) -> float | None:

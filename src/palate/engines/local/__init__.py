@@ -2,13 +2,11 @@
 
 from palate.engines.local.forward import TokenSpan
 from palate.engines.local.generation import generate, sample
-from palate.engines.local.model import LocalModel, load_local, read_mode_of
+from palate.engines.local.model import LocalModel
 
 __all__ = [
     "LocalModel",
     "TokenSpan",
     "generate",
-    "load_local",
-    "read_mode_of",
     "sample",
 ]

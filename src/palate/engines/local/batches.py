@@ -32,20 +32,22 @@ def read(
     Outputs are the last hidden states, or with `logits` what the model's own head makes of them.
     """
     numbered = iter(enumerate(groups))
-    side_by_side = workers(local.torch, local.device)
+    with local.turns.of():  # meanwhile nobody has set another number of threads
+        side_by_side = workers(local.torch, local.device)
     while some := list(islice(numbered, AT_ONCE)):
         most = share_of(local, side_by_side)
         target = min(most, CPU_TOKENS) if local.device == "cpu" else most
         loads = cut(some, target, side_by_side)
         if _uneven(loads, side_by_side):  # one after another, on all threads
             for load in loads:
-                outputs = read_load(local, load, reduce, logits, 1)
+                with local.turns.of():
+                    outputs = read_load(local, load, reduce, logits, 1)
                 yield from zip((k for k, _ in load), outputs, strict=True)
             continue
         jobs = (
             (load, partial(read_load, local, load, reduce, logits, side_by_side)) for load in loads
         )
-        for load, outputs in spread(local.torch, local.device, jobs):
+        for load, outputs in spread(local.torch, local.device, jobs, local.turns):
             yield from zip((k for k, _ in load), outputs, strict=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import islice
@@ -10,10 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.local.threads import spread
+from palate.engines.local.threads import Turns, spread
 from palate.engines.text.reader import even_parts
-from palate.errors import ModelError, UsageError, first_line
-from palate.models import choose_device, import_torch, import_transformers, resolve
+from palate.errors import LoadError, ModelError, UsageError, first_line
+from palate.models import (
+    ModelFolder,
+    choose_device,
+    import_torch,
+    import_transformers,
+    resolve,
+)
 from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference
@@ -38,13 +45,25 @@ class Embedder:
     Each text is computed by itself, so its embedding depends on nothing else.
     """
 
-    def __init__(self, reference: Reference, settings: Settings) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        settings: Settings,
+        *,
+        resolved: ModelFolder | None = None,
+        turns: Turns | None = None,
+    ) -> None:
         self.reference, self.settings = reference, settings
-        self.folder = resolve(reference)
+        self.folder, self._turns = resolved or resolve(reference), turns or Turns()
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
         self.fingerprint = digest("embedder", self.folder.content, kind, 3)
         self._known: dict[str, Embedding] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel without what is loaded."""
+        return Embedder, (self.reference, self.settings)
 
     @cached_property
     def _model(self) -> Any:
@@ -68,7 +87,7 @@ class Embedder:
                 model_kwargs={"use_safetensors": True, "dtype": "float32"},
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
-            raise ModelError(f"{self.reference}: cannot be loaded ({first_line(error)})") from error
+            raise LoadError(f"{self.reference}: cannot be loaded ({first_line(error)})") from error
 
     def embed(self, text: str) -> Embedding:
         """Return the embedding of one text."""
@@ -81,21 +100,24 @@ class Embedder:
         """
         rest = iter(texts)
         while some := list(islice(rest, AT_ONCE)):
-            new = [text for text in dict.fromkeys(some) if text not in self._known]
-            vectors = {text: self._known[text] for text in some if text in self._known}
+            with self._lock:
+                vectors = {text: self._known[text] for text in some if text in self._known}
+            new = [text for text in dict.fromkeys(some) if text not in vectors]
             # On one thread a single text too: on more its sums would round otherwise.
             jobs = ((text, self._job(text)) for text in new)
-            vectors |= dict(spread(import_torch(), self.device, jobs))
-            self._known |= {text: vectors[text] for text in new}
-            while len(self._known) > REMEMBERED:
-                del self._known[next(iter(self._known))]
+            vectors |= dict(spread(import_torch(), self.device, jobs, self._turns))
+            with self._lock:
+                self._known |= {text: vectors[text] for text in new}
+                while len(self._known) > REMEMBERED:
+                    del self._known[next(iter(self._known))]
             yield from (vectors[text] for text in some)
 
     def _job(self, text: str) -> Callable[[], Embedding]:
-        # Tokenised here, by the caller's thread: tokenizers are not safe between threads.
-        windows, sizes = self._windows(text)
-        prompt = self._model.prompts.get(self._model.default_prompt_name or "")
-        inputs = [self._model.preprocess([window], prompt=prompt or None) for window in windows]
+        # Tokenised here, in turn: tokenizers are not safe between threads.
+        with self._turns.of():
+            windows, sizes = self._windows(text)
+            prompt = self._model.prompts.get(self._model.default_prompt_name or "")
+            inputs = [self._model.preprocess([window], prompt=prompt or None) for window in windows]
         return partial(self._forward, inputs, sizes)
 
     def _forward(self, inputs: Sequence[dict[str, Any]], sizes: Sequence[int]) -> Embedding:
@@ -141,12 +163,3 @@ def unit_length(vector: NDArray[np.float64]) -> NDArray[np.float32]:
     """Scale a vector to length 1; a zero vector stays zero."""
     length = float(np.linalg.norm(vector))
     return (vector / length if length else vector).astype(np.float32)
-
-
-_loaded: dict[tuple[str, str, Settings], Embedder] = {}
-
-
-def load_embedder(reference: Reference, settings: Settings) -> Embedder:
-    """Return the embedder, loaded once."""
-    key = (str(reference), resolve(reference).content, settings)
-    return _loaded.setdefault(key, Embedder(reference, settings))

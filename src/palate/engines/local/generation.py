@@ -32,27 +32,30 @@ def generate(
     shared = _shared(sequences) if local.read_mode.tree and local.read_mode.reach is None else 0
     ends = end_tokens(local)
     pad = local.tokenizer.pad_token_id
-    with (
-        within_memory(f"{local.reference}: {otherwise}"),
-        torch.inference_mode(),
-        one_thread(torch, local.device),
-    ):
-        cache = None
-        if shared:
-            tokens = torch.tensor([list(sequences[0][:shared])], device=local.device)
-            cache = local.model.base_model(input_ids=tokens, use_cache=True).past_key_values
+    cache = None
+    with local.in_use():
         for k, ids in enumerate(sequences):
-            tokens = torch.tensor([list(ids)], device=local.device)
-            made = local.model.generate(
-                tokens,
-                attention_mask=torch.ones_like(tokens),
-                past_key_values=copy.deepcopy(cache),
-                max_new_tokens=max_tokens,
-                do_sample=False,
-                pad_token_id=pad if pad is not None else local.tokenizer.eos_token_id,
-            )[0, len(ids) :].tolist()
+            with _pass(local), within_memory(f"{local.reference}: {otherwise}"):
+                if shared and not k:
+                    tokens = torch.tensor([list(ids[:shared])], device=local.device)
+                    cache = local.model.base_model(input_ids=tokens, use_cache=True).past_key_values
+                tokens = torch.tensor([list(ids)], device=local.device)
+                made = local.model.generate(
+                    tokens,
+                    attention_mask=torch.ones_like(tokens),
+                    past_key_values=copy.deepcopy(cache),
+                    max_new_tokens=max_tokens,
+                    do_sample=False,
+                    pad_token_id=pad if pad is not None else local.tokenizer.eos_token_id,
+                )[0, len(ids) :].tolist()
             reply = local.tokenizer.decode(made, skip_special_tokens=True)
             yield k, reply, not ends & set(made)
+
+
+@contextlib.contextmanager
+def _pass(local: LocalModel) -> Iterator[None]:
+    with local.turns.of(), local.torch.inference_mode(), one_thread(local.torch, local.device):
+        yield
 
 
 def _shared(sequences: Sequence[Sequence[int]]) -> int:
@@ -76,13 +79,14 @@ def end_tokens(local: LocalModel) -> set[int]:
 @contextlib.contextmanager
 def one_thread(torch: Any, device: str) -> Iterator[None]:
     """Decode on one CPU thread: a token at a time leaves a second one nothing to do."""
-    threads = torch.get_num_threads()
-    if device == "cpu":
+    threads = torch.get_num_threads() if device == "cpu" else 1
+    if threads > 1:
         torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        if threads > 1:
+            torch.set_num_threads(threads)
 
 
 @dataclass

@@ -63,6 +63,12 @@ class Head:
         joined: torch.Tensor = self.torch.cat(found)
         return joined.cpu()
 
+    def logits(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+        """Return the logits of every token after each row, where the model is."""
+        del following
+        joined: torch.Tensor = self.torch.cat([logits for _, logits in self._chunks(outputs)])
+        return joined
+
     def distributions(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         """Return log p of every token after each row."""
         del following
@@ -101,7 +107,7 @@ def pooled(
         batch = next(padded([len(sequences[k]) for k in todo], budget))
         rows = [todo[k] for k in batch]
         try:
-            with local.torch.inference_mode():
+            with local.turns.of(), local.torch.inference_mode():
                 inputs = pad(local, [sequences[k] for k in rows], token or 0)
                 found = local.model(**inputs).logits.float()
         except (RuntimeError, MemoryError) as error:

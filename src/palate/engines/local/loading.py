@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from palate.engines.local.threads import Turns
 from palate.engines.text.reader import Reader, window_of
-from palate.errors import ModelError, first_line
-from palate.models import choose_device, choose_dtype, import_torch, import_transformers, resolve
+from palate.errors import LoadError, ModelError, first_line
+from palate.models import choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -42,17 +46,27 @@ class ReadMode(NamedTuple):
 class LoadedModel:
     """A model in this process, its tokenizer, and how it is read."""
 
-    def __init__(self, reference: Reference, head: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        head: str,
+        settings: Settings,
+        *,
+        reader: Reader | None = None,
+        turns: Turns | None = None,
+    ) -> None:
         torch, transformers = import_torch(), import_transformers()
-        self.folder = resolve(reference)
+        reader = reader or Reader(reference, settings)
+        self.folder = reader.resolved
         self.reference, self.settings, self.torch = reference, settings, torch
+        self.turns, self.users, self._counting = turns or Turns(), 0, threading.Lock()
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
         self.budget = settings.batch_tokens
         options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
-        self.tokenizer = Reader(reference, settings).tokenizer
+        self.tokenizer = reader.tokenizer
         try:
             loader = getattr(transformers, HEADS[head])
             self.model, info = loader.from_pretrained(
@@ -63,7 +77,7 @@ class LoadedModel:
                 **options,
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
-            raise ModelError(f"{reference}: cannot be loaded ({first_line(error)})") from error
+            raise LoadError(f"{reference}: cannot be loaded ({first_line(error)})") from error
         # An encoder's own pooler is often left out of its weights, and is not read here.
         missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
         if missing:
@@ -76,6 +90,22 @@ class LoadedModel:
         """Tokens the model can read, or None if it declares no limit."""
         embeddings = getattr(self.model.base_model, "embeddings", None)
         return window_of(self.model.config.get_text_config(), self.tokenizer, embeddings)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the model in memory meanwhile, whatever else is loaded."""
+        with self._counting:
+            self.users += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self.users -= 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights."""
+        return sum(each.numel() * each.element_size() for each in self.model.parameters())
 
     def memory(self, longest: int, side_by_side: int = 1) -> int:
         """Return the bytes beyond the model that reading may take, however much is read.

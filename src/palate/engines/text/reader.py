@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +12,15 @@ import numpy as np
 
 from palate.engines.text.chat_template import ChatTemplate
 from palate.engines.text.token_bound import tokens_per_byte
-from palate.errors import ModelError, first_line
-from palate.models import choose_device, choose_dtype, import_transformers, resolve
+from palate.errors import LoadError, first_line
+from palate.models import (
+    ModelFolder,
+    choose_device,
+    choose_dtype,
+    import_torch,
+    import_transformers,
+    resolve,
+)
 from palate.records import Message, Settings
 from palate.specs import Reference
 
@@ -23,18 +31,31 @@ class Reader:
     noun = ""
     """What stands before the reference in an error."""
 
-    def __init__(self, reference: Reference, settings: Settings) -> None:
-        self.reference, self.settings = reference, settings
+    def __init__(
+        self, reference: Reference, settings: Settings, resolved: ModelFolder | None = None
+    ) -> None:
+        self.reference, self.settings, self._resolved = reference, settings, resolved
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel without what is loaded."""
+        return type(self), (self.reference, self.settings, self._resolved)
 
     @cached_property
+    def resolved(self) -> ModelFolder:
+        """Where the model lies, and the hash of what is in it."""
+        return self._resolved or resolve(self.reference)
+
+    @property
     def folder(self) -> Path:
         """Where the files are."""
-        return resolve(self.reference).path
+        return self.resolved.path
 
     @cached_property
     def tokenizer(self) -> Any:
         """The model's tokenizer."""
-        return self._load("AutoTokenizer")
+        with self._lock:
+            return self.__dict__.get("tokenizer") or self._load("AutoTokenizer")
 
     @cached_property
     def config(self) -> Any:
@@ -44,7 +65,8 @@ class Reader:
     @cached_property
     def template(self) -> ChatTemplate:
         """The model's chat template."""
-        return ChatTemplate(self.tokenizer)
+        with self._lock:  # setting it up changes the tokenizer
+            return self.__dict__.get("template") or ChatTemplate(self.tokenizer)
 
     @cached_property
     def frame(self) -> int:
@@ -61,7 +83,28 @@ class Reader:
         """Content, dtype and kind of device: what of the model its numbers depend on."""
         device = choose_device(self.settings.device)
         dtype = str(choose_dtype(self.settings.dtype, device))
-        return resolve(self.reference).content, dtype, device.split(":", maxsplit=1)[0]
+        return self.resolved.content, dtype, device.split(":", maxsplit=1)[0]
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a manifest says of the model: all that its numbers depend on beside the prompt."""
+        content, dtype, device = self.weights
+        return {
+            "reference": str(self.reference),
+            "content": content,
+            "dtype": dtype.removeprefix("torch."),
+            "device": device,
+            "batch_tokens": self.settings.batch_tokens,
+            "attention": self.settings.attention or "tree",
+        }
+
+    @cached_property
+    def weight_bytes(self) -> int:
+        """Bytes that the weights will take in memory, by the size of their files."""
+        stored = sum(file.stat().st_size for file in self.folder.glob("*.safetensors"))
+        device = choose_device(self.settings.device)
+        written = getattr(self.config, "dtype", None) or import_torch().float32
+        return int(stored * choose_dtype(self.settings.dtype, device).itemsize / written.itemsize)
 
     @cached_property
     def window(self) -> int | None:
@@ -74,7 +117,7 @@ class Reader:
             return loader.from_pretrained(folder, trust_remote_code=self.settings.trust_remote_code)
         except Exception as error:  # what a broken folder raises is anybody's guess
             named = f"{self.noun}{self.reference}"
-            raise ModelError(f"{named}: cannot be loaded ({first_line(error)})") from error
+            raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
 
 
 def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ class _NoConfig:
         return self
 
 
-@cache
 def tokenizer_folder(reference: Reference) -> Path:
     """Find or fetch a tokenizer's files; raises `ModelError` or `HubError` with what to do."""
     if reference.place == "api":

@@ -57,7 +57,8 @@ class RayRunner:
         actor = ray.remote(Worker).options(
             num_cpus=self.threads, num_gpus=self.gpus, runtime_env={"env_vars": threads}
         )
-        made = (ray.put(source_of(ray, task)), task.settings, task.component, sys.path)
+        session = task.session.for_workers
+        made = (ray.put(source_of(ray, task)), session, task.settings, task.component, sys.path)
         pool = _Pool(ray, lambda: actor.remote(*made), self.workers, self.wait_s)
         try:
             for job, reply in pool.replies(chain([first], units)):

@@ -8,15 +8,16 @@ from __future__ import annotations
 import pickle
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from palate import errors
-from palate.errors import EngineError, PalateError, UsageError
+from palate.errors import EngineError, LoadError, ModelError, PalateError, UsageError
 from palate.execution.ray_runner.cluster import one_line
 from palate.execution.runner import Job, compute
 from palate.records import Prepared, Settings, components_of
 from palate.scorers import build_scorer
+from palate.session import Session, use
 
 REPLY_EVERY_S = 1.0
 RESULTS, BROKEN = "results", "broken"
@@ -28,11 +29,17 @@ class Worker:
     """Scores units of one component of a scorer, which it builds once."""
 
     def __init__(
-        self, source: str | bytes, settings: Settings, component: int, paths: list[str]
+        self,
+        source: str | bytes,
+        session: Mapping[str, Any],
+        settings: Settings,
+        component: int,
+        paths: list[str],
     ) -> None:
         # A scorer's own module may lie beside the script that named it.
         sys.path += [path for path in paths if path not in sys.path]
-        self._source, self._settings, self._component = source, settings, component
+        self._source, self._session = source, session
+        self._settings, self._component = settings, component
         self._scorer: Any = None
 
     def work(self, prepared: tuple[Prepared, ...]) -> Iterator[Reply]:
@@ -54,11 +61,14 @@ class Worker:
             yield BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}"
 
     def _build(self) -> Any:
-        source = self._source
-        if isinstance(source, bytes):
-            whole = pickle.loads(source)
-        else:
-            whole = build_scorer(source, self._settings)
+        source, session = self._source, use(Session(**self._session))
+        try:
+            if isinstance(source, bytes):
+                whole = pickle.loads(source)
+            else:
+                whole = build_scorer(source, session, self._settings)
+        except ModelError as error:  # which is there where the work is planned
+            raise LoadError(str(error)) from error
         return components_of(whole)[self._component].scorer
 
 
@@ -81,6 +91,8 @@ def results_in(task: Job, reply: Reply) -> list[tuple[int, Any]]:
     kind, content = reply
     if kind == BROKEN:
         raise EngineError(f"{task.name}: {content}")
+    if kind == LoadError.__name__:  # here its tokenizer and configuration were read
+        raise EngineError(f"{task.name}: a worker cannot load its model ({content})")
     if kind != RESULTS:
         raise getattr(errors, kind, PalateError)(content)
     return list(content)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from palate.engines import Reader, load_local
 from palate.engines.local.memory import within_memory
-from palate.errors import ModelError
-from palate.models import cache_folder, choose_device, choose_dtype, import_torch
+from palate.models import choose_device, choose_dtype, import_torch
 from palate.personal.choices import Doubles, Whole
 from palate.personal.p_dpo.encoding import EncodedChoice, Fitting, encode_choices
 from palate.personal.p_dpo.folder import STATE, PersonalPolicy
@@ -21,6 +18,7 @@ from palate.personal.solvers.quasi_newton import minimise_each
 from palate.personal.states import UserStates, concatenated
 from palate.records import Choice, Progress, Settings
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference
 from palate.training.user_tokens import (
     block,
@@ -33,7 +31,7 @@ from palate.training.user_tokens import (
 
 LOG = logging.getLogger("palate")
 AT_ONCE = 16
-"""Users adapted side by side, and kept on disk together."""
+"""Users adapted side by side, and kept together."""
 TOKENS = 2048
 """Most tokens that gradients are taken of at a time."""
 FORMAT = 1
@@ -50,6 +48,7 @@ class _Row(NamedTuple):
 def adapt(
     policy: PersonalPolicy,
     history: Mapping[str, Sequence[Choice]],
+    session: Session,
     settings: Settings,
     reference: Reference | None = None,
     progress: Progress | None = None,
@@ -58,14 +57,14 @@ def adapt(
 
     o_u minimises Σ −log σ(β [Δ log π − Δ log π_ref]) + |o_u / unit|² / (2 spread²), from o_u = 0,
     which it stays without choices. Users are independent of each other; sixteen at a time are read
-    together and kept in palate's cache, so the same choices are learnt once.
+    together and kept in the store, so the same choices are learnt once.
 
     Raises:
         ModelError: where the reference is not the model that the policy was trained from.
         ResourceError: where memory runs out.
     """
     base = reference or policy.reference()
-    fitting = encode_all(policy, history, settings, base)
+    fitting = encode_all(policy, history, session, settings, base)
     keys = list(history)
     if not keys:
         return policy.prior()
@@ -75,17 +74,22 @@ def adapt(
     )  # fmt: skip
     groups = [keys[k : k + AT_ONCE] for k in range(0, len(keys), AT_ONCE)]
     names = [digest(*how, [(key, fitting.choices[key]) for key in group]) for group in groups]
-    known = {name: found for name in names if (found := _cached(name, policy)) is not None}
+    documents = session.store.documents("states")
+    known = {
+        name: UserStates.of_bytes(earlier, "the store", policy.fingerprint)
+        for name in names if (earlier := documents.get(name)) is not None
+    }  # fmt: skip
     todo = [(name, group) for name, group in zip(names, groups, strict=True) if name not in known]
     done = len(keys) - sum(len(group) for _, group in todo)
     if todo:
         LOG.info("learning the tokens of %d users", len(keys) - done)
         wanted = [choice for _, group in todo for key in group for choice in fitting.choices[key]]
-        sums = _reference_sums(base, wanted, settings)
-        job = _Job(policy, settings, opening(Reader(policy.policy, settings).template), sums)
+        sums = _reference_sums(base, wanted, session, settings)
+        start = opening(session.reader(policy.policy, settings).template)
+        job = _Job(policy, session, settings, start, sums)
         for name, group in todo:
             known[name] = job.adapted(group, [fitting.choices[key] for key in group])
-            _keep(name, known[name])
+            documents.put(name, known[name].to_bytes())
             done += len(group)
             if progress is not None:
                 progress(done, len(keys))
@@ -96,41 +100,24 @@ def adapt(
 def encode_all(
     policy: PersonalPolicy,
     history: Mapping[str, Sequence[Choice]],
+    session: Session,
     settings: Settings,
     reference: Reference,
 ) -> Fitting:
     """Encode users' choices; those that do not fit both windows beside the tokens are counted."""
-    reader = Reader(policy.policy, settings)
-    limits = [one.window for one in (reader, Reader(reference, settings)) if one.window]
+    reader = session.reader(policy.policy, settings)
+    limits = [one.window for one in (reader, session.reader(reference, settings)) if one.window]
     limit = min(limits, default=float("inf")) - policy.tokens
     return encode_choices(reader.template, history, limit)
 
 
-def _file(name: str) -> Any:
-    return cache_folder() / "states" / f"{name[:40]}.safetensors"
-
-
-def _cached(name: str, policy: PersonalPolicy) -> UserStates | None:
-    try:
-        return UserStates.load(_file(name), policy.fingerprint)
-    except ModelError:  # not there, or cut short by a kill
-        return None
-
-
-def _keep(name: str, states: UserStates) -> None:
-    file = _file(name)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
-    states.save(new)
-    new.replace(file)  # another process may read it meanwhile
-
-
 def _reference_sums(
-    base: Reference, choices: Sequence[EncodedChoice], settings: Settings
+    base: Reference, choices: Sequence[EncodedChoice], session: Session, settings: Settings
 ) -> dict[EncodedChoice, float]:
     distinct = list(dict.fromkeys(choices))
     if not distinct:
         return {}
-    model = load_local(base, "causal", settings)
+    model = session.model(base, "causal", settings)
     groups = [[choice.chosen, choice.rejected] for choice in distinct]
     found = dict(model.log_probabilities(groups))
     sums = ([float(logp.double().sum()) for logp in found[k]] for k in range(len(distinct)))
@@ -142,6 +129,7 @@ class _Job:
     """The policy with its weights frozen, asked for losses and slopes of users' tokens."""
 
     policy: PersonalPolicy
+    session: Session
     settings: Settings
     opening: tuple[int, ...]
     sums: Mapping[EncodedChoice, float]
@@ -151,15 +139,17 @@ class _Job:
     ) -> UserStates:
         start = np.zeros((len(keys), self.policy.generic.size))
         if any(choices):
-            local = load_local(self.policy.policy, "causal", self.settings)
-            model = local.model.requires_grad_(False)
+            local = self.session.model(self.policy.policy, "causal", self.settings)
+            model = local.model
             rows = [_Row(user, it, self.sums[it]) for user, own in enumerate(choices) for it in own]
             objective = _Objective(model, self.policy, self.opening, rows)
-            try:
-                with within_memory("out of memory while adapting; leave long choices out"):
+            out_of_memory = "out of memory while adapting; leave long choices out"
+            with local.in_use(), local.turns.of(), within_memory(out_of_memory):
+                model.requires_grad_(False)
+                try:
                     start, _ = minimise_each(objective, start)
-            finally:
-                uninstall(model)
+                finally:
+                    uninstall(model)
         offsets = start.reshape(len(keys), *self.policy.generic.shape)
         scaled = (offsets * self.policy.spread * self.policy.unit).astype(np.float32)
         return UserStates(tuple(keys), {STATE: scaled}, self.policy.fingerprint)

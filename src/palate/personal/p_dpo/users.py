@@ -14,6 +14,7 @@ from palate.personal.p_dpo.folder import STATE, PersonalPolicy
 from palate.personal.states import UserStates
 from palate.records import Choice, Settings
 from palate.seeding import digest
+from palate.session import Session
 from palate.specs import Reference
 
 
@@ -77,9 +78,11 @@ class FromChoices:
         policy: PersonalPolicy,
         reference: Reference,
         history: Mapping[str, Sequence[Choice]],
+        session: Session,
         settings: Settings,
     ) -> None:
-        self.policy, self.reference, self.settings = policy, reference, settings
+        self.policy, self.reference = policy, reference
+        self.session, self.settings = session, settings
         self.history = history
         self.place = {key: k for k, key in enumerate(history)}
         said = {key: [choice.model_dump() for choice in own] for key, own in history.items()}
@@ -88,10 +91,11 @@ class FromChoices:
     @cached_property
     def offsets(self) -> NDArray[np.float32]:
         """Learn o_u of each user, all in one job."""
-        found = adapt(self.policy, self.history, self.settings, self.reference)
+        found = adapt(self.policy, self.history, self.session, self.settings, self.reference)
         return found.states[STATE]
 
     @property
     def n_too_long(self) -> int:
         """How many choices are longer than the window."""
-        return encode_all(self.policy, self.history, self.settings, self.reference).n_too_long
+        fitting = encode_all(self.policy, self.history, self.session, self.settings, self.reference)
+        return fitting.n_too_long

@@ -15,6 +15,7 @@ from palate.errors import DataError
 from palate.records import PreferencePair, Settings
 from palate.retrieval import build_ranking
 from palate.runs import Manifest, Run
+from palate.session import Session
 
 POSTS = 3
 Key = tuple[str, str]
@@ -113,7 +114,7 @@ def by_key(run: Run, column: NDArray[np.float64]) -> dict[Key, float]:
 
 def nearest_posts(pair: PreferencePair) -> list[str]:
     """Return up to three posts of the user's, the nearest to the question first."""
-    rank, _ = build_ranking("bm25", Settings())
+    rank, _ = build_ranking("bm25", Session(), Settings())
     return [post.text for post in rank(pair.text, pair.profile)[:POSTS]]
 
 

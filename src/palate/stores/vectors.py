@@ -31,12 +31,12 @@ def as_keys(digests: list[bytes]) -> Keys:
     return np.frombuffer(b"".join(one[:16] for one in digests), dtype=KEY)
 
 
-class EmbeddingStore:
+class Vectors:
     """A growing table of vectors of one width.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     store = EmbeddingStore(Path(place), 2)
+    ...     store = Vectors(Path(place), 2)
     ...     store.append(as_keys([b"a" * 16]), np.array([[0.5, -2.0]]))
     ...     rows = store.find(as_keys([b"b" * 16, b"a" * 16]))
     ...     rows.tolist(), store.read(rows[1:]).tolist()
@@ -45,21 +45,20 @@ class EmbeddingStore:
 
     def __init__(self, folder: Path, width: int) -> None:
         self.folder, self.width = folder, width
-        self._sorted = np.empty(0, KEY)
-        self._order: Rows = np.empty(0, np.int64)
-        self._refresh()
+        self._index: tuple[Keys, Rows] = np.empty(0, KEY), np.empty(0, np.int64)
+        self._refreshed()
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._index[1])
 
     def find(self, keys: Keys) -> Rows:
         """Return the row of each key, −1 where it is not stored."""
-        self._refresh()
-        if not len(self._sorted):
+        in_order, order = self._refreshed()
+        if not len(order):
             return np.full(len(keys), -1)
-        ours, theirs = _comparable(self._sorted), _comparable(keys)
-        places = np.searchsorted(ours, theirs).clip(max=len(ours) - 1)
-        return np.where(ours[places] == theirs, self._order[places], -1)
+        stored, wanted = _comparable(in_order), _comparable(keys)
+        places = np.searchsorted(stored, wanted).clip(max=len(stored) - 1)
+        return np.where(stored[places] == wanted, order[places], -1)
 
     def read(self, rows: Rows) -> NDArray[np.float16]:
         """Return the vectors of these rows (n × width); only they are read from disk."""
@@ -101,14 +100,15 @@ class EmbeddingStore:
         paths = [(self.folder / name, size) for name, size in sizes]
         return min(path.stat().st_size // size if path.exists() else 0 for path, size in paths)
 
-    def _refresh(self) -> None:
-        whole = self._whole()
-        if whole == len(self._order):
-            return
-        keys = np.fromfile(self.folder / "keys", KEY, whole)
-        # Two processes may have stored one key: the first row counts.
-        self._order = np.argsort(_comparable(keys), kind="stable").astype(np.int64)
-        self._sorted = keys[self._order]
+    def _refreshed(self) -> tuple[Keys, Rows]:
+        # The keys in order and their rows, put in place together: other threads read them.
+        whole, index = self._whole(), self._index
+        if whole != len(index[1]):
+            keys = np.fromfile(self.folder / "keys", KEY, whole)
+            # Two processes may have stored one key: the first row counts.
+            order = np.argsort(_comparable(keys), kind="stable").astype(np.int64)
+            index = self._index = keys[order], order
+        return index
 
     def _vectors(self) -> NDArray[np.float16]:
         path = self.folder / "vectors"

@@ -1,0 +1,295 @@
+"""The one door to language models: in this process, or behind an endpoint."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+
+from palate.engines.endpoints.chat import Ask, Reply
+from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
+from palate.engines.local import LocalModel, generate, sample
+from palate.engines.local.threads import spread
+from palate.engines.text.reader import Reader
+from palate.errors import EndpointError, ModelError, UsageError
+from palate.records import Message
+from palate.seeding import digest
+
+if TYPE_CHECKING:
+    import torch
+
+Messages = tuple[Message, ...]
+Ids = tuple[int, ...]
+Groups = Iterable[Sequence[Messages | Ids]]
+"""Prompts, conversations or in this process their token ids; those of one group begin alike."""
+Replies = Iterator[tuple[int, int, Reply]]
+"""(group, position in it or number of the sample, reply) as they come, each once."""
+Operation = Literal["generate", "label_logits", "log_probabilities", "next_token_logits"]
+TOO_LONG = "too long"
+TOP_LOGPROBS = 20
+"""Alternatives of a first token that endpoints are asked for."""
+NO_LIMIT = 10**9
+
+
+class LanguageModel(ABC):
+    """Writes replies and says how probable tokens are; `supports` tells what a form can do."""
+
+    operations: frozenset[Operation]
+    reader: Reader | None = None
+    """Its tokenizer and template, where it runs in this process."""
+
+    def __init__(self, name: str, identity: tuple[str, ...], details: Mapping[str, Any]) -> None:
+        self.name, self.identity, self.details = name, identity, details
+
+    @property
+    def place(self) -> str:
+        """Where it computes: `local` or `endpoint`."""
+        return "endpoint" if self.reader is None else "local"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what it is: content, dtype and device; or its name and the endpoint."""
+        return digest(self.place, *self.identity)
+
+    @property
+    def window(self) -> int | None:
+        """Tokens of a prompt and its reply together; None where that is not known."""
+        return None if self.reader is None else self.reader.window
+
+    def supports(self, operation: Operation) -> bool:
+        """Tell whether it can do this; what it cannot raises `UsageError`."""
+        return operation in self.operations
+
+    def count(self, messages: Messages) -> int | None:
+        """Return the tokens of a prompt; None where that is not known."""
+        return None if self.reader is None else len(self.reader.template.prompt(messages))
+
+    def text(self, messages: Messages) -> str:
+        """Return a prompt as the model reads it."""
+        if self.reader is None:
+            return "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages)
+        return self.reader.template.text(messages, generation=True)
+
+    def generate(
+        self,
+        prompts: Groups,
+        n: int = 1,
+        *,
+        max_tokens: int,
+        least_tokens: int | None = None,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        numbers: Sequence[Sequence[int]] | None = None,
+    ) -> Replies:
+        """Yield the likeliest reply to each prompt, or n samples of each group's one prompt.
+
+        Samples are drawn at a temperature above 0; `numbers` names those that are wanted of each
+        prompt. Sample k in this process depends on model, prompt, seed and k alone. A prompt that
+        leaves no room for `least_tokens` (by default `max_tokens`) has the failure "too long".
+
+        Raises `UsageError` for several replies at temperature 0: they would all be one.
+        """
+        least_tokens = least_tokens or max_tokens
+        if temperature:
+            groups = [prompt for (prompt,) in prompts]
+            wanted = numbers if numbers is not None else [range(n)] * len(groups)
+            how = Sampling(max_tokens, temperature, top_p, seed)
+            yield from self._samples(groups, wanted, how, least_tokens)
+        elif n == 1 and numbers is None:
+            yield from self._greedy(prompts, max_tokens, least_tokens)
+        else:
+            raise UsageError(f"{self.name}: {n} replies to a prompt need a temperature above 0")
+
+    @abstractmethod
+    def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
+        """Yield replies whose `labels` hold the logits of these as the next token.
+
+        Only differences between labels have a meaning. Raises `ModelError` for a label that is not
+        one token, `EndpointError` where an endpoint sends no log-probabilities.
+        """
+
+    def log_probabilities(
+        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
+    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
+        """Yield (position, for each response to the prompt log p of its tokens in turn)."""
+        raise UsageError(f"{self.name}: a chat endpoint gives no log-probabilities of responses")
+
+    def next_token_logits(self, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the logits of every next token (sequences × vocabulary), on the model's device."""
+        raise UsageError(f"{self.name}: a chat endpoint gives no logits of every next token")
+
+    @abstractmethod
+    def _greedy(self, prompts: Groups, max_tokens: int, least_tokens: int) -> Replies: ...
+
+    @abstractmethod
+    def _samples(
+        self,
+        prompts: Sequence[Messages | Ids],
+        wanted: Sequence[Sequence[int]],
+        how: Sampling,
+        least_tokens: int,
+    ) -> Replies: ...
+
+
+class LocalLanguageModel(LanguageModel):
+    """A causal model in this process; what the prompts of a group share is read once."""
+
+    operations = frozenset(("generate", "label_logits", "log_probabilities", "next_token_logits"))
+    reader: Reader
+
+    def __init__(self, reader: Reader, load: Callable[[], LocalModel]) -> None:
+        super().__init__(str(reader.reference), reader.weights, reader.details)
+        self.reader, self.load = reader, load
+
+    def _greedy(self, prompts: Groups, max_tokens: int, least_tokens: int) -> Replies:
+        for k, group in enumerate(prompts):
+            encoded = self._fitting(group, least_tokens)
+            yield from ((k, j, Reply(failure=TOO_LONG)) for j, ids in enumerate(encoded) if not ids)
+            fits = [j for j, ids in enumerate(encoded) if ids]
+            if fits:
+                sequences = [encoded[j] for j in fits]
+                room = (self.window or NO_LIMIT) - max(map(len, sequences))
+                for i, text, cut in generate(self.load(), sequences, min(max_tokens, room)):
+                    yield k, fits[i], Reply(text, cut)
+
+    def _samples(
+        self,
+        prompts: Sequence[Messages | Ids],
+        wanted: Sequence[Sequence[int]],
+        how: Sampling,
+        least_tokens: int,
+    ) -> Replies:
+        encoded = self._fitting(prompts, least_tokens)
+        for k, ids in enumerate(encoded):
+            if not ids:
+                yield from ((k, number, Reply(failure=TOO_LONG)) for number in wanted[k])
+        model = self.load()
+        _ = model.head  # made by one thread
+        jobs = (
+            (k, partial(sample, model, ids, len(wanted[k]), numbers=wanted[k], **how._asdict()))
+            for k, ids in enumerate(encoded)
+            if ids
+        )
+        with model.in_use():
+            for k, drawn in spread(model.torch, model.device, jobs, model.turns):
+                for number, continuation in zip(wanted[k], drawn, strict=True):
+                    yield k, number, Reply(continuation.text, continuation.cut_off)
+
+    def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
+        """Yield the labels' logits; the prompts of many groups are read together."""
+        fits: dict[int, list[bool]] = {}
+
+        def that_fit() -> Iterator[list[Ids]]:
+            for k, group in enumerate(prompts):
+                encoded = self._fitting(group, 1)
+                fits[k] = [bool(ids) for ids in encoded]
+                yield [ids for ids in encoded if ids]
+
+        model = self.load()
+        ids = [self._label_id(label) for label in labels]
+        for k, logits in model.label_logits(that_fit(), ids):
+            values = iter(logits)
+            for j, fit in enumerate(fits.pop(k)):
+                yield k, j, Reply(labels=next(values)) if fit else Reply(failure=TOO_LONG)
+
+    def log_probabilities(
+        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
+    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
+        """Yield log p of each response's tokens; a prompt's responses share its cache."""
+        continuation = self.reader.template.continuation
+        groups = ([continuation(messages, text) for text in texts] for messages, texts in prompts)
+        return self.load().log_probabilities(groups)
+
+    def next_token_logits(self, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the logits of every next token, on the model's device."""
+        return self.load().next_token_logits(sequences)
+
+    def _fitting(self, prompts: Sequence[Messages | Ids], room: int) -> list[Ids]:
+        # () stands for what is too long.
+        limit = (self.window or NO_LIMIT) - room
+        template = self.reader.template
+        encoded = [template.prompt(it) if is_conversation(it) else cast(Ids, it) for it in prompts]
+        return [ids if len(ids) <= limit else () for ids in encoded]
+
+    def _label_id(self, label: str) -> int:
+        ids = self.reader.tokenizer(label, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            raise ModelError(f"{self.name}: {label!r} is not one token; use verdict=text")
+        return int(ids[0])
+
+
+class EndpointLanguageModel(LanguageModel):
+    """A chat endpoint: many requests at once, each by itself; its window is its own affair."""
+
+    operations = frozenset(("generate", "label_logits"))
+
+    def __init__(self, endpoint: SamplingEndpoint) -> None:
+        at = endpoint.settings
+        details = {"model": at.model, "base_url": at.base_url}
+        super().__init__(f"api:{at.model}", (at.model, at.base_url), details)
+        self.endpoint = endpoint
+
+    def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
+        """Yield the log-probabilities of labels among the first token's alternatives."""
+        for k, j, reply in self._greedy(prompts, 1, 1, TOP_LOGPROBS):
+            yield k, j, reply if reply.failure is not None else self._labels(reply, labels)
+
+    def _greedy(
+        self, prompts: Groups, max_tokens: int, least_tokens: int, top_logprobs: int = 0
+    ) -> Replies:
+        del least_tokens
+        under_way: dict[int, tuple[int, int]] = {}
+
+        def asks() -> Iterator[Ask]:
+            position = count()
+            for k, group in enumerate(prompts):
+                for j, prompt in enumerate(group):
+                    under_way[next(position)] = k, j
+                    yield Ask(_messages(prompt), max_tokens, top_logprobs)
+
+        with closing(self.endpoint.ask(asks())) as replies:
+            for position, reply in replies:
+                yield (*under_way.pop(position), reply)
+
+    def _samples(
+        self,
+        prompts: Sequence[Messages | Ids],
+        wanted: Sequence[Sequence[int]],
+        how: Sampling,
+        least_tokens: int,
+    ) -> Replies:
+        del least_tokens
+        yield from self.endpoint.draw([
+            SamplingRequest(_messages(prompt), tuple(which), how)
+            for prompt, which in zip(prompts, wanted, strict=True)
+        ])  # fmt: skip
+
+    def _labels(self, reply: Reply, labels: Sequence[str]) -> Reply:
+        if reply.first_token is None:
+            model, base_url = self.identity
+            raise EndpointError(
+                f"{base_url}: no log-probabilities came back for model {model}; use verdict=text"
+            )
+        best: dict[str, float] = {}
+        for token, logp in reply.first_token.items():
+            label = token.strip()
+            best[label] = max(logp, best.get(label, float("-inf")))
+        missing = [label for label in labels if label not in best]
+        if missing:
+            reason = f"unreadable: label {missing[0]} is not among the first token's alternatives"
+            return reply._replace(failure=reason)
+        return reply._replace(labels=tuple(best[label] for label in labels))
+
+
+def is_conversation(prompt: Messages | Ids) -> TypeGuard[Messages]:
+    """Tell a conversation from token ids."""
+    return isinstance(prompt[0], Message)
+
+
+def _messages(prompt: Messages | Ids) -> Messages:
+    assert is_conversation(prompt), "token ids mean nothing to an endpoint"
+    return prompt
