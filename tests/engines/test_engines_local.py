@@ -89,7 +89,6 @@ def test_a_model_is_read_as_a_tree_where_its_layers_allow_it_and_says_why_not(ti
     local = load(tiny.model(architecture, **config))
     assert local.read_mode.tree == (name not in PADDED)
     assert PADDED.get(name, "shared prefixes") in str(local.read_mode)
-    assert local.details["route"] == str(local.read_mode)
 
 
 def test_an_encoder_is_read_in_padded_batches(tiny):

@@ -78,10 +78,12 @@ class Features:
         done = 0
         for first in range(0, len(missing), AT_ONCE):
             some = missing[first : first + AT_ONCE]
-            found = list(islice(source.vectors([items[k] for k in some]), len(some)))
-            kept = [(some[k], vector) for k, vector in found if vector is not None]
-            if kept:
-                store.append(keys[[k for k, _ in kept]], np.stack([vector for _, vector in kept]))
+            vectors = list(islice(source.vectors([items[k] for k in some]), len(some)))
+            computed = [(some[k], vector) for k, vector in vectors if vector is not None]
+            if computed:
+                store.append(
+                    keys[[k for k, _ in computed]], np.stack([vector for _, vector in computed])
+                )
             done += len(some)
             if progress is not None:
                 progress(done, len(missing))

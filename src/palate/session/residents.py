@@ -53,8 +53,8 @@ class Residents:
 
     def _make_room(self, device: str, expected: int) -> None:
         there = {key: model for key, model in self._models.items() if model.device == device}
-        held = sum(model.nbytes for model in there.values())
-        room = self._room if self._room is not None else (free_memory(device) + held) // 2
+        resident = sum(model.nbytes for model in there.values())
+        room = self._room if self._room is not None else (free_memory(device) + resident) // 2
         if expected > room:
             LOG.info(
                 "a model of %.1f GiB is larger than the room for models (%.1f GiB); it is loaded "
@@ -62,8 +62,8 @@ class Residents:
             )  # fmt: skip
         gone = False
         for key, model in there.items():
-            if held + expected > room and not model.users:
-                held -= model.nbytes
+            if resident + expected > room and not model.users:
+                resident -= model.nbytes
                 del self._models[key]
                 gone = True
         if gone:

@@ -123,16 +123,3 @@ class LoadedModel:
         kept = 2 * config.num_hidden_layers * groups * width * self.dtype.itemsize
         logits = LOGIT_ROWS * config.vocab_size * (self.dtype.itemsize + 8)
         return int(self.budget * token + side_by_side * (logits + longest * kept))
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """What a manifest must hold of this model."""
-        return {
-            "reference": str(self.reference),
-            "content": self.folder.content,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.torch.device(self.device).type,
-            "attention": self.model.config._attn_implementation,
-            "batch_tokens": self.settings.batch_tokens,
-            "route": str(self.read_mode),
-        }

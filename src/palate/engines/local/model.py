@@ -65,10 +65,10 @@ class LocalModel(LoadedModel):
         Only differences between labels have a meaning: a language model's logits have no zero.
         """
         head = self.head
-        for k, found in self._read(
+        for k, of_group in self._read(
             last_tokens(groups), head.of_labels(labels), logits=not head.apart
         ):
-            yield k, [tuple(float(logit) for logit in logits[0]) for logits in found]
+            yield k, [tuple(float(logit) for logit in logits[0]) for logits in of_group]
 
     def next_token_logits(self, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return the logits of every next token (sequences × vocabulary), float32, on the device.
