@@ -208,7 +208,7 @@ def _attend_rows(
         out, total = _side_by_side(dense(queries, keys, values, scale))
     else:
         steps.looked.append((fresh[0], fresh[1]))
-        out, total = _side_by_side(_itself(queries, *fresh, scale))
+        out, total = _side_by_side(_itself(queries, fresh[0], fresh[1], scale))
         if steps.taken:
             keys, values = (it[:, :, : steps.taken] for it in steps.buffers[layout.layer])
             every = slice(0, query.shape[2])
@@ -227,9 +227,8 @@ def _room(fresh: KeysValues, room: int) -> KeysValues:
 
 def _by_row(tokens: torch.Tensor, width: int) -> torch.Tensor:
     # 1 × heads × (n · width) × d → n × heads × width × d
-    if width == 1:
-        return tokens.permute(2, 1, 0, 3)
-    return tokens[0].unflatten(1, (-1, width)).transpose(0, 1)
+    by_row: Tensor = tokens[0].unflatten(1, (-1, width)).transpose(0, 1)
+    return by_row
 
 
 def _side_by_side(result: KeysValues) -> KeysValues:

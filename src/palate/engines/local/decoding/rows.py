@@ -15,7 +15,7 @@ from palate.engines.local.threads import one_thread
 from palate.engines.local.tree import Segment
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 Ids = Sequence[int]
 
@@ -49,18 +49,18 @@ class Rows:
         kind: type[_Tree] | type[_Whole] = _Tree if tree else _Whole
         with local.torch.inference_mode(), one_thread(local.torch, local.device):
             self._rows: Any = kind(local, prompts, owners, room, logits)
-            self._last: torch.Tensor = self._rows.first()
+            self._last: Tensor = self._rows.first()
         self._alike: list[int] | None = list(owners)
 
     def __len__(self) -> int:
         return len(self._last if self._alike is None else self._alike)
 
     @property
-    def outputs(self) -> torch.Tensor:
+    def outputs(self) -> Tensor:
         """What is at each row's last token (rows × width)."""
         return self.each(lambda outputs: outputs)
 
-    def each(self, reduce: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def each(self, reduce: Callable[[Tensor], Tensor]) -> Tensor:
         """Return what a function makes of each row's outputs; alike rows are reduced once."""
         with self.local.torch.inference_mode():
             made = reduce(self._last)
@@ -71,11 +71,12 @@ class Rows:
         with self.local.torch.inference_mode(), one_thread(self.local.torch, self.local.device):
             self._last, self._alike = self._rows.step(tokens), None
 
-    def look(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+    def look(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Return the outputs (rows × k × width) that k other next tokens of each row would have."""
         with self.local.torch.inference_mode(), one_thread(self.local.torch, self.local.device):
-            self._looked: torch.Tensor = self._rows.look(tokens)
-        return self._looked
+            looked: Tensor = self._rows.look(tokens)
+        self._looked = looked
+        return looked
 
     def take(self, which: Sequence[int]) -> None:
         """Go on with one of the tokens just looked at, by its number, of each row."""
@@ -103,11 +104,11 @@ class Rows:
 class _Backend(Protocol):
     """How rows are read."""
 
-    def first(self) -> torch.Tensor: ...
+    def first(self) -> Tensor: ...
 
-    def step(self, tokens: Sequence[int]) -> torch.Tensor: ...
+    def step(self, tokens: Sequence[int]) -> Tensor: ...
 
-    def look(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor: ...
+    def look(self, tokens: Sequence[Sequence[int]]) -> Tensor: ...
 
     def take(self, which: Sequence[int]) -> None: ...
 
@@ -127,7 +128,7 @@ class _Prompt:
     @staticmethod
     def _read(
         local: LocalModel, ids: list[int], logits: bool
-    ) -> tuple[list[list[KeysValues]], torch.Tensor]:
+    ) -> tuple[list[list[KeysValues]], Tensor]:
         torch, most = local.torch, max(local.budget, SMALLEST)
         past: list[list[KeysValues]] = []
         for first in range(0, len(ids), most):
@@ -157,23 +158,24 @@ class _Tree:
         self.prompts = [self.read[owner] for owner in owners]
         self.steps = Steps(room)
 
-    def first(self) -> torch.Tensor:
-        joined: torch.Tensor = self.local.torch.cat([prompt.last for prompt in self.read])
+    def first(self) -> Tensor:
+        joined: Tensor = self.local.torch.cat([prompt.last for prompt in self.read])
         return joined
 
-    def step(self, tokens: Sequence[int]) -> torch.Tensor:
+    def step(self, tokens: Sequence[int]) -> Tensor:
         outputs = self._read([[token] for token in tokens])
         self.steps.taken += 1
         return outputs
 
-    def look(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+    def look(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         outputs = self._read(tokens)
-        return outputs.unflatten(0, (len(tokens), -1))
+        looked: Tensor = outputs.unflatten(0, (len(tokens), -1))
+        return looked
 
     def take(self, which: Sequence[int]) -> None:
         self.steps.take(self.local.torch.tensor(list(which), device=self.local.device))
 
-    def _read(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+    def _read(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         torch, steps, width = self.local.torch, self.steps, len(tokens[0])
         steps.width, steps.looked = width, []
         steps.prompts, start = [], 0
@@ -219,17 +221,17 @@ class _Whole:
             ids = local.torch.tensor([list(prompts[owner])] * len(list(rows)), device=local.device)
             self.parts.append(_Part(ids, None))
 
-    def first(self) -> torch.Tensor:
-        rows: dict[int, torch.Tensor] = {}
+    def first(self) -> Tensor:
+        rows: dict[int, Tensor] = {}
         for owner, part in zip(self.owners, self.parts, strict=True):
             rows[owner] = self._run(part, part.ids)[:1]
-        joined: torch.Tensor = self.local.torch.cat([rows[owner] for owner in sorted(rows)])
+        joined: Tensor = self.local.torch.cat([rows[owner] for owner in sorted(rows)])
         return joined
 
-    def step(self, tokens: Sequence[int]) -> torch.Tensor:
+    def step(self, tokens: Sequence[int]) -> Tensor:
         return self._step(self.parts, list(tokens))
 
-    def _step(self, parts: Sequence[_Part], tokens: list[int]) -> torch.Tensor:
+    def _step(self, parts: Sequence[_Part], tokens: list[int]) -> Tensor:
         torch, outputs = self.local.torch, []
         for part in parts:
             n = len(part.ids)
@@ -237,19 +239,19 @@ class _Whole:
             del tokens[:n]
             part.ids = torch.cat([part.ids, more], dim=1)
             outputs.append(self._run(part, more if part.cache is not None else part.ids))
-        joined: torch.Tensor = torch.cat(outputs)
+        joined: Tensor = torch.cat(outputs)
         return joined
 
-    def _run(self, part: _Part, tokens: torch.Tensor) -> torch.Tensor:
+    def _run(self, part: _Part, tokens: Tensor) -> Tensor:
         model = self.local.model if self.logits else self.local.model.base_model
         output = model(input_ids=tokens, past_key_values=part.cache, use_cache=True)
         cache = getattr(output, "past_key_values", None)
         part.cache = cache if hasattr(cache, "batch_select_indices") else None
         every = output.logits if self.logits else output.last_hidden_state
-        last: torch.Tensor = every[:, -1]
+        last: Tensor = every[:, -1]
         return last
 
-    def look(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+    def look(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         width, at = len(tokens[0]), 0
         self._looked = []
         for part in self.parts:
@@ -258,7 +260,8 @@ class _Whole:
             )
             at += len(part.ids)
         flat = [token for of_row in tokens for token in of_row]
-        return self._step(self._looked, flat).unflatten(0, (at, width))
+        looked: Tensor = self._step(self._looked, flat).unflatten(0, (at, width))
+        return looked
 
     def take(self, which: Sequence[int]) -> None:
         left, width = list(which), len(self._looked[0].ids) // len(self.parts[0].ids)
@@ -282,7 +285,7 @@ class _Whole:
 class _Part:
     """Rows of one prompt: their tokens, and the model's own cache of all but the last run."""
 
-    def __init__(self, ids: torch.Tensor, cache: Any) -> None:
+    def __init__(self, ids: Tensor, cache: Any) -> None:
         self.ids, self.cache = ids, cache
 
     def of(self, rows: Sequence[int]) -> _Part:
