@@ -15,9 +15,8 @@ from palate.construction.own_text.lamp import lamp_files, read_lamp
 from palate.construction.own_text.longlamp import longlamp_files, read_longlamp
 from palate.construction.own_text.pairing import (
     OTHERS,
-    drawing,
+    Answers,
     drop_unpaired,
-    pair_with_answers,
     pair_with_authors,
 )
 from palate.construction.own_text.rows import read_rows, rows_files
@@ -114,12 +113,12 @@ def build_own_text(
     if adapt < 0:
         raise UsageError(f"--adapt {adapt}: expected 0 or more")
     files, read = _layout(layout, source, None if outputs is None else Path(outputs))
-    draw = fingerprint = None
+    answers = None
     if rejected != OTHERS:
-        draw, fingerprint = drawing(rejected, session or default_session(), settings, start)
+        answers = Answers(rejected, session or default_session(), settings, start)
     options = {
-        "layout": layout, "rejected": rejected, "policy": fingerprint, "adapt": adapt,
-        "seed": settings.seed, "skip_bad_rows": skip_bad_rows,
+        "layout": layout, "rejected": rejected, "policy": answers and answers.fingerprint,
+        "adapt": adapt, "seed": settings.seed, "skip_bad_rows": skip_bad_rows,
     }  # fmt: skip
     try:
         with closing(Spool()) as spool:
@@ -129,12 +128,12 @@ def build_own_text(
                 if split == "adapt":
                     selection.keep_apart()
                 pair_with_authors(spool, split, settings.seed)
-                if draw is None:
+                if answers is None:
                     selection.count(split, drop_unpaired(spool, split))
                 if split == "adapt":
                     selection.limit(adapt)
-                if draw is not None:
-                    selection.count(split, pair_with_answers(spool, split, rejected, draw))
+                if answers is not None:
+                    selection.count(split, answers.pair(spool, split))
             if not spool.numbers("test"):
                 raise DataError(f"leaves no test row ({selection.reasons()})", file=str(source))
             blind = _write(output, spool)

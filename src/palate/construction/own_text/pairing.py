@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from palate.construction.own_text.entries import ADAPT
 from palate.construction.own_text.leaks import text_key
 from palate.construction.own_text.spool import Spool, Spooled
 from palate.downstream.sampling import build_policy, draw_samples
-from palate.downstream.sampling.policies import Sample
-from palate.evaluation import Start
+from palate.evaluation import Progress, Start
 from palate.records import Question, Settings
 from palate.seeding import digest
 from palate.session import Session
@@ -25,26 +24,50 @@ EMPTY, SAME = "the model's answer is empty", "the model's answer is the user's t
 IN_TEST = "the rejected text is in the test split"
 
 
-Draw = Callable[[Sequence[str]], list[Sample]]
-"""Answers questions, one answer to each."""
+class Answers:
+    """Answers of a policy, one to a question, each kept as it comes."""
 
+    def __init__(self, policy: str, session: Session, settings: Settings, start: Start) -> None:
+        self.spec, self._session, self._start = policy, session, start
+        self._policy = build_policy(policy, session, settings)
+        self.fingerprint = self._policy.fingerprint
 
-def drawing(policy: str, session: Session, settings: Settings, start: Start) -> tuple[Draw, str]:
-    """Return what answers questions, each answer kept as it comes, and the hash of who answers.
-
-    Raises what `build_policy` does, and on drawing what `draw_samples` does.
-    """
-    built = build_policy(policy, session, settings)
-    progress = start(f"sampling {policy}")
-
-    def draw(questions: Sequence[str]) -> list[Sample]:
-        rows = tuple(
-            Question(id=str(k), user_id=str(k), text=text) for k, text in enumerate(questions)
+    def draw(self, rows: Sequence[Spooled], progress: Progress) -> list[str]:
+        """Return an answer to each row's question; raises what `draw_samples` does."""
+        questions = tuple(
+            Question(id=str(row.n), user_id=row.user, text=row.row["question"]) for row in rows
         )
-        samples = draw_samples(built, Dataset(policy, rows), 1, session.store, progress=progress)
-        return [sample for (sample,) in samples.of_row]
+        samples = draw_samples(
+            self._policy, Dataset(self.spec, questions), 1, self._session.store, progress=progress
+        )
+        return [sample.text.strip() for (sample,) in samples.of_row]
 
-    return draw, built.fingerprint
+    def pair(self, spool: Spool, split: str) -> Counter[str]:
+        """Reject an answer in every row that lacks a rejected text.
+
+        Returns how many rows are left out, since their answer is of no use, for which reason.
+        """
+        dropped: Counter[str] = Counter()
+        missing = spool.numbers(split, "rejected IS NULL")
+        if not missing:
+            return dropped
+        progress, total = self._start(f"answers of {self.spec}, {split} rows"), len(missing)
+        done = 0
+        for part in np.array_split(np.array(missing, np.int64), max(1, total // AT_ONCE)):
+            rows = [spool.get(int(n)) for n in part]
+            texts = self.draw(rows, _from(done, total, progress))
+            done += len(rows)
+            for row, text in zip(rows, texts, strict=True):
+                if reason := _useless(text, row, spool):
+                    spool.drop([row.n])
+                    dropped[reason] += 1
+                else:
+                    spool.reject(row.n, text, self.spec)
+        return dropped
+
+
+def _from(done: int, total: int, progress: Progress) -> Progress:
+    return lambda more, of_part: progress(done + more, total)
 
 
 def pair_with_authors(spool: Spool, split: str, seed: int) -> None:
@@ -67,24 +90,6 @@ def drop_unpaired(spool: Spool, split: str) -> Counter[str]:
     missing = spool.numbers(split, "rejected IS NULL")
     spool.drop(missing)
     return Counter({NO_OTHER: len(missing)} if missing else {})
-
-
-def pair_with_answers(spool: Spool, split: str, policy: str, draw: Draw) -> Counter[str]:
-    """Draw the answers that are missing; leave out, and count, rows whose answer is of no use."""
-    dropped: Counter[str] = Counter()
-    missing = spool.numbers(split, "rejected IS NULL")
-    parts = np.array_split(np.array(missing, np.int64), max(1, len(missing) // AT_ONCE))
-    for part in parts if missing else ():
-        rows = [spool.get(int(n)) for n in part]
-        answers = draw([row.row["question"] for row in rows])
-        for row, answer in zip(rows, answers, strict=True):
-            text = answer.text.strip()
-            if reason := _useless(text, row, spool):
-                spool.drop([row.n])
-                dropped[reason] += 1
-            else:
-                spool.reject(row.n, text, policy)
-    return dropped
 
 
 def _useless(text: str, row: Spooled, spool: Spool) -> str | None:
