@@ -102,8 +102,8 @@ def test_a_mistake_is_one_line_and_exit_2(folder: Path) -> None:
     done = palate("build", "own-text", ".", "--layout", "lamp", "-o", "own.jsonl", cwd=folder)
     assert done.returncode == 2
     assert done.stderr == snapshot(
-        "palate: dev_outputs.json: `task`: LaMP_3 asks for a label, so it holds no text of a user's; "
-        "take LaMP 4, 5, 6 or 7\n"
+        "palate: dev_outputs.json: `task`: LaMP_3 asks for a label, so it holds no text of a "
+        "user's; take LaMP 4, 5, 6 or 7\n"
     )
     assert not list(folder.glob("*own*"))
 
