@@ -26,6 +26,7 @@ FULL = {
         "src/palate/selfcheck/run.py",
     ),
     "kill sweeps": (
+        "tests/construction/own_text/test_construction_killed.py",
         "tests/downstream/test_downstream_killed.py",
         "tests/evaluation/test_evaluation_killed.py",
     ),
@@ -40,6 +41,7 @@ FULL = {
     "real models and data, speed, memory": (
         "tests/bench/test_bench_prefix.py",
         "tests/benchmarks/test_benchmarks_real_votes.py",
+        "tests/construction/own_text/test_construction_memory.py",
         "tests/downstream/test_downstream_quality_real.py",
         "tests/embeddings/test_embeddings_memory.py",
         "tests/engines/test_engines_memory.py",

@@ -70,6 +70,10 @@ COMMANDS = {
         "train_group:train",
         "Train a reward model or a planner on users' data.",
     ),
+    "build": (
+        "build_group:build",
+        "Make a benchmark of what users wrote.",
+    ),
 }
 """Where every command is, and its line of help."""
 
