@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.engines import ChatTemplate, LocalModel, sample
-from palate.engines.local.generation import Decoding, draw
+from palate.engines.local.decoding import Rows, draw
 from palate.errors import UsageError
 from palate.records import Message, Settings
 from palate.specs import Reference
@@ -42,18 +42,18 @@ def test_each_step_is_the_models_own_distribution(tiny, name, budget):
     ids, n = prompt(local), 3
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rows = [list(ids) for _ in range(n)]
-    decoding = Decoding(local, ids, n, 8)
+    decoding = Rows(local, [ids], [0] * n, 8, logits=not local.head.apart)
     for step in range(5):
         with torch.inference_mode():
             own = [plain(torch.tensor([row])).logits[0, -1] for row in rows]
         own = torch.log_softmax(torch.stack(own), dim=-1)
-        assert float((own - decoding.log_probabilities).abs().max()) <= 1e-4
+        assert float((own - decoding.each(local.head.distributions)).abs().max()) <= 1e-4
         tokens = [(17 * step + 5 * k) % 1000 + 3 for k in range(len(rows))]
         rows = [[*row, token] for row, token in zip(rows, tokens, strict=True)]
         decoding.advance(tokens)
         if step == 2:
             rows = [rows[2], rows[0]]
-            decoding.select([2, 0])
+            decoding = decoding.of([2, 0])
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -103,6 +103,12 @@ class LoadedModel:
                 self.users -= 1
 
     @property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a reply."""
+        ends = self.model.generation_config.eos_token_id
+        return frozenset(ends if isinstance(ends, list) else [ends])
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the weights."""
         return sum(each.numel() * each.element_size() for each in self.model.parameters())

@@ -22,6 +22,7 @@ from palate.models import (
     resolve,
 )
 from palate.records import Message, Settings
+from palate.seeding import digest
 from palate.specs import Reference
 
 
@@ -67,6 +68,21 @@ class Reader:
         """The model's chat template."""
         with self._lock:  # setting it up changes the tokenizer
             return self.__dict__.get("template") or ChatTemplate(self.tokenizer)
+
+    @cached_property
+    def vocabulary(self) -> str:
+        """Hash of which id means which token."""
+        return digest("vocabulary", sorted(self.tokenizer.get_vocab().items()))
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a reply, by the model's generation settings."""
+        made = import_transformers().GenerationConfig
+        try:
+            ends = made.from_pretrained(self.folder).eos_token_id
+        except OSError:  # a folder without such settings
+            ends = made.from_model_config(self._load("AutoConfig")).eos_token_id
+        return frozenset(ends if isinstance(ends, list) else [ends])
 
     @cached_property
     def frame(self) -> int:
