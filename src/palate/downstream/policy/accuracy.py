@@ -36,6 +36,7 @@ from palate.downstream.policy.result import (
     PolicySummary,
     Reserved,
 )
+from palate.engines.guidance import PRESETS
 from palate.errors import UsageError
 from palate.evaluation import Computation, PlannedRun, Progress, Start
 from palate.execution import build_runner
@@ -44,9 +45,6 @@ from palate.records import Settings, components_of, info_of
 from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, VerdictRow, versions
 from palate.scorers.policy import Policy
 from palate.session import Session, default_session
-
-PRESETS: tuple[str, ...] = ()
-
 
 def policy_accuracy(
     benchmark: str | Path | Dataset,
