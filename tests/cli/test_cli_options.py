@@ -20,7 +20,7 @@ from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoice
 from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
-from palate.cli.train import PlannerRecipe
+from palate.cli.train import PlannerRecipe, TokenRewardRecipe
 from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToTrainOn
 from palate.errors import UsageError
 
@@ -31,6 +31,7 @@ RECORDS = {
     "show": [Loading],
     "adapt": [RowsToRead, Devices],
     "train classifier": [RecipeOptions, RowsToTrainOn, Devices],
+    "train autoregressive": [TokenRewardRecipe, RowsToTrainOn, Devices],
     "train planner": [PlannerRecipe, RowsToTrainOn, Devices],
     "train p-dpo": [PolicyRecipe, LeftOut, RowsToRead, Devices],
     "train lore": [LeftOut, RowsToRead, Devices],
