@@ -122,7 +122,8 @@ def bench_decoding(
     policy, other = (_load(model, settings) for _ in range(2))
     guide = _Guide(other)
     torch, done = import_torch(), count(1)
-    (ids,) = draw_work(policy, BenchCase("decoding", PROMPT, 1, 1, response=written)).slates[0]
+    enough = BenchCase("decoding", 3 * (PROMPT + RESPONSE), 1, 1)  # lengths are drawn
+    (ids,) = draw_work(policy, enough).slates[0]
     prompt, response = ids[:PROMPT], ids[PROMPT : PROMPT + RESPONSE]
     results = []
     with one_thread(torch, policy.device), _endless(policy):

@@ -196,9 +196,7 @@ class Policy:
         ]
         return self.policy_scores(numbers(reward), by), tuple(reasons)
 
-    def policy_scores(
-        self, reward: np.ndarray, parts: Mapping[Component, Scores]
-    ) -> PolicyScores:
+    def policy_scores(self, reward: np.ndarray, parts: Mapping[Component, Scores]) -> PolicyScores:
         """Return the scores at all weights."""
         return PolicyScores.tilt(numbers(parts[self.base]), reward, numbers(parts[self.count]))
 
@@ -274,4 +272,3 @@ class StatefulPolicy(Policy):
 def numbers(scores: Scores) -> np.ndarray:
     """Return the values of scores, NaN where there is none."""
     return np.array([math.nan if v is None else v for v in scores.values], np.float64)
-

@@ -221,9 +221,7 @@ class DecodedPolicy(Policy):
         self.columns = {name: Component(DecoderColumn(decoder, name)) for name in names}
         return tuple(self.columns.values())
 
-    def policy_scores(
-        self, reward: np.ndarray, parts: Mapping[Component, Scores]
-    ) -> PolicyScores:
+    def policy_scores(self, reward: np.ndarray, parts: Mapping[Component, Scores]) -> PolicyScores:
         """Return the scores at all weights that were asked for."""
         by = {name: numbers(parts[column]) for name, column in self.columns.items()}
         lost = np.isnan(reward) | np.isnan(by["base"])

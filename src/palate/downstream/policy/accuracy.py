@@ -46,6 +46,7 @@ from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, VerdictRow
 from palate.scorers.policy import Policy
 from palate.session import Session, default_session
 
+
 def policy_accuracy(
     benchmark: str | Path | Dataset,
     policy: str,

@@ -111,7 +111,7 @@ def write_segments(
         base = Rows.join([(_there(proposal), [proposal.at]) for _, proposal in left])
         going = [k for k, _ in left]
     for response in responses:
-        response.text = policy.tokenizer.decode(response.ids, skip_special_tokens=True)
+        response.text = policy.text(response.ids)
     return responses
 
 
@@ -188,7 +188,7 @@ class _Segment:
         for k, proposal in zip(owners, proposals, strict=True):
             response = self.responses[going[k]]
             ids = response.ids + proposal.ids
-            text = self.policy.tokenizer.decode(ids, skip_special_tokens=True)
+            text = self.policy.text(ids)
             texts.append((going[k], text))
             response.tokens["policy"] += len(proposal.ids) + proposal.ended
             response.tokens["guide"] += len(ids)

@@ -220,7 +220,7 @@ def write(
             stepper.go_on(left, chosen)
         going = [going[row] for row in left]
     for response, count in zip(responses, steps, strict=True):
-        response.text = policy.tokenizer.decode(response.ids, skip_special_tokens=True)
+        response.text = policy.text(response.ids)
         response.tokens = {name: count * each for name, each in stepper.read.items()}
     return responses
 

@@ -38,7 +38,7 @@ def generate(
                     do_sample=False,
                     pad_token_id=pad if pad is not None else local.tokenizer.eos_token_id,
                 )[0, len(ids) :].tolist()
-            reply = local.tokenizer.decode(made, skip_special_tokens=True)
+            reply = local.text(made)
             yield k, reply, not local.ends & set(made)
 
 

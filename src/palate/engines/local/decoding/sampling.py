@@ -75,7 +75,7 @@ def sample(
                 going = [going[row] for row in left]
             rows.advance([samples[k].ids[-1] for k in going])
     for one in samples:
-        one.text = local.tokenizer.decode(one.ids, skip_special_tokens=True)
+        one.text = local.text(one.ids)
     return samples
 
 
