@@ -36,6 +36,7 @@ def plan_cells(
     pairs: Dataset,
     session: Session,
     settings: Settings,
+    command: str = "best-of-n",
 ) -> list[tuple[str, str]]:
     """Return the cells to score, (scorer, context); those without a meaning are left out.
 
@@ -47,10 +48,10 @@ def plan_cells(
     shown = [build_context(text, session, settings) for text in dict.fromkeys(contexts)]
     cells = []
     for context in shown:
-        refuse_draws(context, context.spec)
+        refuse_draws(context, context.spec, command)
     for text in dict.fromkeys(scorers):
         scorer = build_scorer(text, session, settings)
-        refuse_draws(scorer, text)
+        refuse_draws(scorer, text, command)
         spec = spec_of(scorer, text)
         need_choices(scorer, pairs, spec)
         info = info_of(scorer, spec)
@@ -59,7 +60,9 @@ def plan_cells(
                 refuse(info, context, spec)
                 cells.append((text, context.spec))
     if not cells:
-        raise UsageError("best-of-n: no scorer has a meaning under these contexts (add -c profile)")
+        raise UsageError(
+            f"{command}: no scorer has a meaning under these contexts (add -c profile)"
+        )
     return cells
 
 
