@@ -14,8 +14,8 @@ from palate.reports.table import Table
 
 UNGUIDED = "no guide"
 NOTE = (
-    "gain is over the policy without a guide, over stranger the gain over the same guide that reads "
-    "a stranger; both are paired by row. p is Holm-corrected over this table."
+    "gain is over the policy without a guide, over stranger over the same guide that reads a "
+    "stranger; both are paired by row. p is Holm-corrected over this table."
 )
 ACTED = (
     "reward: the guide's own, guided less unguided. KL: estimated divergence from the policy, "

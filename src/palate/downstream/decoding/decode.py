@@ -213,7 +213,7 @@ class _Work:
                 named, tuple(samples.rows[k] for k in there),
                 tuple(samples.of_row[k] for k in there),
             )  # fmt: skip
-            file = f"{slug(named)[:150]}-{samples.content[:8]}.jsonl"
+            file = f"{slug(named)}-{samples.content[:8]}.jsonl"
             written.save(self.root / slug(f"{self.pairs.name} samples") / file)
         return samples
 
