@@ -50,6 +50,10 @@ COMMANDS = {
         "best_of:best_of",
         "Draw n answers to every question, let scorers pick, and rate what they picked.",
     ),
+    "decode": (
+        "decode:decode",
+        "Let scorers guide what a policy writes, each shown the contexts, and rate the answers.",
+    ),
     "validity": (
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",

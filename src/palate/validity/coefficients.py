@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from palate.downstream import BestOfResult
+from palate.downstream import BestOfResult, DecodeResult
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
@@ -40,12 +40,12 @@ def validity(
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
-    `results` are runs and best-of-n results, or folders that hold them; other kinds are passed
-    over. A scorer here is a scorer under one context; both sides are matched by both specs. One
-    whose margins are the same under a context as under `none` counts once, with the gains of
-    0 that it has there. Best-of-n results on the same answers are joined. With a `root` the result
-    is kept beside the best-of-n, as `<benchmark of the answers>/validity/<policy>-<8 hex>`; under
-    `root` where that is in memory.
+    `results` are runs and results of best-of-n and decode, or folders that hold them; other kinds
+    are passed over. A scorer here is a scorer under one context; both sides are matched by both
+    specs. One whose margins are the same under a context as under `none` counts once, with the
+    gains of 0 that it has there. Results on the same answers are joined. With a `root` the result
+    is kept beside the first of them, as `<benchmark of the answers>/validity/<policy>-<8 hex>`;
+    under `root` where that is in memory.
 
     Raises:
         RunError: for a folder that is missing, holds neither, or is of another format.
@@ -60,7 +60,7 @@ def validity(
     given = [results] if isinstance(results, (str, Path, Result)) else list(results)
     both = _gathered(given)
     runs = [result for result in both if isinstance(result, Run)]
-    picked = [result for result in both if isinstance(result, BestOfResult)]
+    picked = [result for result in both if isinstance(result, (BestOfResult, DecodeResult))]
     for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, BestOfResult.kind, None)):
         if not some:
             where = ", ".join(str(each) for each in given if not isinstance(each, Result))
@@ -91,7 +91,7 @@ def validity(
 
 def _gathered(given: Iterable[Given]) -> list[Result]:
     """Return what is given, and what lies at or under the folders that are; each folder once."""
-    kinds = Run.kind, BestOfResult.kind
+    kinds = Run.kind, BestOfResult.kind, DecodeResult.kind
     results: dict[object, Result] = {}
     for each in given:
         for result in [each] if isinstance(each, Result) else load_all(each, kinds):

@@ -14,7 +14,7 @@ from palate.validity.metric_values import ScorerInContext
 
 
 class DownstreamQuality(Record):
-    """What a benchmark should predict: quality of the best of k answers of a policy."""
+    """What a benchmark should predict: quality of a policy's answers, picked or guided."""
 
     benchmark: str
     """That the answers are to."""
@@ -22,8 +22,16 @@ class DownstreamQuality(Record):
     quality: str
     surrogate: bool
     k: int
+    """The best of so many; 1 where answers are guided."""
     n_samples: int
     """Of each question."""
+    guided_by: str | None = None
+    """Method and weight by which scorers guide the policy; None where they pick."""
+
+    @property
+    def answers(self) -> str:
+        """Which answers they are, in words."""
+        return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
 
 
 class ScorerValues(Record):
