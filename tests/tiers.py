@@ -40,7 +40,9 @@ FULL = {
     "real models and data, speed, memory": (
         "tests/bench/test_bench_prefix.py",
         "tests/benchmarks/test_benchmarks_real_votes.py",
+        "docs/transformers.md",
         "tests/downstream/test_downstream_quality_real.py",
+        "tests/downstream/test_processor_real.py",
         "tests/embeddings/test_embeddings_memory.py",
         "tests/engines/test_engines_memory.py",
         "tests/engines/test_engines_real.py",

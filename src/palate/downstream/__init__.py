@@ -2,6 +2,7 @@
 
 from palate.downstream.best_of_n import best_of_n, sizes_up_to
 from palate.downstream.best_of_result import BestOfResult, Selection
+from palate.downstream.processor import guidance
 from palate.downstream.quality import build_quality, contrast_samples
 from palate.downstream.sampling import Samples, build_policy, draw_samples
 from palate.downstream.scores import SampleScores
@@ -16,5 +17,6 @@ __all__ = [
     "build_quality",
     "contrast_samples",
     "draw_samples",
+    "guidance",
     "sizes_up_to",
 ]

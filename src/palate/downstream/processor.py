@@ -1,0 +1,217 @@
+"""guidance(scorer, model, tokenizer, questions) → a logits processor for `model.generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from palate.contexts import build_context
+from palate.engines.guidance import (
+    PRESETS,
+    Candidates,
+    Fusion,
+    prefix_guide,
+    refuse_other_tokens,
+    token_guide,
+)
+from palate.errors import UsageError, first_line
+from palate.evaluation import HasStates, refuse, spec_of
+from palate.models import import_transformers
+from palate.records import (
+    Context,
+    Judge,
+    Message,
+    QuestionView,
+    Scorer,
+    Settings,
+    Slate,
+    User,
+    UserPool,
+    info_of,
+    user_key,
+)
+from palate.scorers import build_scorer
+from palate.session import Session, default_session
+
+if TYPE_CHECKING:
+    from palate.engines.guidance.processor import GuidanceProcessor
+
+Conversation = str | Sequence[Mapping[str, str]]
+ARGS = "args"
+
+
+def guidance(
+    scorer: str | Scorer | Judge,
+    model: Any,
+    tokenizer: Any,
+    questions: Conversation | Sequence[Conversation],
+    *,
+    users: User | Sequence[User] | None = None,
+    context: str | Context = "none",
+    method: str = "genarm",
+    weight: float | None = None,
+    max_new_tokens: int = 512,
+    prompts: Any = None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+) -> GuidanceProcessor:
+    """Return a logits processor that lets a scorer guide `model.generate`, token by token.
+
+    A question is a text or a conversation of {role, content}; the guide reads it below what
+    `context` shows of its user. `prompts` is what `generate` is given (ids, or what a tokenizer
+    returns); without it, the questions in the tokenizer's chat template. `max_new_tokens` is at
+    least that of `generate`. Methods are those of fusion, and `args` for candidates.
+
+    Raises `UsageError` for a scorer that cannot guide this model, and for what does not match.
+    """
+    import_transformers()
+    from palate.engines.guidance.processor import Generator, GuidanceProcessor
+
+    session, settings = session or default_session(), settings or Settings()
+    law = law_of(method, weight)
+    built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
+    spec = spec_of(built, scorer if isinstance(scorer, str) else None)
+    shown = build_context(context, session, settings) if isinstance(context, str) else context
+    conversations = _conversations(questions)
+    people = _one_each(users, len(conversations))
+    built = _adapted(built, people, spec)
+    info = info_of(built, spec)
+    refuse(info, shown, spec)
+    slates = [
+        _slate(conversation, shown, user, keyed=info.needs_user)
+        for conversation, user in zip(conversations, people, strict=True)
+    ]
+    policy = Generator(model, tokenizer)
+    guide = (token_guide if isinstance(law, Fusion) else prefix_guide)(built, spec)
+    refuse_other_tokens(policy, guide, spec)
+    ids = _template_ids(tokenizer, conversations) if prompts is None else _given_ids(prompts)
+    if len(ids) != len(slates):
+        raise UsageError(f"{len(slates)} questions and {len(ids)} prompts: give one of each")
+    if not all(ids):
+        raise UsageError(f"prompt {next(k for k, it in enumerate(ids) if not it)} is empty")
+    if max_new_tokens < 1:
+        raise UsageError(f"max_new_tokens={max_new_tokens}: expected 1 or more")
+    with guide.in_place():  # learns users' states, which generate, without gradients, could not
+        readings = [guide.read(slate, max_new_tokens) for slate in slates]
+    return GuidanceProcessor(law, policy, guide, ids, readings, max_new_tokens)
+
+
+def law_of(method: str, weight: float | None) -> Fusion | Candidates:
+    """Return the law of a method's name; raises `UsageError` for one that is not known.
+
+    >>> law_of("genarm", 2.0)
+    Fusion(policy=1.0, guide=2.0, keep=Keep(how='all', number=1.0, of='policy'))
+    """
+    if method == ARGS:
+        candidates = Candidates(1.0 if weight is None else weight)
+        candidates.check()
+        return candidates
+    if method not in PRESETS:
+        raise UsageError(f"method {method!r}: expected {', '.join(PRESETS)} or {ARGS}")
+    preset = PRESETS[method]
+    return preset.law(preset.weight if weight is None else weight)
+
+
+def _conversations(
+    questions: Conversation | Sequence[Conversation],
+) -> list[tuple[Message, ...]]:
+    single = isinstance(questions, str) or (questions and isinstance(questions[0], Mapping))
+    each = cast("Sequence[Conversation]", [questions] if single else questions)
+    if not each:
+        raise UsageError("no questions: give those whose answers generate is to write")
+    made = []
+    for k, question in enumerate(each):
+        turns = [{"role": "user", "content": question}] if isinstance(question, str) else question
+        try:
+            messages = tuple(Message.model_validate(turn) for turn in turns)
+        except ValidationError as error:
+            raise UsageError(
+                f"question {k}: expected a text, or messages of a role (system, user, assistant) "
+                f"and a text ({first_line(error)})"
+            ) from error
+        if not messages or messages[-1].role != "user" or not messages[-1].content.strip():
+            raise UsageError(f"question {k}: expected a last message of the user, with a text")
+        made.append(messages)
+    return made
+
+
+def _one_each(users: User | Sequence[User] | None, n: int) -> list[User | None]:
+    if users is None or isinstance(users, User):
+        return [users] * n
+    if len(users) != n:
+        raise UsageError(f"{n} questions and {len(users)} users: give one of each, or one user")
+    return list(users)
+
+
+def _adapted(scorer: Scorer | Judge, people: Sequence[User | None], spec: str) -> Scorer | Judge:
+    if not isinstance(scorer, HasStates):
+        return scorer
+    if scorer.state == "stranger":
+        raise UsageError(f"{spec}: nobody is there to be a stranger; take state own or prior")
+    choices = {user.id: user.choices for user in people if user is not None and user.choices}
+    if choices:
+        return scorer.adapted(choices) if scorer.wants_choices else scorer.join(choices)
+    if scorer.wants_choices and scorer.state != "prior":
+        raise UsageError(
+            f"{spec} knows no user; give users= with their choices, or name a file that palate "
+            "adapt made, as in ?users=users.safetensors"
+        )
+    return scorer
+
+
+def _slate(
+    conversation: tuple[Message, ...], context: Context, user: User | None, *, keyed: bool
+) -> Slate:
+    slate = Slate(
+        question=conversation,
+        candidates=("",),
+        user=user_key(user.id) if keyed and user is not None else None,
+    )
+    if context.blind:
+        return slate
+    if context.oracle:
+        raise UsageError(f"context {context.spec} shows what explains an answer, and there is none")
+    needs = [need for need in getattr(context, "needs", ()) if need != "aspects"]
+    if user is None or (needs and not any(getattr(user, need) for need in needs)):
+        lacks = " or ".join(needs) or "an id"
+        raise UsageError(f"context {context.spec}: give users= with {lacks}, one for each question")
+    text = conversation[-1].content
+    shown = context.shown(QuestionView(text), user, UserPool({user.id: user}).at(text, user.id))
+    if shown.no_stranger:
+        raise UsageError(f"context {context.spec}: nobody is there to be a stranger")
+    return slate.replace(shown=shown.parts)
+
+
+def _template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -> list[list[int]]:
+    if not getattr(tokenizer, "chat_template", None):
+        raise UsageError(
+            f"{tokenizer.name_or_path}: the tokenizer has no chat template; give prompts= what "
+            "generate is given"
+        )
+    turns = [[message.model_dump() for message in it] for it in conversations]
+    ids: list[list[int]] = tokenizer.apply_chat_template(
+        turns, add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
+    return ids
+
+
+def _given_ids(prompts: Any) -> list[list[int]]:
+    masks = None
+    if isinstance(prompts, Mapping):
+        masks = prompts.get("attention_mask")
+        prompts = prompts["input_ids"]
+    rows = _lists(prompts)
+    if masks is None:
+        return rows
+    ids = []
+    for k, (row, mask) in enumerate(zip(rows, _lists(masks), strict=True)):
+        if mask != sorted(mask):
+            raise UsageError(f"prompt {k} is not padded on the left; set tokenizer.padding_side")
+        ids.append([token for token, there in zip(row, mask, strict=True) if there])
+    return ids
+
+
+def _lists(rows: Any) -> list[list[int]]:
+    return rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
