@@ -239,3 +239,25 @@ def test_users_of_the_call_each_have_a_state(world: World, tiny: Any, tmp_path: 
         mine.guidance(scorer=spec)
     with pytest.raises(UsageError, match="nobody is there to be a stranger"):
         mine.guidance(scorer=f"{spec}?state=stranger", users=users)
+
+
+@pytest.mark.parametrize("config", [{}, {"sliding_window": 8}])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_rows_may_come_in_any_order_and_length(
+    tiny: Any, session: Any, config: dict[str, int], rows: int
+) -> None:
+    architecture = "MistralForCausalLM" if config else "LlamaForCausalLM"
+    world = World(session, tiny.model(architecture, hidden_size=48, **config), tiny.model())
+    questions = QUESTIONS[1:2] if rows == 1 else QUESTIONS[:2]
+    batch, processor = world.batch(questions), world.guidance(questions, weight=0.7)
+    prompts = batch["input_ids"].repeat_interleave(rows // len(questions), 0)
+    plain, draw = world.naive(0.7, batch), torch.Generator().manual_seed(3)
+    for _ in range(25):
+        length = int(torch.randint(7, (), generator=draw))
+        tokens = torch.randint(5, 7, (rows, length), generator=draw)
+        ids, scores = torch.cat([prompts, tokens], 1), torch.randn(rows, 1024, generator=draw)
+        made, expected = processor(ids, scores), plain(ids, scores)
+        there = made.isfinite()
+        assert there.float().mean() > 0.9
+        assert torch.allclose(made[there], expected[there], atol=1e-3, rtol=0)
+    assert processor.read < 25 * rows * 3.5

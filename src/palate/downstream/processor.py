@@ -67,7 +67,7 @@ def guidance(
     Raises `UsageError` for a scorer that cannot guide this model, and for what does not match.
     """
     import_transformers()
-    from palate.engines.guidance.processor import Generator, GuidanceProcessor
+    from palate.engines.guidance.processor import CallersModel, GuidanceProcessor
 
     session, settings = session or default_session(), settings or Settings()
     law = law_of(method, weight)
@@ -83,7 +83,7 @@ def guidance(
         _slate(conversation, shown, user, keyed=info.needs_user)
         for conversation, user in zip(conversations, people, strict=True)
     ]
-    policy = Generator(model, tokenizer)
+    policy = CallersModel(model, tokenizer)
     guide = (token_guide if isinstance(law, Fusion) else prefix_guide)(built, spec)
     refuse_other_tokens(policy, guide, spec)
     ids = _template_ids(tokenizer, conversations) if prompts is None else _given_ids(prompts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from transformers import LogitsProcessor
 
@@ -18,6 +18,7 @@ from palate.engines.guidance.candidates import Candidates
 from palate.engines.guidance.fusion import Fusion
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
+from palate.engines.guidance.row_matching import Row, rows_of, shared_with
 from palate.engines.guidance.stepwise import vocabulary, weighted
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.text.reader import vocabulary_of
@@ -34,7 +35,7 @@ DRAFTED = 64
 """Tokens behind the last that `generate` may ask for: prompt lookup drafts past the end."""
 
 
-class Generator:
+class CallersModel:
     """The caller's model and tokenizer."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -54,13 +55,6 @@ class Generator:
         return self.model.device
 
 
-class Row(NamedTuple):
-    """Which prompt a row goes on from, and what it holds behind it."""
-
-    prompt: int
-    response: list[int]
-
-
 class GuidanceProcessor(LogitsProcessor):
     """Makes the law of a guided policy of the scores of `generate`: logits or log-probabilities.
 
@@ -76,7 +70,7 @@ class GuidanceProcessor(LogitsProcessor):
     def __init__(
         self,
         law: Fusion | Candidates,
-        policy: Generator,
+        policy: CallersModel,
         guide: TokenGuide | PrefixGuide,
         prompts: Sequence[Sequence[int]],
         readings: Sequence[Reading],
@@ -99,7 +93,7 @@ class GuidanceProcessor(LogitsProcessor):
 
         Raises `UsageError` where the rows are not those of the prompts, or too long.
         """
-        torch, rows = import_torch(), self._responses(input_ids.tolist())
+        torch, rows = import_torch(), self._checked(input_ids.tolist())
         with torch.no_grad():
             policy = torch.log_softmax(scores.float(), dim=-1)[:, : self._size]
             if self._blocked is not None:
@@ -148,7 +142,7 @@ class GuidanceProcessor(LogitsProcessor):
     def _at(self, rows: list[Row]) -> Members | PrefixRows:
         """Return the guide's rows at these, from what they share with those that are held."""
         length = len(rows[0].response)
-        shared, order = _longest(self._held, rows)
+        shared, order = shared_with(self._held, rows)
         held, there = self._held, self._rows
         self._held = []  # whatever is raised below, the next call begins anew
         if shared == length < len(held[0].response if held else ()):
@@ -166,6 +160,15 @@ class GuidanceProcessor(LogitsProcessor):
         self._rows, self._held = there, rows
         return there
 
+    def _checked(self, ids: list[list[int]]) -> list[Row]:
+        rows = rows_of(ids, self.prompts)
+        if len(rows[0].response) >= self.room:
+            raise UsageError(
+                f"generate writes, or drafts, more than {self.room} tokens; give palate.guidance "
+                "the same max_new_tokens, within the guide's window"
+            )
+        return rows
+
     @cached_property
     def _beginning(self) -> Members | PrefixRows:
         if isinstance(self.law, Candidates):
@@ -178,30 +181,6 @@ class GuidanceProcessor(LogitsProcessor):
             self.room,
         )
 
-    def _responses(self, rows: list[list[int]]) -> list[Row]:
-        each, rest = divmod(len(rows), len(self.prompts))
-        if rest or not each:
-            raise UsageError(
-                f"generate has {len(rows)} rows and palate.guidance {len(self.prompts)} prompts; "
-                "give both the same prompts, in the same order"
-            )
-        width = _end_of_prompt(rows[0], self.prompts[0])
-        found = []
-        for k, row in enumerate(rows):
-            prompt = self.prompts[k // each]
-            if width is None or not _ends_at(width, row, prompt):
-                raise UsageError(
-                    f"row {k} of generate does not begin with prompt {k // each} of "
-                    "palate.guidance, padded on the left; give prompts= what generate is given"
-                )
-            found.append(Row(k // each, row[width:]))
-        if len(found[0].response) >= self.room:
-            raise UsageError(
-                f"generate writes, or drafts, more than {self.room} tokens; give palate.guidance "
-                "the same max_new_tokens, within the guide's window"
-            )
-        return found
-
 
 def _room(guide: TokenGuide | PrefixGuide, readings: Sequence[Reading], room: int) -> int:
     rooms = [room + DRAFTED]
@@ -210,44 +189,3 @@ def _room(guide: TokenGuide | PrefixGuide, readings: Sequence[Reading], room: in
             longest = max(len(reading.prompts[k]) for reading in readings)
             rooms.append(reader.window - longest - len(getattr(guide, "closing", ())))
     return min(rooms)
-
-
-def _end_of_prompt(row: list[int], prompt: list[int]) -> int | None:
-    """Return where a prompt behind left padding ends."""
-    for start in range(len(row) - len(prompt) + 1):
-        if row[start] == prompt[0] and _ends_at(start + len(prompt), row, prompt):
-            return start + len(prompt)
-        if row[start] != row[0]:
-            return None
-    return None
-
-
-def _ends_at(width: int, row: list[int], prompt: list[int]) -> bool:
-    start = width - len(prompt)
-    return start >= 0 and row[start:width] == prompt and len(set(row[:start])) <= 1
-
-
-def _longest(held: list[Row], rows: list[Row]) -> tuple[int, list[int]]:
-    """Return how many tokens all rows share with a held row, and with which each of them."""
-    if len(held) == len(rows) and all(map(_goes_on, held, rows)):
-        return len(held[0].response), list(range(len(rows)))
-    order, least = [], len(rows[0].response)
-    for row in rows:
-        alike = [(_alike(it, row), -k) for k, it in enumerate(held)]
-        longest, k = max(alike, default=(0, 0))
-        order.append(-k)
-        least = min(least, longest)
-    return least, order
-
-
-def _goes_on(held: Row, row: Row) -> bool:
-    return held.prompt == row.prompt and row.response[: len(held.response)] == held.response
-
-
-def _alike(held: Row, row: Row) -> int:
-    if held.prompt != row.prompt:
-        return 0
-    n = min(len(held.response), len(row.response))
-    if held.response[:n] == row.response[:n]:
-        return n
-    return next(k for k in range(n) if held.response[k] != row.response[k])
