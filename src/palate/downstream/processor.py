@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
-
-from pydantic import ValidationError
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from palate.contexts import build_context
+from palate.downstream.generate_inputs import (
+    Conversation,
+    conversations_of,
+    given_ids,
+    template_ids,
+)
 from palate.engines.guidance import (
     PRESETS,
     Candidates,
@@ -16,7 +20,8 @@ from palate.engines.guidance import (
     refuse_other_tokens,
     token_guide,
 )
-from palate.errors import UsageError, first_line
+from palate.engines.guidance.candidates import K
+from palate.errors import UsageError
 from palate.evaluation import HasStates, refuse, spec_of
 from palate.models import import_transformers
 from palate.records import (
@@ -34,11 +39,11 @@ from palate.records import (
 )
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
+from palate.specs import Spec
 
 if TYPE_CHECKING:
     from palate.engines.guidance.processor import GuidanceProcessor
 
-Conversation = str | Sequence[Mapping[str, str]]
 ARGS = "args"
 
 
@@ -62,7 +67,7 @@ def guidance(
     A question is a text or a conversation of {role, content}; the guide reads it below what
     `context` shows of its user. `prompts` is what `generate` is given (ids, or what a tokenizer
     returns); without it, the questions in the tokenizer's chat template. `max_new_tokens` is at
-    least that of `generate`. Methods are those of fusion, and `args` for candidates.
+    least that of `generate`. Methods are those of fusion, and `args?k=10` for candidates.
 
     Raises `UsageError` for a scorer that cannot guide this model, and for what does not match.
     """
@@ -74,7 +79,7 @@ def guidance(
     built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
     spec = spec_of(built, scorer if isinstance(scorer, str) else None)
     shown = build_context(context, session, settings) if isinstance(context, str) else context
-    conversations = _conversations(questions)
+    conversations = conversations_of(questions)
     people = _one_each(users, len(conversations))
     built = _adapted(built, people, spec)
     info = info_of(built, spec)
@@ -86,7 +91,7 @@ def guidance(
     policy = CallersModel(model, tokenizer)
     guide = (token_guide if isinstance(law, Fusion) else prefix_guide)(built, spec)
     refuse_other_tokens(policy, guide, spec)
-    ids = _template_ids(tokenizer, conversations) if prompts is None else _given_ids(prompts)
+    ids = template_ids(tokenizer, conversations) if prompts is None else given_ids(prompts)
     if len(ids) != len(slates):
         raise UsageError(f"{len(slates)} questions and {len(ids)} prompts: give one of each")
     if not all(ids):
@@ -104,37 +109,18 @@ def law_of(method: str, weight: float | None) -> Fusion | Candidates:
     >>> law_of("genarm", 2.0)
     Fusion(policy=1.0, guide=2.0, keep=Keep(how='all', number=1.0, of='policy'))
     """
-    if method == ARGS:
-        candidates = Candidates(1.0 if weight is None else weight)
+    spec = Spec.parse(method)
+    spec.refuse_reference()
+    if spec.kind == ARGS:
+        spec.only({"k"})
+        candidates = Candidates(1.0 if weight is None else weight, spec.number("k", K, least=1))
         candidates.check()
         return candidates
-    if method not in PRESETS:
+    if spec.kind not in PRESETS:
         raise UsageError(f"method {method!r}: expected {', '.join(PRESETS)} or {ARGS}")
-    preset = PRESETS[method]
+    spec.only(())
+    preset = PRESETS[spec.kind]
     return preset.law(preset.weight if weight is None else weight)
-
-
-def _conversations(
-    questions: Conversation | Sequence[Conversation],
-) -> list[tuple[Message, ...]]:
-    single = isinstance(questions, str) or (questions and isinstance(questions[0], Mapping))
-    each = cast("Sequence[Conversation]", [questions] if single else questions)
-    if not each:
-        raise UsageError("no questions: give those whose answers generate is to write")
-    made = []
-    for k, question in enumerate(each):
-        turns = [{"role": "user", "content": question}] if isinstance(question, str) else question
-        try:
-            messages = tuple(Message.model_validate(turn) for turn in turns)
-        except ValidationError as error:
-            raise UsageError(
-                f"question {k}: expected a text, or messages of a role (system, user, assistant) "
-                f"and a text ({first_line(error)})"
-            ) from error
-        if not messages or messages[-1].role != "user" or not messages[-1].content.strip():
-            raise UsageError(f"question {k}: expected a last message of the user, with a text")
-        made.append(messages)
-    return made
 
 
 def _one_each(users: User | Sequence[User] | None, n: int) -> list[User | None]:
@@ -182,36 +168,3 @@ def _slate(
     if shown.no_stranger:
         raise UsageError(f"context {context.spec}: nobody is there to be a stranger")
     return slate.replace(shown=shown.parts)
-
-
-def _template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -> list[list[int]]:
-    if not getattr(tokenizer, "chat_template", None):
-        raise UsageError(
-            f"{tokenizer.name_or_path}: the tokenizer has no chat template; give prompts= what "
-            "generate is given"
-        )
-    turns = [[message.model_dump() for message in it] for it in conversations]
-    ids: list[list[int]] = tokenizer.apply_chat_template(
-        turns, add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
-    return ids
-
-
-def _given_ids(prompts: Any) -> list[list[int]]:
-    masks = None
-    if isinstance(prompts, Mapping):
-        masks = prompts.get("attention_mask")
-        prompts = prompts["input_ids"]
-    rows = _lists(prompts)
-    if masks is None:
-        return rows
-    ids = []
-    for k, (row, mask) in enumerate(zip(rows, _lists(masks), strict=True)):
-        if mask != sorted(mask):
-            raise UsageError(f"prompt {k} is not padded on the left; set tokenizer.padding_side")
-        ids.append([token for token, there in zip(row, mask, strict=True) if there])
-    return ids
-
-
-def _lists(rows: Any) -> list[list[int]]:
-    return rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
