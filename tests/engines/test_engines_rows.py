@@ -9,6 +9,7 @@ from test_engines_sampling import KINDS, prompt
 
 from palate.engines import LocalModel
 from palate.engines.local.decoding import Rows
+from palate.engines.local.decoding.members import Member, Members
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -82,3 +83,39 @@ def test_other_tokens_right_behind_the_prompt(both):
     close(rows.each(head.distributions), distributions([held[2], held[4]]))
     rows.advance([50, 51])
     close(rows.each(head.distributions), distributions([[*held[2], 50], [*held[4], 51]]))
+
+
+def test_rows_forget_their_last_tokens_and_go_on_otherwise(both):
+    local, distributions = both
+    ids, head = prompt(local), local.head
+    rows = Rows(local, [ids, ids[:20]], [0, 1], 6, logits=not head.apart)
+    for token in (5, 6, 7):
+        rows.advance([token, token + 1])
+    rows = rows.of([1, 0, 0])
+    rows.back(2)
+    rows.advance([9, 10, 11])
+    held = [[*ids[:20], 6, 9], [*ids, 5, 10], [*ids, 5, 11]]
+    close(rows.each(head.distributions), distributions(held))
+    rows.advance([12, 13, 14])
+    held = [[*row, token] for row, token in zip(held, (12, 13, 14), strict=True)]
+    close(rows.each(head.distributions), distributions(held))
+
+
+def test_what_members_read_alike_is_read_once_where_rows_are_copied(both):
+    local, distributions = both
+    ids = prompt(local)
+    prompts = [[ids, ids[:20]], [ids, ids[5:30]]]
+    members = Members([Member(local, each) for each in prompts], 4)
+    members.advance([7, 8])
+    some = members.of([1, 0, 1])
+    some.advance([9, 10, 11])
+    members.back(1)
+    members.advance([12, 13])
+    (shared,) = some._shared
+    assert len(shared.rows) == 5
+    behind = [[8, 9], [7, 10], [8, 11]]
+    for made, each in zip(some.log_probabilities(1024), prompts, strict=True):
+        rows = [[*each[row], *behind[at]] for at, row in enumerate((1, 0, 1))]
+        close(made, distributions(rows))
+    for made, each in zip(members.log_probabilities(1024), prompts, strict=True):
+        close(made, distributions([[*each[0], 12], [*each[1], 13]]))

@@ -75,7 +75,7 @@ class DecodingBench:
 class _Guide:
     """A second model of the same size, as both kinds of guide."""
 
-    coefficients = (1.0,)
+    coefficients: tuple[float, ...] = (1.0,)
     readers: tuple[Reader, ...] = ()
     closing: Sequence[int] = ()
 

@@ -3,6 +3,7 @@
 from palate.downstream.best_of_n import best_of_n, sizes_up_to
 from palate.downstream.best_of_result import BestOfResult, Selection
 from palate.downstream.decoding import DecodeResult, GuidedCell, decode
+from palate.downstream.processor import guidance
 from palate.downstream.quality import build_quality, contrast_samples
 from palate.downstream.sampling import Samples, build_policy, draw_samples
 from palate.downstream.scores import SampleScores
@@ -20,5 +21,6 @@ __all__ = [
     "contrast_samples",
     "decode",
     "draw_samples",
+    "guidance",
     "sizes_up_to",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -19,6 +20,7 @@ from palate.engines.guidance import (
     Guide,
     Guided,
     GuidedRow,
+    PrefixGuide,
     Preset,
     Rejection,
     TokenGuide,
@@ -84,10 +86,28 @@ class Method(Protocol):
         """Return the most that an answer of so many tokens diverges, if that is known."""
 
 
-class ByToken:
+class ByToken(ABC):
     """What methods have in common that draw token by token."""
 
     reads: Literal["tokens", "texts"] = "tokens"
+
+    @abstractmethod
+    def guide(self, scorer: Any, spec: str) -> TokenGuide | PrefixGuide:
+        """Return what a scorer offers it; raises `UsageError` where that is nothing."""
+
+    @abstractmethod
+    def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion | Candidates:
+        """Return the law of the next token under a guide."""
+
+    def write(self, batch: Batch) -> list[Guided]:
+        """Write with policy and guide in step."""
+        law, room = self.law_with(batch.guide), batch.how.max_tokens
+        stepper: FusedRows | CandidateRows
+        if isinstance(law, Fusion):
+            stepper = FusedRows(law, batch.policy, batch.guide, batch.rows, room)
+        else:
+            stepper = CandidateRows(law, batch.policy, batch.guide, batch.rows, room)
+        return write(stepper, batch.policy, batch.rows, batch.how)
 
     def divergence(self, answer: Guided) -> float | None:
         """Return what the writer has summed."""
@@ -117,7 +137,7 @@ class FusionMethod(ByToken):
         """The coefficients and the keep-set: a name is no law."""
         return ("fusion", *self.law[:2], list(self.law.keep))
 
-    def guide(self, scorer: Any, spec: str) -> Guide:
+    def guide(self, scorer: Any, spec: str) -> TokenGuide:
         """Return the scorer's reward of tokens, if it is of the kind that the method is for."""
         guide = token_guide(scorer, spec)
         coefficients, kind = guide.coefficients, self.preset.guide_is
@@ -137,9 +157,10 @@ class FusionMethod(ByToken):
             raise UsageError(f"--method {self.spec}: the terms of {spec} do not sum to 0")
         return guide
 
-    def write(self, batch: Batch) -> list[Guided]:
-        """Write with policy and guide in step."""
-        return _fused(self.law, batch)
+    def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion:
+        """Return the law at the weight."""
+        del guide
+        return self.law
 
 
 @dataclass(frozen=True)
@@ -155,19 +176,17 @@ class CandidateMethod(ByToken):
         """Weight and k."""
         return ("candidates", self.weight, self.k)
 
-    def guide(self, scorer: Any, spec: str) -> Guide:
+    def guide(self, scorer: Any, spec: str) -> TokenGuide | PrefixGuide:
         """Return the scorer's reward of tokens, else of prefixes."""
         if getattr(scorer, "token_guide", lambda: None)() is not None:
             return token_guide(scorer, spec)
         return prefix_guide(scorer, spec)
 
-    def write(self, batch: Batch) -> list[Guided]:
-        """Write by prefixes; where tokens have rewards, a prefix's differ by its last token's."""
-        if hasattr(batch.guide, "coefficients"):
-            return _fused(Fusion(1.0, self.weight, Keep("top-k", self.k)), batch)
-        law, how = Candidates(self.weight, self.k), batch.how
-        stepper = CandidateRows(law, batch.policy, batch.guide, batch.rows, how.max_tokens)
-        return write(stepper, batch.policy, batch.rows, how)
+    def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion | Candidates:
+        """Return the law; where tokens have rewards, prefixes differ by their last token's."""
+        if hasattr(guide, "coefficients"):
+            return Fusion(1.0, self.weight, Keep("top-k", self.k))
+        return Candidates(self.weight, self.k)
 
 
 class BySegment:
@@ -287,9 +306,3 @@ def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
     return [
         RejectionMethod(str(spec), quantile, scale, length, spec.number("retries", 20, least=1))
     ]
-
-
-def _fused(law: Fusion, batch: Batch) -> list[Guided]:
-    guide: TokenGuide = batch.guide
-    stepper = FusedRows(law, batch.policy, guide, batch.rows, batch.how.max_tokens)
-    return write(stepper, batch.policy, batch.rows, batch.how)

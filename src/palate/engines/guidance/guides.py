@@ -92,7 +92,23 @@ def prefix_guide(scorer: Any, spec: str) -> PrefixGuide:
     return guide
 
 
-def refuse_other_tokens(policy: Reader, guide: Guide, spec: str) -> None:
+class Tokens(Protocol):
+    """What a policy reads and writes."""
+
+    @property
+    def reference(self) -> object:
+        """Which model it is."""
+
+    @property
+    def vocabulary(self) -> str:
+        """Hash of which id means which token."""
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a reply."""
+
+
+def refuse_other_tokens(policy: Tokens, guide: Guide, spec: str) -> None:
     """Raise `UsageError` where a token or an end token does not mean the same to both."""
     for reader in guide.readers:
         if reader.reference == policy.reference:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from palate.engines.guidance.candidates import Candidates
 from palate.engines.guidance.fusion import Fusion
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
+from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.local import LocalModel
-from palate.engines.local.decoding import Continuation, Rows, draw
+from palate.engines.local.decoding import Continuation, draw
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.local.decoding.sampling import stream
 from palate.models import import_torch
@@ -125,15 +126,10 @@ class CandidateRows:
         rows: Sequence[GuidedRow],
         room: int,
     ) -> None:
-        self.law, self.guide, self.ends = law, guide, policy.ends
+        self.law = law
         self.size, self.blocked = vocabulary(policy)
-        self.slates = [row.reading.slate for row in rows]
         self.policy = Members([Member(policy, [row.prompt for row in rows])], room)
-        (model,) = guide.models
-        prompts = [tuple(row.reading.prompts[0]) for row in rows]
-        self.prefixes = Rows(model, list(dict.fromkeys(prompts)), [
-            list(dict.fromkeys(prompts)).index(ids) for ids in prompts
-        ], room + len(guide.closing))  # fmt: skip
+        self.prefixes = PrefixRows(guide, [row.reading for row in rows], policy.ends, room)
         self.read = {"policy": 1, "guide": law.k}
 
     def step(self) -> Step:
@@ -145,44 +141,15 @@ class CandidateRows:
         return Step(self.law.logits(policy, tokens, self.rewards(tokens)), policy, tokens)
 
     def rewards(self, tokens: Tensor) -> Tensor:
-        """Return the reward of each row's prefix with each candidate (rows × k), float32.
-
-        An end token closes the conversation; its reward is that of the closed response.
-        """
+        """Return the reward of each row's prefix with each candidate (rows × k), float32."""
         self._tokens: list[list[int]] = tokens.tolist()
-        rewards = self.guide.rewards(self.prefixes.look(self._tokens), self.slates)
-        closing = {
-            row: [j for j, token in enumerate(of_row) if token in self.ends]
-            for row, of_row in enumerate(self._tokens)
-        }
-        closing = {row: places for row, places in closing.items() if places}
-        if closing:
-            closed = self._closed(list(closing))
-            for at, (row, places) in enumerate(closing.items()):
-                rewards[row, places] = closed[at].to(rewards.dtype)
-        return rewards
-
-    def _closed(self, rows: Sequence[int]) -> Tensor:
-        read, closed = self.guide.read_position(self.guide.closing), self.prefixes.of(rows)
-        if self.ignores_closing:
-            read = -1
-        for token in self.guide.closing[: read + 1]:
-            closed.advance([token] * len(rows))
-        rewards = self.guide.rewards(closed.outputs[:, None], [self.slates[row] for row in rows])
-        return rewards[:, 0]
-
-    @property
-    def ignores_closing(self) -> bool:
-        """Whether the guide reads the last token before the end, because the end is padding."""
-        # Behind a token that is no padding, the position read tells whether all of the end is.
-        return self.guide.read_position([-1, *self.guide.closing]) == 0
+        return self.prefixes.rewards(self._tokens)
 
     def go_on(self, rows: Sequence[int], chosen: Sequence[int]) -> None:
         """Go on with these rows alone."""
         self.prefixes.take(chosen)
         if len(rows) < len(chosen):
             self.policy, self.prefixes = self.policy.of(rows), self.prefixes.of(rows)
-            self.slates = [self.slates[row] for row in rows]
         self.policy.advance([self._tokens[row][chosen[row]] for row in rows])
 
 
@@ -260,9 +227,25 @@ def weighted(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
     return summed
 
 
-def vocabulary(policy: LocalModel) -> tuple[int, Tensor | None]:
+class Vocabulary(Protocol):
+    """A loaded model with its tokenizer."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """None where there is none."""
+
+    @property
+    def model(self) -> Any:
+        """The transformers model."""
+
+    @property
+    def device(self) -> Any:
+        """Where it is."""
+
+
+def vocabulary(policy: Vocabulary) -> tuple[int, Tensor | None]:
     """Return how many ids there are, and where among them there is no token; None for nowhere."""
-    torch = policy.torch
+    torch = import_torch()
     if policy.tokenizer is None:
         return int(policy.model.config.get_text_config().vocab_size), None
     ids = sorted(policy.tokenizer.get_vocab().values())

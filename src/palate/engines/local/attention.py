@@ -69,9 +69,11 @@ class Steps:
         torch, rows = import_torch(), range(len(which))
         if not self.buffers:
             self.buffers = [_room(it, self.room) for it in self.looked]
-        for buffers, looked in zip(self.buffers, self.looked, strict=True):
-            for buffer, it in zip(buffers, looked, strict=True):
-                buffer[:, :, self.taken] = it[torch.arange(len(rows), device=it.device), :, which]
+        if self.looked:  # a single token was written where it belongs
+            for buffers, looked in zip(self.buffers, self.looked, strict=True):
+                for buffer, it in zip(buffers, looked, strict=True):
+                    chosen = it[torch.arange(len(rows), device=it.device), :, which]
+                    buffer[:, :, self.taken] = chosen
         self.looked = []
         self.taken += 1
 

@@ -72,7 +72,7 @@ class Reader:
     @cached_property
     def vocabulary(self) -> str:
         """Hash of which id means which token."""
-        return digest("vocabulary", sorted(self.tokenizer.get_vocab().items()))
+        return vocabulary_of(self.tokenizer)
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -134,6 +134,11 @@ class Reader:
         except Exception as error:  # what a broken folder raises is anybody's guess
             named = f"{self.noun}{self.reference}"
             raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
+
+
+def vocabulary_of(tokenizer: Any) -> str:
+    """Return the hash of which id means which token."""
+    return digest("vocabulary", sorted(tokenizer.get_vocab().items()))
 
 
 def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None:

@@ -59,17 +59,26 @@ class Members:
         for shared in self._shared:
             shared.rows.advance([tokens[row] for row in shared.row_of])
 
+    def back(self, steps: int) -> None:
+        """Forget each row's last tokens, as `Rows.back`."""
+        for shared in self._shared:
+            shared.rows.back(steps)
+
     def of(self, rows: Sequence[int]) -> Self:
-        """Return these rows, each at most once, as copies."""
-        place = {row: k for k, row in enumerate(rows)}
+        """Return these rows, in this order, one perhaps several times; a copy."""
+        copies: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            copies.setdefault(row, []).append(place)
         some = object.__new__(type(self))
         some._shared, moved = [], []
         for shared in self._shared:
-            left = [k for k, row in enumerate(shared.row_of) if row in place]
-            moved.append({k: at for at, k in enumerate(left)})
-            row_of = [place[shared.row_of[k]] for k in left]
-            some._shared.append(_Shared(shared.model, shared.rows.of(left), row_of))
-        some._place = [(k, [moved[k][mine[row]] for row in rows]) for k, mine in self._place]
+            left = [(k, at) for k, row in enumerate(shared.row_of) for at in copies.get(row, ())]
+            moved.append({pair: place for place, pair in enumerate(left)})
+            rows_left = shared.rows.of([k for k, _ in left])
+            some._shared.append(_Shared(shared.model, rows_left, [at for _, at in left]))
+        some._place = [
+            (k, [moved[k][mine[row], at] for at, row in enumerate(rows)]) for k, mine in self._place
+        ]
         return some
 
 

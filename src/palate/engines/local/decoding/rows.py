@@ -84,6 +84,10 @@ class Rows:
             self._rows.take(which)
             self._last, self._alike = self._looked[range(len(which)), list(which)], None
 
+    def back(self, steps: int) -> None:
+        """Forget each row's last tokens; outputs are there again after the next `advance`."""
+        self._rows.back(steps)
+
     def of(self, rows: Sequence[int]) -> Self:
         """Return these rows, in this order, one perhaps several times; a copy."""
         return self.join([(self, rows)])
@@ -111,6 +115,8 @@ class _Backend(Protocol):
     def look(self, tokens: Sequence[Sequence[int]]) -> Tensor: ...
 
     def take(self, which: Sequence[int]) -> None: ...
+
+    def back(self, steps: int) -> None: ...
 
 
 class _Prompt:
@@ -174,6 +180,9 @@ class _Tree:
 
     def take(self, which: Sequence[int]) -> None:
         self.steps.take(self.local.torch.tensor(list(which), device=self.local.device))
+
+    def back(self, steps: int) -> None:
+        self.steps.taken -= steps
 
     def _read(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         torch, steps, width = self.local.torch, self.steps, len(tokens[0])
@@ -269,6 +278,10 @@ class _Whole:
             chosen = left[: len(part.ids)]
             del left[: len(part.ids)]
             self.parts[k] = self._looked[k].of([r * width + c for r, c in enumerate(chosen)])
+
+    def back(self, steps: int) -> None:
+        # Not every cache can be cut back (windows, recurrent states): the rows are read again.
+        self.parts = [_Part(part.ids[:, :-steps], None) for part in self.parts]
 
     @staticmethod
     def join(parts: Sequence[tuple[_Whole, list[int]]]) -> _Whole:
