@@ -40,7 +40,7 @@ QUANTILE = 0.7
 NAMES = (*PRESETS, "args", "blocks", "rejection")
 
 
-class Batch(NamedTuple):
+class GuidedBatch(NamedTuple):
     """Answers that are written together, and what they are written with."""
 
     policy: LocalModel
@@ -74,7 +74,7 @@ class Method(Protocol):
     def guide(self, scorer: Any, spec: str) -> Guide | None:
         """Return what a scorer offers it; raises `UsageError` where that is nothing."""
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write an answer to every row."""
 
     def divergence(self, answer: Guided) -> float | None:
@@ -137,7 +137,7 @@ class FusionMethod(ByToken):
             raise UsageError(f"--method {self.spec}: the terms of {spec} do not sum to 0")
         return guide
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write with policy and guide in step."""
         return _fused(self.law, batch)
 
@@ -161,7 +161,7 @@ class CandidateMethod(ByToken):
             return token_guide(scorer, spec)
         return prefix_guide(scorer, spec)
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write by prefixes; where tokens have rewards, a prefix's differ by its last token's."""
         if hasattr(batch.guide, "coefficients"):
             return _fused(Fusion(1.0, self.weight, Keep("top-k", self.k)), batch)
@@ -198,7 +198,7 @@ class BlockMethod(BySegment):
         """K and the length of a segment."""
         return ("blocks", *self.law)
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write segment by segment."""
         assert batch.rate is not None
         return write_segments(self.law, batch.policy, batch.rows, batch.how, batch.rate)
@@ -229,7 +229,7 @@ class RejectionMethod(BySegment):
         """Return the method with a β, unless it was given one."""
         return self if self.scale is not None else replace(self, scale=scale)
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write segment by segment."""
         assert batch.rate is not None
         assert self.scale is not None
@@ -289,7 +289,7 @@ def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
     ]
 
 
-def _fused(law: Fusion, batch: Batch) -> list[Guided]:
+def _fused(law: Fusion, batch: GuidedBatch) -> list[Guided]:
     guide: TokenGuide = batch.guide
     stepper = FusedRows(law, batch.policy, guide, batch.rows, batch.how.max_tokens)
     return write(stepper, batch.policy, batch.rows, batch.how)
