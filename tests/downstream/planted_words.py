@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -156,13 +155,3 @@ def dataset() -> Dataset:
 def documents(folder: Path) -> dict[str, bytes]:
     """Return what the store holds of samples."""
     return {path.name: path.read_bytes() for path in (folder / "samples").glob("??/*")}
-
-
-def texts(folder: Path) -> list[str]:
-    """Return the texts of all samples that were written under a root."""
-    return [
-        sample["text"]
-        for file in sorted(folder.rglob("*guided*.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-        for sample in json.loads(line)["samples"]
-    ]

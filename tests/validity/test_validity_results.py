@@ -138,7 +138,7 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(validity, best.folder, match=f"no finished run at or under {best.folder}; make one")
     one_line(validity, tmp_path / "none", match="no such folder", error=RunError)
     scores = best.folder.parent.parent / "scores"
-    one_line(validity, scores, match="no finished run or best-of-n at or under", error=RunError)
+    one_line(validity, scores, match="no finished run or best-of-n or decode at", error=RunError)
     rows, manifest = best.folder / "rows.jsonl", best.folder / "manifest.json"
     lines = rows.read_text()
     rows.write_text("".join(lines.splitlines(keepends=True)[:-1]))

@@ -183,7 +183,10 @@ class _Work:
                 method, inputs = given.having(scale), cell.inputs(each)
             weight = "" if method.weight is None else f" {method.weight:g}"
             how = f"{cell.job.spec} · {cell.job.context.spec} · {method.spec}{weight}"
-            samples = self._drawn(plain, cell, method, inputs, f"{unguided.policy} guided by {how}")
+            named = f"{unguided.policy} guided by {how}"
+            samples = self._drawn(plain, cell, method, inputs, named)
+            if self.root is not None:
+                self._save(samples, inputs, f"guided by {how}")
             after = self.scores(cell, samples)
             decoded.append(
                 Decoded(
@@ -203,19 +206,21 @@ class _Work:
     ) -> Samples:
         context = build_context(self.policy_context, self.session, self.settings)
         shown = shown_to_policy(context, self.pairs, self.settings.seed)
-        samples = draw_samples(
+        return draw_samples(
             _guided(plain, cell, method), self.pairs, self.n, self.session.store, shown,
             self.begin(named), named=named, guide_inputs=inputs,
         )  # fmt: skip
-        if self.root is not None:
-            there = [k for k, read in enumerate(inputs) if read is not None]
-            written = Samples(
-                named, tuple(samples.rows[k] for k in there),
-                tuple(samples.of_row[k] for k in there),
-            )  # fmt: skip
-            file = f"{slug(named)}-{samples.content[:8]}.jsonl"
-            written.save(self.root / slug(f"{self.pairs.name} samples") / file)
-        return samples
+
+    def _save(self, samples: Samples, inputs: Sequence[GuideInput | None], named: str) -> None:
+        """Write the answers of the rows that are guided."""
+        assert self.root is not None
+        there = [k for k, read in enumerate(inputs) if read is not None]
+        written = Samples(
+            samples.policy, tuple(samples.rows[k] for k in there),
+            tuple(samples.of_row[k] for k in there),
+        )  # fmt: skip
+        file = f"{slug(named)}-{samples.content[:8]}.jsonl"
+        written.save(self.root / slug(f"{self.pairs.name} samples") / file)
 
 
 def questions_of(pairs: Dataset) -> list[str]:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from palate.downstream.decoding.methods import Batch, Method
+from palate.downstream.decoding.methods import GuidedBatch, Method
 from palate.downstream.sampling.policies import (
     Guidance,
     GuideInput,
@@ -135,7 +135,7 @@ class GuidedPolicy:
         how = self.policy.how
         thresholds = [it.threshold for it in inputs if it is not None and it.threshold is not None]
         return self.method.write(
-            Batch(
+            GuidedBatch(
                 model, rows, Writing(how.max_tokens, how.temperature, how.top_p, how.seed),
                 self.guide, self._rate(rows), thresholds,
             )

@@ -42,7 +42,7 @@ QUANTILE = 0.7
 NAMES = (*PRESETS, "args", "blocks", "rejection")
 
 
-class Batch(NamedTuple):
+class GuidedBatch(NamedTuple):
     """Answers that are written together, and what they are written with."""
 
     policy: LocalModel
@@ -76,7 +76,7 @@ class Method(Protocol):
     def guide(self, scorer: Any, spec: str) -> Guide | None:
         """Return what a scorer offers it; raises `UsageError` where that is nothing."""
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write an answer to every row."""
 
     def divergence(self, answer: Guided) -> float | None:
@@ -99,7 +99,7 @@ class ByToken(ABC):
     def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion | Candidates:
         """Return the law of the next token under a guide."""
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write with policy and guide in step."""
         law, room = self.law_with(batch.guide), batch.how.max_tokens
         stepper: FusedRows | CandidateRows
@@ -217,7 +217,7 @@ class BlockMethod(BySegment):
         """K and the length of a segment."""
         return ("blocks", *self.law)
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write segment by segment."""
         assert batch.rate is not None
         return write_segments(self.law, batch.policy, batch.rows, batch.how, batch.rate)
@@ -248,7 +248,7 @@ class RejectionMethod(BySegment):
         """Return the method with a β, unless it was given one."""
         return self if self.scale is not None else replace(self, scale=scale)
 
-    def write(self, batch: Batch) -> list[Guided]:
+    def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write segment by segment."""
         assert batch.rate is not None
         assert self.scale is not None

@@ -91,22 +91,22 @@ def result_of(
 
 
 def _cell(
-    one: Decoded,
+    work: Decoded,
     values: Sequence[Doubles],
     plain: Sequence[Doubles],
     stranger: Sequence[Doubles] | None,
     rows: RowFigures,
 ) -> GuidedCell:
-    there, of = one.cell.there, one.scores.summary
-    divergence, bound, tokens = divergences(one.method, one.samples, there)
-    reward = rows.reward_gain(row_means(one.rewards), row_means(one.rewards_before))
+    there, of = work.cell.there, work.scores.summary
+    divergence, bound, tokens = divergences(work.method, work.samples, there)
+    reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
     return GuidedCell(
-        scorer=of.scorer, context=of.context, oracle=of.oracle, method=one.method.spec,
-        weight=one.method.weight, models=of.models, fingerprints=of.fingerprints,
-        samples=one.samples.content, left_out=one.cell.left_out,
+        scorer=of.scorer, context=of.context, oracle=of.oracle, method=work.method.spec,
+        weight=work.method.weight, models=of.models, fingerprints=of.fingerprints,
+        samples=work.samples.content, left_out=work.cell.left_out,
         guiding=Guiding(
             reward=reward, divergence=divergence, divergence_bound=bound,
-            text=text_facts(one.samples, there), tokens=tokens,
+            text=text_facts(work.samples, there), tokens=tokens,
         ),
         qualities=tuple(
             GuidedQuality(
@@ -118,20 +118,20 @@ def _cell(
                 else rows.gain(own, stranger[k], rated.mirrors),
                 unrated=rated.reasons,
             )
-            for k, (rated, own, base) in enumerate(zip(one.qualities, values, plain, strict=True))
+            for k, (rated, own, base) in enumerate(zip(work.qualities, values, plain, strict=True))
         ),
         notes=of.notes,
     )  # fmt: skip
 
 
 def _stranger_values(
-    one: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
+    work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
 ) -> Sequence[Doubles] | None:
     alike = [
         k for k, other in enumerate(decoded)
-        if (other.method.spec, other.method.weight) == (one.method.spec, one.method.weight)
+        if (other.method.spec, other.method.weight) == (work.method.spec, work.method.weight)
     ]  # fmt: skip
-    stranger = stranger_of(one.cell.key, [decoded[k].cell.key for k in alike])
+    stranger = stranger_of(work.cell.key, [decoded[k].cell.key for k in alike])
     return next((values[k] for k in alike if decoded[k].cell.key == stranger), None)
 
 
