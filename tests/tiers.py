@@ -21,6 +21,7 @@ FULL = {
         "tests/personal/test_personal_p_dpo_planted.py",
         "tests/personal/test_personal_planted.py",
         "tests/personal/test_personal_vpl.py",
+        "tests/selfcheck/test_selfcheck_decoding.py",
         "tests/selfcheck/test_selfcheck_run.py",
         "tests/validity/test_validity_planted.py",
         "src/palate/selfcheck/run.py",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from test_engines_sampling import KINDS, prompt
+from test_engines_sampling import prompt
 
 from palate.engines import LocalModel
 from palate.engines.local.decoding import Rows
 from palate.engines.local.decoding.members import Member, Members
 from palate.records import Settings
 from palate.specs import Reference
+from tiny import KINDS
 
 
 @pytest.fixture(params=KINDS)

@@ -13,14 +13,7 @@ from palate.engines.local.decoding import Rows, draw
 from palate.errors import UsageError
 from palate.records import Message, Settings
 from palate.specs import Reference
-from tiny import EOS
-
-KINDS = {
-    "tree": ("LlamaForCausalLM", {}),
-    "learned positions": ("GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
-    "own cache": ("MistralForCausalLM", {"sliding_window": 8}),
-    "no cache palate knows": ("MambaForCausalLM", {"state_size": 4}),
-}
+from tiny import EOS, KINDS
 
 
 def load(folder, **settings):

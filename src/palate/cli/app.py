@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "selfcheck": (
         "selfcheck:check_self",
-        "Plant worlds of users with known tastes; check accuracies, gains and intervals on them.",
+        "Check figures and intervals against planted truth, or guided writing by enumeration.",
     ),
     "bench": (
         "bench:bench",

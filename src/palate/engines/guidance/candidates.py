@@ -51,7 +51,9 @@ class Candidates(NamedTuple):
     def logits(self, policy: Tensor, tokens: Tensor, rewards: Tensor) -> Tensor:
         """Return s at the candidates (rows × k); a candidate that is there twice counts once."""
         at = policy.gather(-1, tokens)
-        summed = at + self.weight * rewards if self.weight else at
+        summed = at
+        if self.weight:  # whatever the reward says of what is no token
+            summed = (at + self.weight * rewards).masked_fill(at == float("-inf"), float("-inf"))
         again = tokens[:, -1:] == tokens[:, :-1]
         if not again.any():
             return summed

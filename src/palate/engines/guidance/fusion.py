@@ -95,12 +95,15 @@ class Fusion(NamedTuple):
     def regret(self, policy: Tensor, guide: Tensor, also: Tensor) -> Tensor:
         """Return g(v) − max g over the keep-set at the tokens `also` (rows).
 
-        It is the limit of log π / w as the weight w grows.
+        It is the limit of log π / w as the weight w grows, where w is the guide's coefficient and
+        the policy's stays.
         """
         mask = self.keep.mask(policy if self.keep.of == "policy" else guide)
         own = guide.gather(-1, also[..., None])
+        out = ~policy.isfinite()
         if mask is not None:
-            guide = guide.masked_fill(~mask.scatter(-1, also[..., None], True), -math.inf)
+            out |= ~mask.scatter(-1, also[..., None], True)
+        guide = guide.masked_fill(out, -math.inf)
         return (own - guide.amax(dim=-1, keepdim=True))[..., 0]
 
 

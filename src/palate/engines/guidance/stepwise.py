@@ -103,8 +103,10 @@ class FusedRows:
     def step(self) -> Step:
         """Return the fused logits of all tokens."""
         policy, *others = self.members.log_probabilities(self.size)
-        if self.blocked is not None:
-            policy = policy.masked_fill(self.blocked, -math.inf)
+        if self.blocked is not None:  # in all of them, or a keep-set of the guide's holds such ids
+            policy, *others = (
+                each.masked_fill(self.blocked, -math.inf) for each in (policy, *others)
+            )
         reward = weighted(self.coefficients, others)
         return Step(self.law.logits(policy, reward), policy)
 
@@ -222,7 +224,7 @@ def weighted(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
     if summed is None:
         return parts[0].new_zeros(parts[0].shape)
     if min(coefficients) < 0:
-        for part in parts:
+        for part in (part for c, part in zip(coefficients, parts, strict=True) if c):
             summed = summed.masked_fill(part == -math.inf, -math.inf)
     return summed
 

@@ -60,7 +60,9 @@ class Steps:
     prompts: list[tuple[int, int, Sequence[Sequence[KeysValues]]]] = field(default_factory=list)
     """From which row to which one goes on from what was read before."""
     width: int = 1
-    """Tokens of each row that are read now; where there are several, they are other next steps."""
+    """Tokens of each row that are read now."""
+    looking: bool = False
+    """Whether they are other next steps, of which one may be taken."""
     looked: list[KeysValues] = field(default_factory=list)
     """Keys and values of these, per layer, n × heads × width × d."""
 
@@ -200,7 +202,7 @@ def _attend_rows(
     assert steps is not None
     fresh = [_by_row(it, steps.width) for it in (key, value)]  # n × heads × width × d
     queries = _by_row(query, steps.width)
-    if steps.width == 1:
+    if not steps.looking:
         if layout.layer == len(steps.buffers):
             steps.buffers.append(_room((fresh[0], fresh[1]), steps.room))
         buffers = steps.buffers[layout.layer]

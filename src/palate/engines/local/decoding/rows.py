@@ -169,11 +169,13 @@ class _Tree:
         return joined
 
     def step(self, tokens: Sequence[int]) -> Tensor:
+        self.steps.looking = False
         outputs = self._read([[token] for token in tokens])
         self.steps.taken += 1
         return outputs
 
     def look(self, tokens: Sequence[Sequence[int]]) -> Tensor:
+        self.steps.looking = True
         outputs = self._read(tokens)
         looked: Tensor = outputs.unflatten(0, (len(tokens), -1))
         return looked
