@@ -50,6 +50,10 @@ COMMANDS = {
         "best_of:best_of",
         "Draw n answers to every question, let scorers pick, and rate what they picked.",
     ),
+    "policy-accuracy": (
+        "policy_accuracy:policy_accuracy",
+        "Ask how often a steered policy makes what its user chose the more probable response.",
+    ),
     "validity": (
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",

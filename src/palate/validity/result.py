@@ -14,16 +14,23 @@ from palate.validity.metric_values import ScorerInContext
 
 
 class DownstreamQuality(Record):
-    """What a benchmark should predict: quality of the best of k answers of a policy."""
+    """What a benchmark should predict: quality of the best of k answers of a policy, or policy
+    accuracy."""
 
     benchmark: str
     """That the answers are to."""
     policy: str
     quality: str
     surrogate: bool
-    k: int
-    n_samples: int
+    k: int | None
+    """None of policy accuracy, which picks no answer."""
+    n_samples: int | None
     """Of each question."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a line."""
+        return self.quality if self.k is None else f"best of {self.k}, {self.quality}"
 
 
 class ScorerValues(Record):
@@ -98,7 +105,7 @@ class ValidityRow(ScorerValues):
     metric: str
     policy: str
     quality: str
-    k: int
+    k: int | None
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,11 @@ def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
         quality = names.public(coefficient.downstream.quality).partition(":")[0]
         yield Picture(
             f"validity-{number}-{k}",
-            f"{coefficient.metric} on {coefficient.benchmark} and quality of the best of "
-            f"{coefficient.downstream.k}",
+            f"{coefficient.metric} on {coefficient.benchmark} and "
+            + (
+                "policy accuracy" if coefficient.downstream.k is None
+                else f"quality of the best of {coefficient.downstream.k}"
+            ),
             "A dot is a scorer: its value on the benchmark, and the quality of what it picks.",
             tables[0], validity_dots(labels, coefficient, quality),
         )  # fmt: skip
