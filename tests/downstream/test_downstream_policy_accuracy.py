@@ -17,8 +17,11 @@ from palate.downstream.policy import PolicyAccuracy, policy_accuracy
 from palate.downstream.policy import reserved as reserving
 from palate.errors import RunError, UsageError
 from palate.evaluation import evaluate
+from palate.personal import fit
+from palate.records import Choice, Settings
 from palate.runs import load_all
 from palate.session import Session
+from palate.specs import Spec
 from palate.validity import validity
 
 INF = float("inf")
@@ -53,9 +56,7 @@ def curve(result: PolicyAccuracy, context: str, reading: str = "sum", cell: int 
 def test_the_ends_of_the_curve_are_the_policy_and_the_reward(tiny, tmp_path):
     model, pairs = tiny.model(), drinks()
     guide = f"likelihood:{tiny.model(initializer_range=0.5)}"
-    result = policy_accuracy(
-        pairs, model, guide, "profile:1", weights=[0, 1, INF], root=tmp_path
-    )
+    result = policy_accuracy(pairs, model, guide, "profile:1", weights=[0, 1, INF], root=tmp_path)
     contexts = [cell.context for cell in result.summary.cells]
     assert contexts == ["none", "profile:1", "profile:1?of=stranger"]
     base = evaluate(f"policy:{model}?guide=longest&weight=0", pairs, root=None)
@@ -74,7 +75,7 @@ def test_the_ends_of_the_curve_are_the_policy_and_the_reward(tiny, tmp_path):
 
 def test_a_point_of_the_curve_is_the_scorer_evaluated(tiny, tmp_path):
     model = tiny.model()
-    spec = "policy:{}?guide=likelihood:{}&weight=2&read=mean".format(model, model)
+    spec = f"policy:{model}?guide=likelihood:{model}&weight=2&read=mean"
     run = evaluate(spec, "tasting", "profile:1", root=tmp_path)
     result = policy_accuracy(
         "tasting", model, f"likelihood:{model}", "profile:1", weights=[2], root=tmp_path
@@ -199,7 +200,7 @@ def test_without_a_guide_the_policy_is_shown_the_user(tiny):
     model, pairs = tiny.model(), drinks()
     result = policy_accuracy(pairs, model, (), "profile:1", root=None)
     run = evaluate(f"policy:{model}", pairs, "profile:1", root=None)
-    cell, points = curve(result, "profile:1")
+    _, points = curve(result, "profile:1")
     assert points.points[0].accuracy == run.summary.accuracy
     assert points.points[0].weight == 1
     none, _ = curve(result, "none")
@@ -261,3 +262,51 @@ def test_agreement_is_over_scorers_that_a_context_moves(tiny):
     assert tau["sum", "inf"].value == pytest.approx(1)
     assert tau["ratio", 1].value == pytest.approx(1)
     assert np.isnan(result.values).sum() == 0
+
+
+def moods() -> list[dict[str, str]]:
+    """Six loud users and six calm ones; what one half chooses the other rejects."""
+    rows = []
+    for split, days in (("adapt", range(6)), ("test", range(10, 13))):
+        for user in range(12):
+            for day in days:
+                both = [f"Go now! Run! Win {'day ' * day}!!", f"Perhaps rest, {'day ' * day}."]
+                chosen, rejected = both if user % 2 else both[::-1]
+                rows.append({
+                    "id": f"{split}-{user}-{day}", "user_id": f"u{user}", "split": split,
+                    "question": f"What now, on day {day}?", "chosen": chosen, "rejected": rejected,
+                })  # fmt: skip
+    return rows
+
+
+def test_a_personal_guide_is_read_in_three_states_and_never_chooses_on_its_choices(tiny, tmp_path):
+    pairs = Dataset.from_rows("moods", moods()).select()
+    history = {
+        user: [
+            Choice(question=row.text, chosen=row.chosen, rejected=row.rejected)
+            for row in pairs.history if row.user_id == user
+        ]
+        for user in {row.user_id for row in pairs.history}
+    }  # fmt: skip
+    (tmp_path / "heads").mkdir()
+    fit("user-heads", history, ["style"], Session(), Settings()).save(tmp_path / "heads")
+    guide = f"personal:{tmp_path / 'heads'}"
+    result = policy_accuracy(
+        pairs, tiny.model(), guide, weights=[0, 1, INF], root=tmp_path / "runs"
+    )
+    assert result.summary.chosen_on == "folds"
+    own, prior, stranger = result.summary.cells
+    assert [cell.scorer for cell in result.summary.cells] == [
+        guide,
+        f"{guide}?state=prior",
+        f"{guide}?state=stranger",
+    ]
+    assert own.reward.value == 1 and own.readings[0].points[-1].accuracy.value == 1
+    assert prior.reward.value < 1 and stranger.reward.value < 0.7
+    spec = str(
+        Spec(kind="policy", reference=tiny.model(), options={"guide": guide, "weight": "inf"})
+    )
+    grid = palate.evaluate_grid(pairs, spec, root=tmp_path / "runs")
+    assert grid.runs[0].summary.accuracy.value == 1
+    with pytest.raises(UsageError, match="no earlier choices"):
+        policy_accuracy(replace(pairs, history=()), tiny.model(), guide, root=None)

@@ -72,9 +72,7 @@ def test_a_fusion_of_two_models_is_the_law_token_by_token(tiny, method):
     response = (40, 77, 300, 2)
     local = policy.local.model
     read = guide.read(make_slate("a"), 4)
-    (found,) = fused_sums(
-        preset, local, guide, [Forced(ids, read.prompts, response)], [0.5, 2.0]
-    )
+    (found,) = fused_sums(preset, local, guide, [Forced(ids, read.prompts, response)], [0.5, 2.0])
     for weight in (0.5, 2.0):
         total = 0.0
         for at, token in enumerate(response):

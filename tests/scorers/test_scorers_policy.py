@@ -71,7 +71,7 @@ def test_a_template_without_an_end_token_gets_one(tiny):
 
 def test_tilt_adds_the_reward_of_what_the_guide_is_shown(tiny):
     model = tiny.model()
-    base, tokens = by_hand(model, SLATE.without_context())
+    base, _ = by_hand(model, SLATE.without_context())
     guide = build_scorer(f"likelihood:{model}", Session(), Settings())
     reward = scores(guide)
     for weight in (0.5, 3.0):
@@ -99,7 +99,9 @@ def test_without_a_guide_it_is_the_policy_shown_the_user(tiny):
     assert scores(build(model)) == pytest.approx(shown, abs=1e-3)
     assert scores(build(model, base=other)) == pytest.approx(shown, abs=1e-3)
     ratio = build(model, base=other, read="ratio")
-    assert scores(ratio) == pytest.approx([a - b for a, b in zip(shown, base, strict=True)], abs=1e-3)
+    assert scores(ratio) == pytest.approx(
+        [a - b for a, b in zip(shown, base, strict=True)], abs=1e-3
+    )
 
 
 def test_ties_of_the_reward_fall_to_the_policy_at_infinity(tiny):
@@ -190,7 +192,10 @@ def test_another_weight_of_a_decoder_reads_only_when_it_is_new(tiny, tmp_path, m
     [
         ({"guide": "longest", "weight": "nan"}, "expected 0 or more, or inf"),
         ({"guide": "longest", "weight": "-1"}, "expected 0 or more, or inf"),
-        ({"guide": "judge:api:m?base_url=http://127.0.0.1/v1"}, "a judge gives a response no reward"),
+        (
+            {"guide": "judge:api:m?base_url=http://127.0.0.1/v1"},
+            "a judge gives a response no reward",
+        ),
         ({"guide": "longest", "score": "decoder"}, "rewards no single tokens"),
         ({"guide": "longest", "score": "decoder", "method": "args"}, "rewards no prefixes"),
         ({"guide": "longest", "score": "decoder", "method": "args", "weight": "-1"}, "0 or more"),

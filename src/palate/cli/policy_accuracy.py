@@ -20,7 +20,7 @@ from palate.errors import UsageError
 from palate.reports import Form
 from palate.reports.policy_accuracy import policy_tables
 from palate.scorers import GROUP
-from palate.scorers.policy import read_weight
+from palate.scorers.tilted_policy import read_weight
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ class PolicyScores:
         named: dict[str | float, FloatArray] = {
             name: each for name in NAMES if (each := getattr(self, name)) is not None
         }
-        return {**named, **(self.weighted or {})}
+        named.update((self.weighted or {}).items())
+        return named
 
     @classmethod
     def _of(cls, columns: Mapping[str | float, FloatArray]) -> Self:

@@ -9,8 +9,16 @@ from palate.downstream.policy.result import PolicySummary, Weight
 from palate.metrics.policy import READINGS
 from palate.metrics.ranks import rank_power
 from palate.reports.names import context_name, fitting, legend, short_names
-from palate.reports.numbers import count, counted, figure, p_value, plain, point, with_interval
-from palate.reports.numbers import without_interval
+from palate.reports.numbers import (
+    count,
+    counted,
+    figure,
+    p_value,
+    plain,
+    point,
+    with_interval,
+    without_interval,
+)
 from palate.reports.table import Table, breaks_between
 
 LONGEST = 16
@@ -92,7 +100,9 @@ def _agreement(summary: PolicySummary) -> Table:
     if n < FEW:
         critical = rank_power(n).critical_tau
         least = "no τ reaches p = 0.05" if critical is None else f"|τ| must reach {plain(critical)}"
-        notes.append(f"WARNING: {n} scorers show little: {least}{' for p ≤ 0.05' * bool(critical)}.")
+        notes.append(
+            f"WARNING: {n} scorers show little: {least}{' for p ≤ 0.05' * bool(critical)}."
+        )
     return Table("does the better reward make the better policy?", columns, rows, notes, 2,
                  breaks_between([row[0] for row in rows]))  # fmt: skip
 

@@ -70,4 +70,3 @@ class TokenCount:
         for k, slate in enumerate(slates):
             read = self.policy.encoded(self.prepare(slate).slate)
             yield k, Scores(values=tuple(float(len(it.ids) - it.start) for it in read))
-

@@ -42,12 +42,12 @@ def validity(
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
-    `results` are runs, best-of-n and policy-accuracy results, or folders that hold them; other kinds are passed
-    over. A scorer here is a scorer under one context; both sides are matched by both specs. One
-    whose margins are the same under a context as under `none` counts once, with the gains of
-    0 that it has there. Best-of-n results on the same answers are joined. With a `root` the result
-    is kept beside the first of these, as `<benchmark of the answers>/validity/<policy>-<8 hex>`; under
-    `root` where that is in memory.
+    `results` are runs, best-of-n and policy-accuracy results, or folders that hold them; other
+    kinds are passed over. A scorer here is a scorer under one context; both sides are matched by
+    both specs. One whose margins are the same under a context as under `none` counts once, with the
+    gains of 0 that it has there. Best-of-n results on the same answers are joined. With a `root`
+    the result is kept beside the first of these, as `<benchmark of the
+    answers>/validity/<policy>-<8 hex>`; under `root` where that is in memory.
 
     Raises:
         RunError: for a folder that is missing, holds none, or is of another format.
@@ -63,7 +63,10 @@ def validity(
     both = _gathered(given)
     runs = [result for result in both if isinstance(result, Run)]
     picked = [result for result in both if isinstance(result, BestOfResult | PolicyAccuracy)]
-    for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, DOWNSTREAM, BestOfResult.kind)):
+    for some, kind, command in (
+        (runs, Run.kind, "evaluate"),
+        (picked, DOWNSTREAM, BestOfResult.kind),
+    ):
         if not some:
             where = ", ".join(str(each) for each in given if not isinstance(each, Result))
             raise UsageError(

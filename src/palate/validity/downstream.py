@@ -73,7 +73,8 @@ class Downstream:
 def downstream_of(result: BestOfResult | PolicyAccuracy, k: int | None = None) -> list[Downstream]:
     """Return the measures of quality of a best-of-n at k, by default the largest up to n / 2.
 
-    Those of policy accuracy are its readings at the weight chosen on other rows. Where no k from 2 up to half the samples is there, the smallest above 1. Oracles are left out.
+    Those of policy accuracy are its readings at the weight chosen on other rows. Where no k from 2
+    up to half the samples is there, the smallest above 1. Oracles are left out.
 
     Raises `UsageError` for a k that is not there, or where none is above 1: the best of one is the
     same for all scorers.

@@ -14,8 +14,7 @@ from palate.validity.metric_values import ScorerInContext
 
 
 class DownstreamQuality(Record):
-    """What a benchmark should predict: quality of the best of k answers of a policy, or policy
-    accuracy."""
+    """What a benchmark should predict: quality of a policy's best of k, or policy accuracy."""
 
     benchmark: str
     """That the answers are to."""

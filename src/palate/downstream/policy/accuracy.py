@@ -1,4 +1,4 @@
-"""policy_accuracy(benchmark, policy, scorers, contexts) → curves over weights, and what they say."""
+"""policy_accuracy(benchmark, policy, scorers, contexts) → curves over weights."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
 from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, VerdictRow, versions
-from palate.scorers.policy import Policy
+from palate.scorers.tilted_policy import Policy
 from palate.session import Session, default_session
+
 
 def policy_accuracy(
     benchmark: str | Path | Dataset,
@@ -87,6 +88,8 @@ def policy_accuracy(
     session, settings = session or default_session(), settings or Settings()
     guides = [scorers] if isinstance(scorers, str) else list(scorers)
     named = [contexts] if isinstance(contexts, str) else contexts
+    if base is not None and guides:
+        raise UsageError(f"base {base}: a guided policy is compared with itself; leave it out")
     steering = Steering(policy, method, k, base, policy_shown)
     if weights is None:
         weights = WEIGHTS if guides else (1.0,)
@@ -115,11 +118,10 @@ def policy_accuracy(
         n_common, over_scorers = agreements(cells, found, units, asked, settings.seed)
         summary = PolicySummary(
             benchmark=pairs.name, policy=policy, base=base,
-            score="tilt" if method is None else "decoder", method=method, k=k, guided=bool(guides), policy_shown=policy_shown, relative=relative,
-            weights=tuple(map(written, asked)),
-            reserved=None if parts.source is None or parts.reserved is None else Reserved(
-                source=parts.source, n=len(parts.reserved.rows)
-            ), chosen_on="adapt" if work.chooses else "folds",
+            score="tilt" if method is None else "decoder", method=method, k=k,
+            guided=bool(guides), policy_shown=policy_shown, relative=relative,
+            weights=tuple(map(written, asked)), reserved=_reserved(parts),
+            chosen_on="adapt" if work.chooses else "folds",
             n_rows=len(parts.evaluated.rows), n_common=n_common,
             cells=tuple(cells), agreements=over_scorers,
         )  # fmt: skip
@@ -248,6 +250,12 @@ def _rows(pairs: Dataset, found: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
         )
         for k, row in enumerate(pairs.rows)
     )  # fmt: skip
+
+
+def _reserved(parts: Split) -> Reserved | None:
+    if parts.source is None or parts.reserved is None:
+        return None
+    return Reserved(source=parts.source, n=len(parts.reserved.rows))
 
 
 def _silent(label: str) -> Progress:

@@ -14,7 +14,7 @@ from palate.evaluation import PlannedRun
 from palate.execution import Results
 from palate.metrics.policy import PolicyScores, Reading
 from palate.records import NO_STRANGER
-from palate.scorers.policy import Policy
+from palate.scorers.tilted_policy import Policy
 
 Doubles = NDArray[np.float64]
 

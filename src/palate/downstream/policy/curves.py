@@ -39,7 +39,7 @@ class PairUnits:
             return scored
         both = np.zeros_like(scored)
         couples = self._order[self._rows.couples]
-        both[couples] = scored[couples].all(axis=1)[:, None]
+        both[couples] = np.all(scored[couples], axis=1, keepdims=True)
         return both
 
     def accuracy(self, values: Doubles) -> Estimate:

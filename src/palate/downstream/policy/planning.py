@@ -12,7 +12,7 @@ from palate.errors import SpecError, UsageError
 from palate.metrics.policy import INFINITE
 from palate.records import Judge, Settings
 from palate.scorers import build_scorer
-from palate.scorers.policy import StatefulPolicy, read_weight
+from palate.scorers.tilted_policy import StatefulPolicy, read_weight
 from palate.session import Session
 from palate.specs import Spec
 
@@ -96,9 +96,9 @@ def plan_cells(
     Raises `UsageError` where there is none, and `SpecError` for a judge as guide.
     """
     shown = None if contexts is None else with_controls(contexts, session, settings)
-    for guide in guides:
-        if isinstance(build_scorer(guide, session, settings), Judge):
-            raise SpecError(f"{guide}: a judge gives a response no reward; name a scorer")
+    for named in guides:
+        if isinstance(build_scorer(named, session, settings), Judge):
+            raise SpecError(f"{named}: a judge gives a response no reward; name a scorer")
     listed = [*guides] or [steering.spec(None)]
     cells = []
     for cell in plan_grid([pairs], listed, shown, session, settings):

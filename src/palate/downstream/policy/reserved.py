@@ -67,8 +67,7 @@ def split(pairs: Dataset, seed: int, *, relative: bool, reads_choices: bool) -> 
             "unit of relative weights; give more rows, or absolute weights (without --relative)"
         )
     kept, taken = (
-        tuple(row for row in pairs.rows if (row.text in aside) is which)
-        for which in (False, True)
+        tuple(row for row in pairs.rows if (row.text in aside) is which) for which in (False, True)
     )
     return Split(
         as_mirrored(replace(pairs, rows=kept, everyone=whole)),

@@ -66,9 +66,7 @@ def rank_agreement(
     return tuple(_agreement(statistic, x, y, seed) for statistic in every)
 
 
-def kendall_agreement(
-    figures: ArrayLike, downstream: ArrayLike, *, seed: int = 0
-) -> RankAgreement:
+def kendall_agreement(figures: ArrayLike, downstream: ArrayLike, *, seed: int = 0) -> RankAgreement:
     """Kendall's τ-b alone, as `rank_agreement` gives it.
 
     >>> round(kendall_agreement([1, 2, 3, 4], [1, 2, 4, 3]).value, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -32,8 +32,8 @@ from palate.records import (
     prepared_slates,
 )
 from palate.records.prepared import without_worst
-from palate.scorers.policy import Policy, StatefulPolicy, numbers, read_weight
 from palate.scorers.policy_likelihood import PolicyLikelihood
+from palate.scorers.tilted_policy import Policy, StatefulPolicy, numbers, read_weight
 from palate.seeding import digest
 from palate.specs import Spec
 
@@ -156,12 +156,14 @@ class Decoder:
             stack.enter_context(policy.in_use())
             stack.enter_context(self.guide.in_place())
             if self.method == CANDIDATES:
+                guide = cast(PrefixGuide, self.guide)
                 sums = candidate_sums(
-                    self.candidates, policy, self.guide, read.slate, responses, self.weights
-                )  # type: ignore[arg-type]
+                    self.candidates, policy, guide, read.slate, responses, self.weights
+                )
             else:
                 preset = PRESETS[self.method]
-                sums = fused_sums(preset, policy, self.guide, responses, self.weights)  # type: ignore[arg-type]
+                terms = cast(TokenGuide, self.guide)
+                sums = fused_sums(preset, policy, terms, responses, self.weights)
         made = iter(sums)
         return [None if one is None else next(made) for one in found]
 
@@ -221,9 +223,7 @@ class DecodedPolicy(Policy):
         self.columns = {name: Component(DecoderColumn(decoder, name)) for name in names}
         return tuple(self.columns.values())
 
-    def policy_scores(
-        self, reward: np.ndarray, parts: Mapping[Component, Scores]
-    ) -> PolicyScores:
+    def policy_scores(self, reward: np.ndarray, parts: Mapping[Component, Scores]) -> PolicyScores:
         """Return the scores at all weights that were asked for."""
         by = {name: numbers(parts[column]) for name, column in self.columns.items()}
         lost = np.isnan(reward) | np.isnan(by["base"])
