@@ -61,7 +61,7 @@ def test_a_template_without_an_end_token_gets_one(tiny):
         "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
         "{% if add_generation_prompt %}assistant: {% endif %}"
     )
-    policy = build(tiny.model(template=template), guide="longest").own
+    policy = build(tiny.model(template=template), guide="longest").start
     (first, *_) = policy.encoded(SLATE)
     # The prompt's last space would have been part of the response's first token.
     assert first.ids[: first.start] == policy.prompt_ids(SLATE)

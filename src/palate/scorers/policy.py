@@ -8,7 +8,7 @@ from palate.scorers.build import build_scorer
 from palate.scorers.decoded_policy import DecodedPolicy, StatefulDecodedPolicy
 from palate.scorers.policy_likelihood import PolicyLikelihood
 from palate.scorers.third_users import ThirdUsers
-from palate.scorers.tilted_policy import OwnRatio, Policy, StatefulPolicy, guide_of
+from palate.scorers.tilted_policy import OwnRatio, StatefulPolicy, SteeredPolicy, guide_of
 from palate.session import Session
 from palate.specs import Spec
 
@@ -17,7 +17,7 @@ GUIDED, DECODED = {"guide", "shown", "state"}, {"method", "k"}
 """Options of a policy with a guide, and of one that is steered token by token."""
 
 
-def policy(spec: Spec, session: Session, settings: Settings) -> Policy:
+def policy(spec: Spec, session: Session, settings: Settings) -> SteeredPolicy:
     """Build the scorer of a spec such as `policy:MODEL?guide=SPEC&weight=2&read=mean`.
 
     Raises `SpecError` for an endpoint, which gives no log-probabilities, and for a judge as guide.
@@ -32,18 +32,18 @@ def policy(spec: Spec, session: Session, settings: Settings) -> Policy:
         raise SpecError(f"{spec}: a decoder needs a guide (-s)")
     known = {"read", "score", "weight"} | (GUIDED if guided else {"base"})
     spec.only(known | DECODED if decoded else known)
-    own = PolicyLikelihood(reference, session, settings)
+    steered = PolicyLikelihood(reference, session, settings)
     if guided:
         guide = build_guide(spec, session, settings)
-        base = Component(own, blind=spec.choice("shown", ("yes", "no"), "no") == "no")
+        base = Component(steered, blind=spec.choice("shown", ("yes", "no"), "no") == "no")
     else:
         named = spec.options.get("base", reference)
-        start = own if named == reference else PolicyLikelihood(named, session, settings)
-        guide, base = OwnRatio(own, start), Component(start, blind=True)
+        start = steered if named == reference else PolicyLikelihood(named, session, settings)
+        guide, base = OwnRatio(steered, start), Component(start, blind=True)
     stateful = hasattr(guide, "adapted")
     if decoded:
         return (StatefulDecodedPolicy if stateful else DecodedPolicy)(spec, guide, base)
-    return (StatefulPolicy if stateful else Policy)(spec, guide, base)
+    return (StatefulPolicy if stateful else SteeredPolicy)(spec, guide, base)
 
 
 def build_guide(spec: Spec, session: Session, settings: Settings) -> Scorer:

@@ -58,7 +58,7 @@ class OwnRatio(ScaledDifference):
         self.info = own.info
 
 
-class Policy:
+class SteeredPolicy:
     """The KL-optimal policy of a reward: log p(y | x) + w R(y), less a constant of the question.
 
     `?guide=SPEC` is the reward, any scorer; without one it is what the policy makes of what it is
@@ -76,7 +76,7 @@ class Policy:
         self.weight = self.weights[0]
         self.reading = cast(Reading, spec.choice("read", READINGS, "sum"))
         # The guide's first: what is said of the parts that were read is said of them.
-        listed = (*components_of(guide), *self.own_components())
+        listed = (*components_of(guide), *self.further_components())
         self.components = tuple(dict.fromkeys(listed))
 
     def read_weights(self, spec: Spec) -> tuple[float, ...]:
@@ -84,13 +84,13 @@ class Policy:
         where = f"spec {str(spec)!r}: weight"
         return (read_weight(spec.options.get("weight", "1"), where, least=0),)
 
-    def own_components(self) -> tuple[Component, ...]:
+    def further_components(self) -> tuple[Component, ...]:
         """Return what is computed beside the guide."""
-        self.count = Component(TokenCount(self.own), blind=True)
+        self.count = Component(TokenCount(self.start), blind=True)
         return self.base, self.count
 
     @property
-    def own(self) -> PolicyLikelihood:
+    def start(self) -> PolicyLikelihood:
         """The policy, or what a policy without a guide is compared with."""
         assert isinstance(self.base.scorer, PolicyLikelihood)
         return self.base.scorer
@@ -120,7 +120,7 @@ class Policy:
                 "fingerprint": digest("policy", *prints, str(self.weight), self.reading),
                 "exact": False,
                 "log_odds": False,
-                "details": {"policy": self.own.info.details, "guide": guide.details},
+                "details": {"policy": self.start.info.details, "guide": guide.details},
             }
         )
 
@@ -172,17 +172,17 @@ class Policy:
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the guide reads, and what the policy does."""
         guided: list[str] = getattr(self.guide, "prompts", lambda slate: [])(slate)
-        return guided + self.own.prompts(slate.without_context() if self.base.blind else slate)
+        return guided + self.start.prompts(slate.without_context() if self.base.blind else slate)
 
     def notes(self) -> tuple[str, ...]:
         """Return what guide and policy note."""
         told: list[tuple[str, ...]] = [
-            getattr(each, "notes", tuple)() for each in (self.guide, self.own)
+            getattr(each, "notes", tuple)() for each in (self.guide, self.start)
         ]
         return tuple(dict.fromkeys(note for notes in told for note in notes))
 
 
-class StatefulPolicy(Policy):
+class StatefulPolicy(SteeredPolicy):
     """A policy whose guide keeps a state per user."""
 
     guide: Any

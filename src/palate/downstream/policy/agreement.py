@@ -20,7 +20,7 @@ ROUNDED = 1e-9
 
 def agreements(
     cells: Sequence[PolicyCell],
-    found: Sequence[CellValues],
+    values_of_cells: Sequence[CellValues],
     units: PairUnits,
     weights: Sequence[float],
     seed: int,
@@ -30,10 +30,10 @@ def agreements(
     A scorer here is a scorer under one context, as in predictive validity: oracles do not count,
     and one that a context does not move counts once.
     """
-    bare = {cell.scorer: own for cell, own in zip(cells, found, strict=True)
+    bare = {cell.scorer: own for cell, own in zip(cells, values_of_cells, strict=True)
             if cell.context == "none"}  # fmt: skip
     counted = [
-        own for cell, own in zip(cells, found, strict=True)
+        own for cell, own in zip(cells, values_of_cells, strict=True)
         if not cell.oracle and not (
             cell.context != "none" and cell.scorer in bare and _same(own, bare[cell.scorer])
         )
@@ -57,9 +57,9 @@ def agreements(
 
 
 def _accuracy(units: PairUnits, shared: NDArray[np.bool_], values: Doubles) -> float:
-    found = units.accuracy(np.where(shared, values, np.nan)).value
-    assert found is not None
-    return found
+    values_of_cells = units.accuracy(np.where(shared, values, np.nan)).value
+    assert values_of_cells is not None
+    return values_of_cells
 
 
 def _same(one: CellValues, other: CellValues) -> bool:
