@@ -101,7 +101,8 @@ class _Guide:
     def rewards(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
         """Return a linear head's rewards."""
         del slates
-        return outputs.float() @ self._weight
+        made: Tensor = outputs.float() @ self._weight
+        return made
 
 
 def bench_decoding(

@@ -54,6 +54,10 @@ COMMANDS = {
         "decode:decode",
         "Let scorers guide what a policy writes, each shown the contexts, and rate the answers.",
     ),
+    "policy-accuracy": (
+        "policy_accuracy:policy_accuracy",
+        "Ask how often a steered policy makes what its user chose the more probable response.",
+    ),
     "validity": (
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",

@@ -73,7 +73,8 @@ class PolicyScores:
         named: dict[str | float, FloatArray] = {
             name: each for name in NAMES if (each := getattr(self, name)) is not None
         }
-        return {**named, **(self.weighted or {})}
+        named.update((self.weighted or {}).items())
+        return named
 
     @classmethod
     def _of(cls, columns: Mapping[str | float, FloatArray]) -> Self:
@@ -84,15 +85,15 @@ class PolicyScores:
     def at(self, weight: float, reading: Reading) -> FloatArray:
         """Return the scores at a weight; at ∞ and, of the ratio, at 0 those of the limit."""
         if weight == INFINITE:
-            found = self.limit
+            scores = self.limit
         elif weight == 0:
-            found = self.slope if reading == "ratio" else self.base
+            scores = self.slope if reading == "ratio" else self.base
         elif self.weighted is None:
-            found = weight * self.slope if reading == "ratio" else self.base + weight * self.slope
+            scores = weight * self.slope if reading == "ratio" else self.base + weight * self.slope
         else:
             whole = self.weighted[weight]
-            found = whole - self.base if reading == "ratio" else whole
-        return found / self.tokens if reading == "mean" else found
+            scores = whole - self.base if reading == "ratio" else whole
+        return scores / self.tokens if reading == "mean" else scores
 
     def values(self, weight: float, reading: Reading) -> FloatArray:
         """Return 1, ½ or 0 where the first of each two responses scores higher, as high, lower.

@@ -39,14 +39,18 @@ class PolicyLikelihood(Likelihood):
         return [self._drawn(messages, text) for text in slate.candidates]
 
     def _drawn(self, messages: tuple[Message, ...], text: str) -> Encoded:
-        ids, start = self.local.template.closed(messages, text)
-        ends = self.local.reader.ends
+        template, ends = self.local.template, self.local.reader.ends
+        ids, start = template.closed(messages, text)
         stop = next((k for k in range(start, len(ids)) if ids[k] in ends), None)
-        if stop is not None:
+        if stop is None:  # the template ends a turn otherwise, the policy by a token alone
+            ids, start = template.continuation(messages, text)
+            ids, stop = (*ids, min(ends)), len(ids)
+        prompt = template.prompt(messages)
+        if tuple(ids[:start]) == prompt:
             return Encoded(ids[: stop + 1], start)
-        # The template ends no turn by a token that ends a reply; the policy has to draw one.
-        ids, start = self.local.template.continuation(messages, text)
-        return Encoded((*ids, min(ends)), start)
+        # A token across the seam is never drawn after this prompt.
+        alone = template.tokenizer(template.safe(text), add_special_tokens=False)["input_ids"]
+        return Encoded((*prompt, *alone, ids[stop]), len(prompt))
 
 
 class TokenCount:

@@ -11,11 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.downstream import BestOfResult, DecodeResult, GuidedCell
+from palate.downstream.policy import PolicyAccuracy
 from palate.errors import ComparisonError, UsageError
 from palate.metrics.estimates import ROUNDING
+from palate.metrics.policy import READINGS
 from palate.metrics.selection.units import Units
+from palate.seeding import digest
 from palate.validity.metric_values import Doubles, ScorerInContext, ScorerTable
 from palate.validity.result import DownstreamQuality
+
+DownstreamResult = BestOfResult | DecodeResult | PolicyAccuracy
 
 
 class Origin(NamedTuple):
@@ -28,11 +33,12 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Downstream:
-    """Quality by scorer, of picked or guided answers, for one measure and one set of samples."""
+    """Quality by scorer, of picked or guided answers, for one measure; or policy accuracy."""
 
     of: DownstreamQuality
     samples: str
-    """Content hash of the answers that were picked from; of guided ones, of the unguided."""
+    """Content hash of the answers that were picked from; of guided ones, of the unguided; of policy
+    accuracy, of what was asked."""
     values: Mapping[ScorerInContext, Doubles]
     """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
@@ -67,17 +73,20 @@ class Downstream:
         return Units.of(self.users, self.questions, rated, self.mirrors)
 
 
-def downstream_of(result: BestOfResult | DecodeResult, k: int | None = None) -> list[Downstream]:
+def downstream_of(result: DownstreamResult, k: int | None = None) -> list[Downstream]:
     """Return the measures of quality of a best-of-n at k, by default the largest up to n / 2.
 
     Where no k from 2 up to half the samples is there, the smallest above 1. Of guided answers they
-    are those of each method and weight, whatever the k. Oracles are left out.
+    are those of each method and weight; of policy accuracy its readings at the weight chosen on
+    other rows. Oracles are left out.
 
     Raises `UsageError` for a k that is not there, or where none is above 1: the best of one is the
     same for all scorers.
     """
     if isinstance(result, DecodeResult):
         return _guided(result)
+    if isinstance(result, PolicyAccuracy):
+        return policy_accuracies(result)
     ks, n, where = result.summary.ks, result.summary.samples.n, _where(result)
     above = [size for size in ks if size > 1]
     if k == 1 or not above:
@@ -93,6 +102,49 @@ def downstream_of(result: BestOfResult | DecodeResult, k: int | None = None) -> 
     at = k or max((size for size in above if 2 * size <= n), default=min(above))
     named = dict.fromkeys(s.quality for s in result.summary.selections if not s.oracle)
     return [_measure(result, quality, at) for quality in named]
+
+
+def policy_accuracies(result: PolicyAccuracy) -> list[Downstream]:
+    """Return policy accuracy as it is read: sum, mean and, of a decoder, ratio.
+
+    The ratio of tilt orders responses as the reward does, so it is left out. Scorers are held to
+    the rows that all of them scored.
+    """
+    summary, where = result.summary, _where(result)
+    counted = [(k, cell) for k, cell in enumerate(summary.cells) if not cell.oracle]
+    chosen = result.values[..., -1]
+    shared = ~np.isnan(chosen[:, [k for k, _ in counted], 0]).any(axis=1)
+    made = []
+    for at, reading in enumerate(READINGS):
+        if reading == "ratio" and summary.score == "tilt":
+            continue
+        score = summary.score if summary.method is None else f"{summary.score} {summary.method}"
+        of = DownstreamQuality(
+            benchmark=summary.benchmark, policy=summary.policy,
+            quality=f"policy accuracy by {score}, {reading}", surrogate=False, k=None,
+            n_samples=None,
+        )  # fmt: skip
+        made.append(Downstream(
+            of=of,
+            samples=digest(
+                summary.base, summary.policy_shown, summary.relative, summary.k,
+                list(summary.weights), [row.content_hash for row in result.rows],
+            ),
+            values={
+                (cell.scorer, cell.context): np.where(shared, chosen[:, k, at], np.nan)
+                for k, cell in counted
+            },
+            rows={row.id: row.content_hash for row in result.rows},
+            users=np.array([row.user for row in result.rows]),
+            questions=np.array([row.question_hash for row in result.rows]),
+            mirrors=result.mirrors,
+            origins={
+                (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, where)
+                for _, cell in counted
+            },
+            complete=bool(shared.all()),
+        ))  # fmt: skip
+    return made
 
 
 def joined(results: Sequence[Downstream]) -> list[Downstream]:
@@ -198,5 +250,5 @@ def method_name(cell: GuidedCell) -> str:
     return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
 
 
-def _where(result: BestOfResult | DecodeResult) -> str:
+def _where(result: DownstreamResult) -> str:
     return str(result.folder or f"{result.kind} of {result.summary.policy}")

@@ -1,4 +1,4 @@
-"""policy_accuracy(benchmark, policy, scorers, contexts) → curves over weights, and what they say."""
+"""policy_accuracy(benchmark, policy, scorers, contexts) → curves over weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from palate.downstream.policy.curves import (
 )
 from palate.downstream.policy.planning import (
     WEIGHTS,
-    Cell,
+    GuidedCell,
     Steering,
     plan_cells,
     read_weights,
@@ -43,7 +43,7 @@ from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
 from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, VerdictRow, versions
-from palate.scorers.policy import Policy
+from palate.scorers.tilted_policy import SteeredPolicy
 from palate.session import Session, default_session
 
 
@@ -88,10 +88,12 @@ def policy_accuracy(
     session, settings = session or default_session(), settings or Settings()
     guides = [scorers] if isinstance(scorers, str) else list(scorers)
     named = [contexts] if isinstance(contexts, str) else contexts
+    if base is not None and guides:
+        raise UsageError(f"base {base}: a guided policy is compared with itself; leave it out")
     steering = Steering(policy, method, k, base, policy_shown)
     if weights is None:
         weights = WEIGHTS if guides else (1.0,)
-    asked = read_weights(weights, negative=method in PRESETS)
+    read_at = read_weights(weights, negative=method in PRESETS)
     build_runner(session.engine)
     pairs = dataset_of(benchmark, settings.seed)
     need_pairs(pairs.rows, pairs.name)
@@ -100,31 +102,30 @@ def policy_accuracy(
     parts = split(pairs, settings.seed, relative=relative, reads_choices=reads)
     work = _Work(parts, session, settings, retry_unscored, start or _silent)
     cells: list[PolicyCell] = []
-    found: list[CellValues] = []
+    values_of_cells: list[CellValues] = []
     units = PairUnits(parts.evaluated)
     with ExitStack() as stack:
         folder = None
-        manifest = _manifest(pairs, parts, steering, planned, asked, relative, settings)
+        manifest = _manifest(pairs, parts, steering, planned, read_at, relative, settings)
         if root is not None:
             folder = manifest.folder(Path(root))
             work.root = Path(root)
             work.journal = stack.enter_context(Journal(folder / JOURNAL))
         for each in planned:
-            cell, values = _cell(each, steering, asked, relative, units, work)
+            cell, values = _cell(each, steering, read_at, relative, units, work)
             cells.append(cell)
-            found.append(values)
-        n_common, over_scorers = agreements(cells, found, units, asked, settings.seed)
+            values_of_cells.append(values)
+        n_common, over_scorers = agreements(cells, values_of_cells, units, read_at, settings.seed)
         summary = PolicySummary(
             benchmark=pairs.name, policy=policy, base=base,
-            score="tilt" if method is None else "decoder", method=method, k=k, guided=bool(guides), policy_shown=policy_shown, relative=relative,
-            weights=tuple(map(written, asked)),
-            reserved=None if parts.source is None or parts.reserved is None else Reserved(
-                source=parts.source, n=len(parts.reserved.rows)
-            ), chosen_on="adapt" if work.chooses else "folds",
+            score="tilt" if method is None else "decoder", method=method, k=k,
+            guided=bool(guides), policy_shown=policy_shown, relative=relative,
+            weights=tuple(map(written, read_at)), reserved=_reserved(parts),
+            chosen_on="adapt" if work.chooses else "folds",
             n_rows=len(parts.evaluated.rows), n_common=n_common,
             cells=tuple(cells), agreements=over_scorers,
         )  # fmt: skip
-        result = PolicyAccuracy(summary, _rows(parts.evaluated, found), folder)
+        result = PolicyAccuracy(summary, _rows(parts.evaluated, values_of_cells), folder)
         if folder is not None:
             made = manifest.model_copy(update={"passes": tuple(dict.fromkeys(work.passes)),
                                                "details": tuple(work.details)})  # fmt: skip
@@ -173,9 +174,9 @@ class _Work:
 
 
 def _cell(
-    cell: Cell,
+    cell: GuidedCell,
     steering: Steering,
-    asked: Sequence[float],
+    read_at: Sequence[float],
     relative: bool,
     units: PairUnits,
     work: _Work,
@@ -185,30 +186,30 @@ def _cell(
     if relative and work.parts.reserved is not None:
         _, aside = work.columns(steering.tilt.spec(guide), context, work.parts.reserved)
         unit = relative_unit(aside.scores.base, aside.scores.reward)
-    spec = steering.spec(guide, [weight * unit for weight in asked])
+    spec = steering.spec(guide, [weight * unit for weight in read_at])
     if work.chooses and work.parts.reserved is not None:
         _, choosing = work.columns(spec, context, work.parts.reserved)
-    job, found = work.columns(spec, context, work.parts.evaluated)
-    values = cell_values(found, units, asked, unit, choosing)
+    job, scored = work.columns(spec, context, work.parts.evaluated)
+    values = cell_values(scored, units, read_at, unit, choosing)
     if np.isnan(values.reward).all():
-        told = "; ".join(f"{n:,} {reason}" for reason, n in found.reasons.items())
+        told = "; ".join(f"{n:,} {reason}" for reason, n in scored.reasons.items())
         raise UsageError(f"{job.spec} under {context}: no pair is scored ({told})")
     scorer = job.scorer
-    assert isinstance(scorer, Policy)
+    assert isinstance(scorer, SteeredPolicy)
     infos = [info_of(part.scorer, job.spec) for part in components_of(scorer.guide)]
     models = {info.details[key] for info in infos for key in ("content", "model")
               if key in info.details}  # fmt: skip
-    misses = found.scores.misses
+    misses = scored.scores.misses
     return PolicyCell(
         scorer=scorer.guide_spec, context=job.context.spec, oracle=job.context.oracle,
         models=tuple(sorted(map(str, models))),
         fingerprints=tuple(info.fingerprint for info in infos), unit=unit,
         reward=ReportedEstimate.of(units.accuracy(values.reward)),
-        readings=reading_curves(values, units, asked),
+        readings=reading_curves(values, units, read_at),
         misses=None if misses is None else Misses(
-            tokens=int(np.nansum(found.scores.tokens)), missed=int(np.nansum(misses))
+            tokens=int(np.nansum(scored.scores.tokens)), missed=int(np.nansum(misses))
         ),
-        unscored_reasons=found.reasons, notes=job.notes,
+        unscored_reasons=scored.reasons, notes=job.notes,
     ), values  # fmt: skip
 
 
@@ -216,8 +217,8 @@ def _manifest(
     pairs: Dataset,
     parts: Split,
     steering: Steering,
-    planned: Sequence[Cell],
-    asked: Sequence[float],
+    planned: Sequence[GuidedCell],
+    read_at: Sequence[float],
     relative: bool,
     settings: Settings,
 ) -> Manifest:
@@ -227,7 +228,7 @@ def _manifest(
         identity={
             "benchmark": pairs.name, "name": steering.policy, **asdict(steering),
             "cells": [[cell.guide, cell.context] for cell in planned],
-            "weights": list(map(written, asked)), "relative": relative,
+            "weights": list(map(written, read_at)), "relative": relative,
             "rows": parts.evaluated.content_hash, "mirrors": pairs.mirrors,
             "reserved": None if reserved is None else reserved.content_hash,
             "history": pairs.history_hash if any(c.reads_choices for c in planned) else None,
@@ -237,18 +238,24 @@ def _manifest(
     )  # fmt: skip
 
 
-def _rows(pairs: Dataset, found: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
+def _rows(pairs: Dataset, values_of_cells: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
     return tuple(
         PolicyRow(
             id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.text),
             user=row.user_id, mirror_of=getattr(row, "mirror_of", None),
             values=tuple(
                 None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
-                for cell in found
+                for cell in values_of_cells
             ),
         )
         for k, row in enumerate(pairs.rows)
     )  # fmt: skip
+
+
+def _reserved(parts: Split) -> Reserved | None:
+    if parts.source is None or parts.reserved is None:
+        return None
+    return Reserved(source=parts.source, n=len(parts.reserved.rows))
 
 
 def _silent(label: str) -> Progress:

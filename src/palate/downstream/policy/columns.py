@@ -14,7 +14,7 @@ from palate.evaluation import PlannedRun
 from palate.execution import Results
 from palate.metrics.policy import PolicyScores, Reading
 from palate.records import NO_STRANGER
-from palate.scorers.policy import Policy
+from palate.scorers.tilted_policy import SteeredPolicy
 
 Doubles = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class Columns(NamedTuple):
 def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
     """Gather what is known of every pair; raises `EndpointError` where an endpoint was silent."""
     scorer, rows, info = job.scorer, job.rows, job.info
-    assert isinstance(scorer, Policy)
+    assert isinstance(scorer, SteeredPolicy)
     lost = int(np.logical_or.reduce([results.outages for results in passes]).sum())
     if lost:
         raise EndpointError(
@@ -53,7 +53,7 @@ def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
             "cap is reached); what came is kept, run the same command again"
         )
     reasons: Counter[str] = Counter()
-    found = []
+    by_row = []
     for row in range(len(rows)):
         at = rows.chosen_position(row)
         scores, why = scorer.scores_of([results.scores(row) for results in passes])
@@ -65,9 +65,9 @@ def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
         if reason is not None:
             reasons[reason] += 1
             scores = scores.map(lambda each: np.full_like(each, np.nan))
-        found.append(scores if at == 0 else scores.map(lambda each: each[::-1]))
+        by_row.append(scores if at == 0 else scores.map(lambda each: each[::-1]))
     shape = len(rows) // rows.draws, rows.draws, 2
-    whole = PolicyScores.stacked(found).map(lambda each: each.reshape(shape))
+    whole = PolicyScores.stacked(by_row).map(lambda each: each.reshape(shape))
     return Columns(whole, dict(sorted(reasons.items())))
 
 

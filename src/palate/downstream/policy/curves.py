@@ -39,7 +39,7 @@ class PairUnits:
             return scored
         both = np.zeros_like(scored)
         couples = self._order[self._rows.couples]
-        both[couples] = scored[couples].all(axis=1)[:, None]
+        both[couples] = np.all(scored[couples], axis=1, keepdims=True)
         return both
 
     def accuracy(self, values: Doubles) -> Estimate:
@@ -74,7 +74,7 @@ class CellValues(NamedTuple):
 
 
 def cell_values(
-    found: Columns,
+    columns: Columns,
     units: PairUnits,
     weights: Sequence[float],
     unit: float,
@@ -85,11 +85,11 @@ def cell_values(
     `choosing` holds the rows that choose; without it every fold of whole questions is given the
     weight that is best on the others.
     """
-    counts = units.complete(~np.isnan(found.values(0, "sum") + found.reward))
+    counts = units.complete(~np.isnan(columns.values(0, "sum") + columns.reward))
     chosen: dict[Reading, tuple[Weight, ...]] = {}
     listed, base = [], {}
     for reading in READINGS:
-        values = _at(found, weights, unit, reading, counts)
+        values = _at(columns, weights, unit, reading, counts)
         if choosing is None:
             picked = cross_fitted(values, units.folds, weights)
         else:
@@ -100,9 +100,9 @@ def cell_values(
         named = sorted({weights[k] for k in picked[counts].tolist()})
         chosen[reading] = tuple(map(written, named))
         plain: Reading = "sum" if reading == "ratio" else reading
-        base[reading] = np.where(counts, found.values(0, plain), np.nan)
-    reward = np.where(counts, found.reward, np.nan)
-    return CellValues(reward, found.reward_margins, base, np.stack(listed, axis=1), chosen)
+        base[reading] = np.where(counts, columns.values(0, plain), np.nan)
+    reward = np.where(counts, columns.reward, np.nan)
+    return CellValues(reward, columns.reward_margins, base, np.stack(listed, axis=1), chosen)
 
 
 def reading_curves(
@@ -133,11 +133,11 @@ def written(weight: float) -> Weight:
 
 
 def _at(
-    found: Columns,
+    columns: Columns,
     weights: Sequence[float],
     unit: float,
     reading: Reading,
     counts: NDArray[np.bool_] | None = None,
 ) -> Doubles:
-    values = np.stack([found.values(weight * unit, reading) for weight in weights], axis=1)
+    values = np.stack([columns.values(weight * unit, reading) for weight in weights], axis=1)
     return values if counts is None else np.where(counts[:, None], values, np.nan)

@@ -12,7 +12,7 @@ from palate.errors import SpecError, UsageError
 from palate.metrics.policy import INFINITE
 from palate.records import Judge, Settings
 from palate.scorers import build_scorer
-from palate.scorers.policy import StatefulPolicy, read_weight
+from palate.scorers.tilted_policy import StatefulPolicy, read_weight
 from palate.session import Session
 from palate.specs import Spec
 
@@ -48,7 +48,7 @@ class Steering:
 
 
 @dataclass(frozen=True)
-class Cell:
+class GuidedCell:
     """A guide, or None, under a context."""
 
     guide: str | None
@@ -90,15 +90,15 @@ def plan_cells(
     contexts: Sequence[str] | None,
     session: Session,
     settings: Settings,
-) -> list[Cell]:
+) -> list[GuidedCell]:
     """Return the cells that have a meaning; every spec is built, and so checked, before any runs.
 
     Raises `UsageError` where there is none, and `SpecError` for a judge as guide.
     """
     shown = None if contexts is None else with_controls(contexts, session, settings)
-    for guide in guides:
-        if isinstance(build_scorer(guide, session, settings), Judge):
-            raise SpecError(f"{guide}: a judge gives a response no reward; name a scorer")
+    for named in guides:
+        if isinstance(build_scorer(named, session, settings), Judge):
+            raise SpecError(f"{named}: a judge gives a response no reward; name a scorer")
     listed = [*guides] or [steering.spec(None)]
     cells = []
     for cell in plan_grid([pairs], listed, shown, session, settings):
@@ -108,7 +108,7 @@ def plan_cells(
         built = build_scorer(steering.spec(guide), session, settings)
         needs = getattr(build_context(cell.context, session, settings), "needs", ())
         reads = isinstance(built, StatefulPolicy) or "choices" in needs
-        cells.append(Cell(guide, cell.context, reads))
+        cells.append(GuidedCell(guide, cell.context, reads))
     if not cells:
         raise UsageError("policy-accuracy: nothing has a meaning here; add -c profile:5")
     return cells

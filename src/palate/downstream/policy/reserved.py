@@ -36,13 +36,13 @@ def split(pairs: Dataset, seed: int, *, relative: bool, reads_choices: bool) -> 
 
     Raises `UsageError` where there are too few rows to set any aside.
     """
-    asked = {row.text for row in pairs.rows}
+    questions = {row.text for row in pairs.rows}
     whole = (*pairs.everyone, *pairs.rows)
 
     def others(rows: Sequence[object]) -> list[PreferencePair]:
         return [
             row for row in rows
-            if isinstance(row, PreferencePair) and not row.tie and row.text not in asked
+            if isinstance(row, PreferencePair) and not row.tie and row.text not in questions
         ]  # fmt: skip
 
     past = [] if reads_choices else others(pairs.history)
@@ -57,14 +57,14 @@ def split(pairs: Dataset, seed: int, *, relative: bool, reads_choices: bool) -> 
         return Split(pairs, as_mirrored(drawn), "left out")
     aside: set[str] = set()
     wanted = min(PAIRS, len(pairs.rows) // SHARE)
-    for text in shuffled(sorted(asked), "set aside", seed):
+    for text in shuffled(sorted(questions), "set aside", seed):
         if sum(row.text in aside for row in pairs.rows) >= wanted:
             break
         aside.add(text)
-    if not aside or aside == asked:
+    if not aside or aside == questions:
         raise UsageError(
-            f"{pairs.name}: {len(pairs.rows)} rows of {len(asked)} questions leave none to set the "
-            "unit of relative weights; give more rows, or absolute weights (without --relative)"
+            f"{pairs.name}: {len(pairs.rows)} rows of {len(questions)} questions leave none to set "
+            "the unit of relative weights; give more rows, or absolute weights (without --relative)"
         )
     kept, taken = (
         tuple(row for row in pairs.rows if (row.text in aside) is which) for which in (False, True)

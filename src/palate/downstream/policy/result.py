@@ -136,3 +136,10 @@ class PolicyAccuracy(RecordResult[PolicySummary, PolicyRow]):
         """Rows × cells × readings × (weights and the chosen one); NaN where unscored."""
         nothing = ((np.nan,) * (len(self.summary.weights) + 1),) * len(READINGS)
         return np.array([[cell or nothing for cell in row.values] for row in self.rows])
+
+    @cached_property
+    def mirrors(self) -> NDArray[np.int64] | None:
+        """The number of each row's mirrored row; None where not every row has one."""
+        number = {row.id: k for k, row in enumerate(self.rows)}
+        mirrors = np.array([number.get(row.mirror_of or "", -1) for row in self.rows])
+        return None if (mirrors < 0).any() else mirrors

@@ -136,7 +136,7 @@ def token_sums(
     """
     torch = import_torch()
     start, step, at = start.float(), step.float(), at[:, None]
-    own, more = start.gather(-1, at)[:, 0], step.gather(-1, at)[:, 0]
+    at_start, more = start.gather(-1, at)[:, 0], step.gather(-1, at)[:, 0]
     level = start.logsumexp(dim=-1)  # at weight 0 what the guide rules out may follow
     out = ~(start.isfinite() & step.isfinite())
     start, step = start.masked_fill(out, -math.inf), step.masked_fill(out, 0.0)
@@ -144,15 +144,15 @@ def token_sums(
     expected = (torch.softmax(start, dim=-1) * step).sum(dim=-1)
     among = start.masked_fill(step < best[:, None], -math.inf)
     made = {
-        "base": own - level,
+        "base": at_start - level,
         "slope": more - expected,
         "limit": more - best,
-        "ties": own - among.logsumexp(dim=-1),
+        "ties": at_start - among.logsumexp(dim=-1),
     }
     for weight in weights:
         if weight and math.isfinite(weight):
             whole = (start + weight * step).logsumexp(dim=-1)
-            made[weight_name(weight)] = own + weight * more - whole
+            made[weight_name(weight)] = at_start + weight * more - whole
     return made
 
 

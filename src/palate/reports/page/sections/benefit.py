@@ -65,8 +65,8 @@ def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
         quality = names.public(coefficient.downstream.quality).partition(":")[0]
         yield Picture(
             f"validity-{number}-{k}",
-            f"{coefficient.metric} on {coefficient.benchmark} and quality: "
-            f"{coefficient.downstream.answers}",
+            f"{coefficient.metric} on {coefficient.benchmark} and "
+            f"{coefficient.downstream.name}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
             tables[0], validity_dots(labels, coefficient, quality),
         )  # fmt: skip

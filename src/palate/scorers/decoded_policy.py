@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -32,8 +32,8 @@ from palate.records import (
     prepared_slates,
 )
 from palate.records.prepared import without_worst
-from palate.scorers.policy import Policy, StatefulPolicy, numbers, read_weight
 from palate.scorers.policy_likelihood import PolicyLikelihood
+from palate.scorers.tilted_policy import StatefulPolicy, SteeredPolicy, numbers, read_weight
 from palate.seeding import digest
 from palate.specs import Spec
 
@@ -48,13 +48,13 @@ TOO_LONG = "too long"
 class Decoder:
     """What all weights of one method share: the models' readings of a slate, each done once.
 
-    What came of a slate is kept in the store, by itself, so that another weight's pass reads it.
+    What came of a slate is stored in the store, by itself, so that another weight's pass reads it.
     """
 
     def __init__(
         self, policy: PolicyLikelihood, guide: Scorer, spec: Spec, weights: Sequence[float]
     ) -> None:
-        self.own, self.scorer = policy, guide
+        self.policy, self.scorer = policy, guide
         self.policy_shown = spec.options.get("shown") == "yes"
         self.method = spec.choice("method", METHODS, "genarm")
         if self.method != CANDIDATES and "k" in spec.options:
@@ -78,7 +78,7 @@ class Decoder:
         if guide is None:
             what = "prefixes" if candidates else "single tokens"
             raise UsageError(f"{named} rewards no {what}; use --score tilt, which takes any scorer")
-        policy = self.own.local.reader
+        policy = self.policy.local.reader
         for reader in guide.readers:
             if reader.vocabulary != policy.vocabulary or policy.ends != reader.ends:
                 what = "tokens" if reader.vocabulary != policy.vocabulary else "end tokens"
@@ -114,15 +114,15 @@ class Decoder:
 
     def sums(self, slate: Slate) -> list[Sums | None]:
         """Return the sums of every candidate; None for one that is too long for a window."""
-        store = self.own.local.session.store.documents("policy-decoder")
+        store = self.policy.local.session.store.documents("policy-decoder")
         key = digest(self.fingerprint, slate.prompt_key, slate.candidates)
-        kept: list[Sums | None] | None = store.get_json(key)
+        stored: list[Sums | None] | None = store.get_json(key)
         wanted = {weight_name(w) for w in self.weights if w and np.isfinite(w)}
-        if kept is not None and all(one is None or wanted <= one.keys() for one in kept):
-            return kept
+        if stored is not None and all(one is None or wanted <= one.keys() for one in stored):
+            return stored
         made = self._computed(slate)
-        if kept is not None:  # what is there stays as it is
-            made = [new and old and {**new, **old} for new, old in zip(made, kept, strict=True)]
+        if stored is not None:  # what is there stays as it is
+            made = [new and old and {**new, **old} for new, old in zip(made, stored, strict=True)]
         store.put_json(key, made)
         return made
 
@@ -133,9 +133,9 @@ class Decoder:
         except UsageError:  # not even the question fits
             return [None] * len(slate.candidates)
         made: list[Forced | None] = []
-        for ids, start in self.own.encoded(bare):
+        for ids, start in self.policy.encoded(bare):
             prompt, response = ids[:start], ids[start:]
-            lengths = [(self.own.local.reader, len(ids))]
+            lengths = [(self.policy.local.reader, len(ids))]
             lengths += [
                 (reader, len(before) + len(response) + len(getattr(self.guide, "closing", ())))
                 for reader, before in zip(self.guide.readers, nothing, strict=True)
@@ -145,25 +145,27 @@ class Decoder:
         return made
 
     def _computed(self, slate: Slate) -> list[Sums | None]:
-        found = self._responses(slate)
-        fitting = [one for one in found if one is not None]
+        candidates = self._responses(slate)
+        fitting = [one for one in candidates if one is not None]
         if not fitting:
-            return [None] * len(found)
+            return [None] * len(candidates)
         read = self.guide.read(slate, max(len(one.response) for one in fitting))
         responses = [one._replace(prompts=read.prompts) for one in fitting]
         with ExitStack() as stack:
-            policy: LocalModel = self.own.local.model
+            policy: LocalModel = self.policy.local.model
             stack.enter_context(policy.in_use())
             stack.enter_context(self.guide.in_place())
             if self.method == CANDIDATES:
+                guide = cast(PrefixGuide, self.guide)
                 sums = candidate_sums(
-                    self.candidates, policy, self.guide, read.slate, responses, self.weights
-                )  # type: ignore[arg-type]
+                    self.candidates, policy, guide, read.slate, responses, self.weights
+                )
             else:
                 preset = PRESETS[self.method]
-                sums = fused_sums(preset, policy, self.guide, responses, self.weights)  # type: ignore[arg-type]
+                terms = cast(TokenGuide, self.guide)
+                sums = fused_sums(preset, policy, terms, responses, self.weights)
         made = iter(sums)
-        return [None if one is None else next(made) for one in found]
+        return [None if one is None else next(made) for one in candidates]
 
 
 class DecoderColumn:
@@ -199,7 +201,7 @@ class DecoderColumn:
             )  # fmt: skip
 
 
-class DecodedPolicy(Policy):
+class DecodedPolicy(SteeredPolicy):
     """A policy that a guide steers token by token: Σ_t log π_w(y_t | x, y_<t), teacher-forced.
 
     `?method=` is one of the fusions, by default `genarm`, or `args`, where the policy's `?k=`
@@ -214,9 +216,9 @@ class DecodedPolicy(Policy):
         least = 0.0 if preset is None else -np.inf
         return tuple(read_weight(text, where, least) for text in texts.split(","))
 
-    def own_components(self) -> tuple[Component, ...]:
+    def further_components(self) -> tuple[Component, ...]:
         """Return the sums that all weights need, and that of each weight."""
-        decoder = Decoder(self.own, self.guide, self.spec, self.weights)
+        decoder = Decoder(self.start, self.guide, self.spec, self.weights)
         names = (*COLUMNS, *(weight_name(w) for w in self.weights if w and np.isfinite(w)))
         self.columns = {name: Component(DecoderColumn(decoder, name)) for name in names}
         return tuple(self.columns.values())
