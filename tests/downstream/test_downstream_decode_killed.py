@@ -125,6 +125,26 @@ def test_killed_in_mid_writing_gives_the_same_bytes(tiny, tmp_path, written):
     assert documents(tmp_path / "killed" / "store") == documents(tmp_path / "whole" / "store")
 
 
+def test_segments_stopped_after_any_document_give_the_same_bytes(tiny, tmp_path, monkeypatch):
+    model, method = tiny.model(), "blocks?K=2&length=2"
+    decoded(model, tmp_path / "whole", method=method)
+    put, guided = Documents.put_json, [0]
+
+    def failing(self, key, value):
+        guided[0] += "guidance" in value
+        if guided[0] == WIDTH * N + 5:
+            raise KeyboardInterrupt
+        put(self, key, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Documents, "put_json", failing)
+        with pytest.raises(KeyboardInterrupt):
+            decoded(model, tmp_path / "killed", method=method)
+    decoded(model, tmp_path / "killed", method=method)
+    assert results(tmp_path / "killed") == results(tmp_path / "whole")
+    assert documents(tmp_path / "killed" / "store") == documents(tmp_path / "whole" / "store")
+
+
 def test_more_answers_go_on_from_those_that_are_there(tiny, tmp_path, written):
     model = tiny.model()
     decoded(model, tmp_path, n=2)

