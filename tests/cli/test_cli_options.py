@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from palate.cli.app import app
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingLocally, Devices
-from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, Reading
+from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, RowReading
 from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
@@ -157,7 +157,7 @@ def test_the_options_of_loading_and_computing_do_what_they_say(tmp_path):
 
 
 def test_reading_alone_maps_columns():
-    assert Reading(["question=prompt"], True).options().columns == {"question": "prompt"}
+    assert RowReading(["question=prompt"], True).options().columns == {"question": "prompt"}
 
 
 def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):

@@ -141,13 +141,13 @@ class Personal(StatefulScorer[UserStates]):
 
     def _of_states(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
         torch = import_torch()
-        asked = None
+        questions = None
         if self.trained.model.needs_prompts:
-            asked = self.features.prompts(
+            questions = self.features.prompts(
                 [Item(render(it.question, it.shown), "") for it in slates]
             )
         read = ResponseVectors(
-            outputs.float().cpu().numpy(), asked, np.ones(outputs.shape[:2], dtype=np.bool_)
+            outputs.float().cpu().numpy(), questions, np.ones(outputs.shape[:2], dtype=np.bool_)
         )
         rewards = self.scores(read, [slate.user for slate in slates])
         made: Tensor = torch.from_numpy(rewards.astype(np.float32)).to(outputs.device)

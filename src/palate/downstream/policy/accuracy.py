@@ -22,7 +22,7 @@ from palate.downstream.policy.curves import (
 )
 from palate.downstream.policy.planning import (
     WEIGHTS,
-    GuidedCell,
+    SteeredCell,
     Steering,
     plan_cells,
     read_weights,
@@ -174,7 +174,7 @@ class _Work:
 
 
 def _cell(
-    cell: GuidedCell,
+    cell: SteeredCell,
     steering: Steering,
     read_at: Sequence[float],
     relative: bool,
@@ -217,7 +217,7 @@ def _manifest(
     pairs: Dataset,
     parts: Split,
     steering: Steering,
-    planned: Sequence[GuidedCell],
+    planned: Sequence[SteeredCell],
     read_at: Sequence[float],
     relative: bool,
     settings: Settings,

@@ -48,7 +48,7 @@ class Steering:
 
 
 @dataclass(frozen=True)
-class GuidedCell:
+class SteeredCell:
     """A guide, or None, under a context."""
 
     guide: str | None
@@ -90,7 +90,7 @@ def plan_cells(
     contexts: Sequence[str] | None,
     session: Session,
     settings: Settings,
-) -> list[GuidedCell]:
+) -> list[SteeredCell]:
     """Return the cells that have a meaning; every spec is built, and so checked, before any runs.
 
     Raises `UsageError` where there is none, and `SpecError` for a judge as guide.
@@ -108,7 +108,7 @@ def plan_cells(
         built = build_scorer(steering.spec(guide), session, settings)
         needs = getattr(build_context(cell.context, session, settings), "needs", ())
         reads = isinstance(built, StatefulPolicy) or "choices" in needs
-        cells.append(GuidedCell(guide, cell.context, reads))
+        cells.append(SteeredCell(guide, cell.context, reads))
     if not cells:
         raise UsageError("policy-accuracy: nothing has a meaning here; add -c profile:5")
     return cells

@@ -143,49 +143,49 @@ def amulet_shift(
     return a[-1] - 1
 
 
-def _one(weight: float) -> float:
+def _always_1(weight: float) -> float:
     del weight
     return 1.0
 
 
-def _itself(weight: float) -> float:
+def _the_weight(weight: float) -> float:
     return weight
 
 
-def _rest(weight: float) -> float:
+def _1_less(weight: float) -> float:
     return 1.0 - weight
 
 
-def _above(weight: float) -> float:
+def _1_more(weight: float) -> float:
     return 1.0 + weight
 
 
-def _below(weight: float) -> float:
+def _less(weight: float) -> float:
     return -weight
 
 
 ALL, TOP_10 = Keep(), Keep("top-k", 10)
 PRESETS = {
-    "genarm": Preset(_one, _itself, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
-    "pad": Preset(_rest, _itself, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
-    "pad-reference": Preset(_one, _itself, TOP_10, 1.0, "difference", "PAD, its equation"),
-    "proxy": Preset(_one, _itself, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"),
+    "genarm": Preset(_always_1, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
+    "pad": Preset(_1_less, _the_weight, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
+    "pad-reference": Preset(_always_1, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
+    "proxy": Preset(_always_1, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"),
     "linear-alignment": Preset(
-        _below, _above, Keep("top-p", 0.8, "guide"), 2.0, "model",
+        _less, _1_more, Keep("top-p", 0.8, "guide"), 2.0, "model",
         "linear alignment, arXiv 2401.11458; the guide is the policy shown more",
     ),
     "amulet": Preset(
-        _below, _above, ALL, amulet_shift(), "model",
+        _less, _1_more, ALL, amulet_shift(), "model",
         "Amulet, arXiv 2502.19148; the guide is the policy shown more",
     ),
     "cope": Preset(
-        lambda weight: -weight, _one, Keep("share", 0.1, "guide"), 0.1, "model",
+        lambda weight: -weight, _always_1, Keep("share", 0.1, "guide"), 0.1, "model",
         "CoPe, EMNLP 2025; the guide is the personal policy",
     ),
-    "mod": Preset(_rest, _itself, ALL, 0.5, "model", "MOD, arXiv 2406.18853, reverse KL"),
+    "mod": Preset(_1_less, _the_weight, ALL, 0.5, "model", "MOD, arXiv 2406.18853, reverse KL"),
     "drift": Preset(
-        _one, _itself, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
+        _always_1, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
     ),
-    "farma": Preset(_one, _itself, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
+    "farma": Preset(_always_1, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
 }  # fmt: skip
 """The weight's place in the coefficients of policy and guide, by the method's name."""
