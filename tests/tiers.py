@@ -43,6 +43,7 @@ FULL = {
         "tests/benchmarks/test_benchmarks_real_votes.py",
         "tests/downstream/test_downstream_quality_real.py",
         "tests/embeddings/test_embeddings_memory.py",
+        "tests/engines/guidance/test_guidance_real.py",
         "tests/engines/test_engines_memory.py",
         "tests/engines/test_engines_real.py",
         "tests/execution/test_execution_memory.py",
