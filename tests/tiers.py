@@ -47,6 +47,7 @@ FULL = {
         "tests/downstream/test_downstream_quality_real.py",
         "tests/downstream/test_processor_real.py",
         "tests/embeddings/test_embeddings_memory.py",
+        "tests/engines/guidance/test_guidance_real.py",
         "tests/engines/test_engines_memory.py",
         "tests/engines/test_engines_real.py",
         "tests/execution/test_execution_memory.py",

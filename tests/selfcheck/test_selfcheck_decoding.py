@@ -42,42 +42,42 @@ from palate.selfcheck.decoding.token_checks import (
     preset,
 )
 from palate.selfcheck.decoding.words import WORDS
-from palate.selfcheck.decoding.world import LENGTH, World
+from palate.selfcheck.decoding.world import LENGTH, WordWorld
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
-    return World(0)
+def world() -> WordWorld:
+    return WordWorld(0)
 
 
 @pytest.fixture(scope="module")
-def two_ends() -> World:
-    return World(0, WORDS[-2:])
+def two_ends() -> WordWorld:
+    return WordWorld(0, WORDS[-2:])
 
 
 def failed(made: Iterable[LawCheck]) -> set[str]:
     return {check.what for check in made if not check.ok}
 
 
-def test_fusions_hold(world: World, two_ends: World) -> None:
+def test_fusions_hold(world: WordWorld, two_ends: WordWorld) -> None:
     made = list(fusion_checks(world, two_ends))
     assert not failed(made)
     assert {*laws.PRESET_LAWS} < {check.what for check in made}
 
 
-def test_candidates_hold(world: World) -> None:
+def test_candidates_hold(world: WordWorld) -> None:
     assert not failed(candidate_checks(world))
 
 
-def test_segments_hold(world: World, two_ends: World) -> None:
+def test_segments_hold(world: WordWorld, two_ends: WordWorld) -> None:
     assert not failed(segment_checks(world, two_ends))
 
 
-def test_limits_hold(world: World) -> None:
+def test_limits_hold(world: WordWorld) -> None:
     assert not failed(limit_checks(world))
 
 
-def test_every_preset_is_checked_and_the_world_is_all_of_it(world: World) -> None:
+def test_every_preset_is_checked_and_the_world_is_all_of_it(world: WordWorld) -> None:
     from palate.engines.guidance import PRESETS
 
     assert set(PRESETS) == set(laws.PRESET_LAWS)
@@ -117,14 +117,14 @@ def guide_alone(law: Fusion, policy: Any, guide: Any) -> Any:
     "wrong", [temperature_before, temperature_twice, divided_by_the_weights, guide_alone]
 )
 def test_a_wrong_fusion_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Any]
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(Fusion, "logits", logits_of(wrong))
     assert not preset(world, "genarm", temperature=0.7).ok
 
 
 def test_a_keep_set_of_the_wrong_member_or_of_one_word_less_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = Keep.mask
     monkeypatch.setattr(Keep, "mask", lambda self, logp: right(self._replace(number=2), logp))
@@ -137,7 +137,7 @@ def test_a_keep_set_of_the_wrong_member_or_of_one_word_less_is_caught(
 
 
 def test_a_preset_with_another_number_in_it_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from palate.engines.guidance import PRESETS
 
@@ -152,7 +152,7 @@ def test_a_preset_with_another_number_in_it_is_caught(
     assert not preset(world, "amulet").ok
 
 
-def test_extra_ids_are_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_ids_are_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = stepwise.vocabulary
     monkeypatch.setattr(stepwise, "vocabulary", lambda policy: (plain(policy)[0] + 2, None))
     assert not preset(world, "genarm").ok
@@ -161,7 +161,7 @@ def test_extra_ids_are_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     assert not best_of_three(world).ok
 
 
-def best_of_three(world: World) -> LawCheck:
+def best_of_three(world: WordWorld) -> LawCheck:
     def choose(law: Any, rewards: Any) -> Any:
         return laws.best_of(law, rewards, 3)
 
@@ -169,7 +169,7 @@ def best_of_three(world: World) -> LawCheck:
 
 
 def test_an_end_token_that_ends_nothing_is_caught(
-    two_ends: World, monkeypatch: pytest.MonkeyPatch
+    two_ends: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *_, second = WORDS
     monkeypatch.setattr(two_ends.policy.model.generation_config, "eos_token_id", [second])
@@ -178,7 +178,7 @@ def test_an_end_token_that_ends_nothing_is_caught(
 
 
 def test_a_tilt_where_a_fusion_is_meant_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, reward = world.guide("q")
     law = laws.tilted(world.base, world.tree.sums(reward))
@@ -189,7 +189,7 @@ def test_a_tilt_where_a_fusion_is_meant_is_caught(
     assert not next(drawn_fusion(world, "")).ok
 
 
-def test_wrong_candidates_are_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_candidates_are_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     right = Candidates.logits
 
     def unweighted(self: Candidates, policy: Any, tokens: Any, rewards: Any) -> Any:
@@ -213,7 +213,7 @@ def test_wrong_candidates_are_caught(world: World, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_open_prefix_read_at_the_end_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never_closed(self: CandidateRows, tokens: Any) -> Any:
         self._tokens = tokens.tolist()
@@ -224,7 +224,7 @@ def test_an_open_prefix_read_at_the_end_is_caught(
 
 
 def test_going_on_with_another_candidate_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = CandidateRows.go_on
 
@@ -238,7 +238,7 @@ def test_going_on_with_another_candidate_is_caught(
 
 
 def test_a_guide_that_reads_the_policys_prompt_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = FusedRows.__init__
 
@@ -267,13 +267,13 @@ def first(law: Any, writer: Any, base: Any, going: Any) -> Any:
 
 @pytest.mark.parametrize("wrong", [worst, first])
 def test_another_choice_of_blocks_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Any]
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(segments, "_best_of", wrong)
     assert not best_of_three(world).ok
 
 
-def test_wrong_rejections_are_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_rejections_are_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     right = segments._accepted
 
     def check(rejections: int) -> LawCheck:
@@ -309,7 +309,7 @@ def test_wrong_rejections_are_caught(world: World, monkeypatch: pytest.MonkeyPat
 
 
 def test_weight_0_times_minus_infinity_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         Fusion, "logits",
@@ -318,7 +318,7 @@ def test_weight_0_times_minus_infinity_is_caught(
     assert "fusion, −∞ in the guide: base" in failed(limit_checks(world))
 
 
-def test_a_wrong_normaliser_is_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_normaliser_is_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def over_all_words(
         self: Fusion, policy: Any, guide: Any, temperature: float = 1.0, also: Any = None
     ) -> Any:
@@ -330,7 +330,7 @@ def test_a_wrong_normaliser_is_caught(world: World, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_word_outside_the_keep_set_that_is_left_out_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = Fusion.logits
     monkeypatch.setattr(
@@ -342,7 +342,7 @@ def test_a_word_outside_the_keep_set_that_is_left_out_is_caught(
 
 
 def test_regret_taken_for_the_reward_is_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         Fusion, "regret",
@@ -351,7 +351,9 @@ def test_regret_taken_for_the_reward_is_caught(
     assert "fusion, top 3: regret itself" in failed(limit_checks(world))
 
 
-def test_a_tilt_without_its_weight_is_caught(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilt_without_its_weight_is_caught(
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = Candidates.logits
     monkeypatch.setattr(
         Candidates, "logits",
@@ -361,7 +363,7 @@ def test_a_tilt_without_its_weight_is_caught(world: World, monkeypatch: pytest.M
 
 
 def test_divergences_of_another_law_are_caught(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = stepwise.divergence
     monkeypatch.setattr(
@@ -371,7 +373,7 @@ def test_divergences_of_another_law_are_caught(
     assert (check.kind, check.ok) == ("divergence", False)
 
 
-def test_chi_square_is_scipys_and_refuses_what_tells_nothing(world: World) -> None:
+def test_chi_square_is_scipys_and_refuses_what_tells_nothing(world: WordWorld) -> None:
     tree, law = world.tree, world.base
     drawn = [tree.responses[k] for k in torch.multinomial(
         torch.from_numpy(law), 4000, replacement=True, generator=torch.manual_seed(1)
@@ -390,7 +392,7 @@ def test_chi_square_is_scipys_and_refuses_what_tells_nothing(world: World) -> No
     assert made == pytest.approx(expected)
 
 
-def test_rewards_and_lengths_are_those_of_the_check(world: World) -> None:
+def test_rewards_and_lengths_are_those_of_the_check(world: WordWorld) -> None:
     rewards = Rewards(0)
     assert rewards.of_ids((1, 2)) == rewards.of_text("1 2") == rewards.rate([(0, "1 2")])[0]
     assert LENGTH == world.tree.length == 4

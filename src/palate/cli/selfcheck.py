@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from palate.selfcheck.decoding import LawCheck
 
 
-class Part(StrEnum):
+class Subject(StrEnum):
     """What is checked."""
 
     STATISTICS = "statistics"
@@ -28,13 +28,13 @@ class Part(StrEnum):
 
 
 def check_self(
-    part: Annotated[
-        Part,
+    subject: Annotated[
+        Subject,
         typer.Argument(
             help="statistics: accuracies, gains and intervals on planted worlds; "
             "decoding: the laws of guided writing on models of eight words."
         ),
-    ] = Part.STATISTICS,
+    ] = Subject.STATISTICS,
     worlds: Annotated[
         int, typer.Option(help="How many worlds to plant; at least 20. Only for statistics.")
     ] = 500,
@@ -43,7 +43,7 @@ def check_self(
 ) -> None:
     """Check figures and intervals against planted truth, or guided writing by enumeration."""
     started = time.monotonic()
-    if part is Part.STATISTICS:
+    if subject is Subject.STATISTICS:
         with bars() as shown:
             planted = selfcheck(worlds, seed, progress=shown.start("planted worlds"))
         checks: Sequence[WorldCheck | LawCheck] = planted
@@ -55,7 +55,7 @@ def check_self(
             laws = check_decoding(seed, progress=shown.start("laws"))
         checks, table, body = laws, _laws(laws, seed), {"seed": seed}
     listed = [{**check.model_dump(mode="json"), "ok": check.ok} for check in checks]
-    kind = "selfcheck" if part is Part.STATISTICS else f"selfcheck {part}"
+    kind = "selfcheck" if subject is Subject.STATISTICS else f"selfcheck {subject}"
     show([table], form, as_document(kind, {**body, "checks": listed}))
     failed = sum(not check.ok for check in checks)
     err.print(f"{len(checks)} checks in {time.monotonic() - started:.0f} s", highlight=False)

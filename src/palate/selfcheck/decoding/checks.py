@@ -51,14 +51,14 @@ class LawCheck(Record):
         return self.low <= self.value <= self.high and far
 
 
-def total_variation(one: Floats, other: Floats) -> float:
+def total_variation(law: Floats, other: Floats) -> float:
     """Return half the summed differences; what a law puts on no response at all counts too.
 
     >>> total_variation(np.array([0.5, 0.5]), np.array([1.0, 0.0]))
     0.5
     """
-    outside = abs(one.sum() - other.sum())
-    return float((np.abs(one - other).sum() + outside) / 2)
+    outside = abs(law.sum() - other.sum())
+    return float((np.abs(law - other).sum() + outside) / 2)
 
 
 def chi_square(tree: Tree, law: Floats, drawn: Sequence[Response]) -> float:

@@ -22,7 +22,7 @@ from palate.selfcheck.decoding.token_checks import (
     final_reward,
     prefix_reward,
 )
-from palate.selfcheck.decoding.world import World
+from palate.selfcheck.decoding.world import WordWorld
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,7 +36,7 @@ Score = Callable[[float], Floats]
 """Log-densities of all responses at a weight."""
 
 
-def limit_checks(world: World) -> Iterator[LawCheck]:
+def limit_checks(world: WordWorld) -> Iterator[LawCheck]:
     """Check the tilt, and the decoder scores of fusion and of candidates."""
     yield from tilt_checks(world)
     _, q = world.guide("q")
@@ -51,7 +51,7 @@ def limit_checks(world: World) -> Iterator[LawCheck]:
     yield from _decoder("candidates, top 3", world, score, reward, FEW)
 
 
-def fusion_score(world: World, keep: Keep, guide: Floats) -> Score:
+def fusion_score(world: WordWorld, keep: Keep, guide: Floats) -> Score:
     """Return a fusion's score of all responses, their own words kept in any case."""
 
     def score(weight: float) -> Floats:
@@ -62,7 +62,7 @@ def fusion_score(world: World, keep: Keep, guide: Floats) -> Score:
     return score
 
 
-def candidate_score(world: World, reward: Floats) -> Score:
+def candidate_score(world: WordWorld, reward: Floats) -> Score:
     """Return the score of candidates on K ∪ {y_t}."""
 
     def score(weight: float) -> Floats:
@@ -76,7 +76,7 @@ def candidate_score(world: World, reward: Floats) -> Score:
     return score
 
 
-def tilt_checks(world: World) -> Iterator[LawCheck]:
+def tilt_checks(world: WordWorld) -> Iterator[LawCheck]:
     """Check log p + w R, which candidates with the exact soft value stand for, less log Z."""
     tree, log_p = world.tree, np.log(world.base)
     reward = np.round(final_reward(world), 1)  # so that there are ties
@@ -105,17 +105,19 @@ def tilt_checks(world: World) -> Iterator[LawCheck]:
     )  # fmt: skip
 
 
-def _decoder(what: str, world: World, score: Score, guide: Floats, k: int) -> Iterator[LawCheck]:
+def _decoder(
+    what: str, world: WordWorld, score: Score, guide: Floats, k: int
+) -> Iterator[LawCheck]:
     at_nothing = score(0)
     yield _nothing(what, world, score, k)
     # Two small weights tell what the square of the weight adds.
     one, half = ((score(w) - at_nothing) / w for w in (SMALL, SMALL / 2))
-    kept = _kept(world, k)
-    logp = world.p[:, None] + kept
+    mask = _mask_with_own(world, k)
+    logp = world.p[:, None] + mask
     p = np.exp(logp - logsumexp(logp, axis=-1, keepdims=True))
     slope = world.tree.sums(guide - (p * guide[:, None]).sum(axis=-1))
     yield _check("w → 0", f"{what}: Σ g − E g", 2 * half - one, slope, NEAR_LIMIT * slope.std())
-    best = (guide[:, None] + kept).max(axis=-1)
+    best = (guide[:, None] + mask).max(axis=-1)
     regret = world.tree.sums(guide - best)
     ratio = score(LARGE) - at_nothing
     yield _check("w → ∞", f"{what}: Σ g − max g", ratio / LARGE, regret, NEAR_LIMIT * regret.std())
@@ -132,20 +134,20 @@ def _decoder(what: str, world: World, score: Score, guide: Floats, k: int) -> It
         )  # fmt: skip
 
 
-def _nothing(what: str, world: World, score: Score, k: int | None) -> LawCheck:
-    kept = _kept(world, k or len(world.tree.words))
-    base = world.tree.sums(world.p - logsumexp(world.p[:, None] + kept, axis=-1))
+def _nothing(what: str, world: WordWorld, score: Score, k: int | None) -> LawCheck:
+    mask = _mask_with_own(world, k or len(world.tree.words))
+    base = world.tree.sums(world.p - logsumexp(world.p[:, None] + mask, axis=-1))
     return _check("w = 0", f"{what}: base", score(0), base)
 
 
-def _regret(world: World, guide: Floats) -> LawCheck:
+def _regret(world: WordWorld, guide: Floats) -> LawCheck:
     p, g, also = _cells(world, guide)
     made = _summed(world, Fusion(1, 1, Keep("top-k", FEW)).regret(p, g, also))
-    expected = world.tree.sums(guide - (guide[:, None] + _kept(world, FEW)).max(axis=-1))
+    expected = world.tree.sums(guide - (guide[:, None] + _mask_with_own(world, FEW)).max(axis=-1))
     return _check("w → ∞", "fusion, top 3: regret itself", made, expected, 10 * CLOSE)
 
 
-def _kept(world: World, k: int) -> Floats:
+def _mask_with_own(world: WordWorld, k: int) -> Floats:
     """Return 0 for the words of K ∪ {y_t} (prefixes × y_t × words), −∞ for others."""
     mask = laws.top_k(world.p, k)
     own = np.where(np.eye(mask.shape[1], dtype=np.bool_), 0, -np.inf)
@@ -159,19 +161,19 @@ def _check(
     return LawCheck(kind=kind, what=what, responses=len(made), value=apart, low=0, high=float(bar))
 
 
-def _cells(world: World, guide: Floats) -> tuple[Tensor, Tensor, Tensor]:
+def _cells(world: WordWorld, guide: Floats) -> tuple[Tensor, Tensor, Tensor]:
     """Return a row of log p, of the guide and a word for every cell, as the engine takes them."""
     torch, n = import_torch(), len(world.tree.words)
     p, g = (torch.from_numpy(it).float().repeat_interleave(n, dim=0) for it in (world.p, guide))
     return p, g, torch.arange(n).repeat(len(world.p))
 
 
-def _summed(world: World, of_cells: Tensor) -> Floats:
+def _summed(world: WordWorld, of_cells: Tensor) -> Floats:
     table: Floats = of_cells.double().numpy()
     return world.tree.sums(table.reshape(world.p.shape))
 
 
-def _pairs(world: World) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _pairs(world: WordWorld) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     generator = np.random.default_rng(world.seed)
     a, b = generator.integers(len(world.tree.responses), size=(2, PAIRS))
     return a[a != b], b[a != b]

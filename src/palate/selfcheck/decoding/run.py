@@ -10,14 +10,14 @@ from palate.selfcheck.decoding.limits import limit_checks
 from palate.selfcheck.decoding.segment_checks import segment_checks
 from palate.selfcheck.decoding.token_checks import candidate_checks, fusion_checks
 from palate.selfcheck.decoding.words import WORDS
-from palate.selfcheck.decoding.world import World
+from palate.selfcheck.decoding.world import WordWorld
 
 
 def check_decoding(
     seed: int = 0, *, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[LawCheck]:
     """Check the laws of guided writing on models of eight words; deterministic for a seed."""
-    world, two_ends = World(seed), World(seed, WORDS[-2:])
+    world, two_ends = WordWorld(seed), WordWorld(seed, WORDS[-2:])
     parts: list[Iterable[LawCheck]] = [
         fusion_checks(world, two_ends), candidate_checks(world),
         segment_checks(world, two_ends), limit_checks(world),

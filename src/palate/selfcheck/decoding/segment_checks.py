@@ -12,7 +12,7 @@ from palate.seeding import rng
 from palate.selfcheck.decoding import laws
 from palate.selfcheck.decoding.checks import LawCheck, samples
 from palate.selfcheck.decoding.enumeration import Floats, Ids, log_softmax
-from palate.selfcheck.decoding.world import LENGTH, SLATE, World
+from palate.selfcheck.decoding.world import LENGTH, SLATE, WordWorld
 
 DRAWS = 3000
 MOST = math.sqrt(3)
@@ -46,7 +46,7 @@ class Rewards:
         return [self.of_text(text) for _, text in texts]
 
 
-def segment_checks(world: World, two_ends: World) -> list[LawCheck]:
+def segment_checks(world: WordWorld, two_ends: WordWorld) -> list[LawCheck]:
     """Check the best of K, and rejection that accepts, is exhausted, or is the tilt."""
     rewards = Rewards(world.seed)
     best = max(rewards.of_ids(ids) for ids, _ in world.tree.responses)
@@ -58,7 +58,7 @@ def segment_checks(world: World, two_ends: World) -> list[LawCheck]:
         return lambda law, of_law: laws.rejected(law, of_law, threshold, scale, rejections)
 
     accepted, impatient = (THRESHOLD, SCALE, PATIENT), (MOST, SCALE / 2, IMPATIENT)
-    cases: list[tuple[str, World, Blocks | Rejection, Choose, float]] = [
+    cases: list[tuple[str, WordWorld, Blocks | Rejection, Choose, float]] = [
         ("best of 3 blocks of 2", world, Blocks(3, 2), best_of(3), 1.0),
         ("best of 5 blocks of 3 (of 4), T = 0.8", world, Blocks(5, 3), best_of(5), 0.8),
         ("best of 4 responses", world, Blocks(4, LENGTH), best_of(4), 1.0),
@@ -83,7 +83,7 @@ def rejection(threshold: float, scale: float, rejections: int, length: int = 2) 
 
 def drawn_segments(
     what: str,
-    world: World,
+    world: WordWorld,
     law: Blocks | Rejection,
     choose: Choose,
     temperature: float = 1.0,

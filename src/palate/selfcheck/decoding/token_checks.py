@@ -15,7 +15,7 @@ from palate.selfcheck.decoding.enumeration import Floats, Ids, log_softmax
 from palate.selfcheck.decoding.world import (
     LEAST_SPREAD,
     PrefixTable,
-    World,
+    WordWorld,
     engine_table,
     leaves_of,
     spread,
@@ -31,7 +31,7 @@ HALF = 0.5
 """A weight of which many responses are left to be drawn."""
 
 
-def fusion_checks(world: World, two_ends: World) -> Iterator[LawCheck]:
+def fusion_checks(world: WordWorld, two_ends: WordWorld) -> Iterator[LawCheck]:
     """Check every preset, step by step and drawn."""
     yield LawCheck(
         kind="logits", what="standard deviation, least of the models",
@@ -49,7 +49,7 @@ def fusion_checks(world: World, two_ends: World) -> Iterator[LawCheck]:
     yield from drawn_fusion(two_ends, "genarm, w = ½, two end tokens")
 
 
-def preset(world: World, name: str, temperature: float = 1.0) -> LawCheck:
+def preset(world: WordWorld, name: str, temperature: float = 1.0) -> LawCheck:
     """Check the law that a preset's rows make of all responses."""
     expected, code, tree = laws.PRESET_LAWS[name], PRESETS[name], world.tree
     guide, reward = world.guide(expected.guide)
@@ -69,7 +69,7 @@ def preset(world: World, name: str, temperature: float = 1.0) -> LawCheck:
     return check if same else check.model_copy(update={"value": math.inf})
 
 
-def trained_policy(world: World) -> LawCheck:
+def trained_policy(world: WordWorld) -> LawCheck:
     """Check that a guide of log q − log p at weight 1 writes as q does."""
     tree = world.tree
     guide, _ = world.guide("q − policy")
@@ -80,7 +80,7 @@ def trained_policy(world: World) -> LawCheck:
 
 
 def drawn_fusion(
-    world: World, what: str, temperature: float = 1.0, top_p: float = 1.0
+    world: WordWorld, what: str, temperature: float = 1.0, top_p: float = 1.0
 ) -> Iterator[LawCheck]:
     """Check responses that were drawn, and how far they are said to have moved."""
     tree = world.tree
@@ -97,7 +97,7 @@ def drawn_fusion(
 
 
 def divergence(
-    what: str, world: World, logp: Floats, plain: Floats, divergences: Floats
+    what: str, world: WordWorld, logp: Floats, plain: Floats, divergences: Floats
 ) -> LawCheck:
     """Check the mean of the divergences of drawn responses, in standard errors."""
     each = np.exp(logp) * np.where(np.isneginf(logp), 0, logp - plain)
@@ -109,7 +109,7 @@ def divergence(
     )  # fmt: skip
 
 
-def _expected(world: World, logp: Floats, of_prefixes: Floats) -> float:
+def _expected(world: WordWorld, logp: Floats, of_prefixes: Floats) -> float:
     # E Σ_t of a number of every prefix, by the chance that a response goes through it.
     tree, reach = world.tree, dict[Ids, float]()
     for k, ids in enumerate(tree.prefixes):
@@ -123,7 +123,7 @@ def _expected(world: World, logp: Floats, of_prefixes: Floats) -> float:
     return float(sum(reach[ids] * of_prefixes[k] for k, ids in enumerate(tree.prefixes)))
 
 
-def candidate_checks(world: World) -> Iterator[LawCheck]:
+def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
     """Check what each kind of prefix reward makes of the policy."""
     tree, n = world.tree, len(leaves_of(world.tree))
     every = len(tree.words)
@@ -157,7 +157,7 @@ def candidate_checks(world: World) -> Iterator[LawCheck]:
     yield from args_checks(world)
 
 
-def args_checks(world: World) -> Iterator[LawCheck]:
+def args_checks(world: WordWorld) -> Iterator[LawCheck]:
     """Check ARGS: any prefix reward on the likeliest words, listed, at a temperature, drawn."""
     tree, n, temperature = world.tree, len(leaves_of(world.tree)), 1.4
     values, weight = prefix_reward(world), 1.5
@@ -177,21 +177,21 @@ def args_checks(world: World) -> Iterator[LawCheck]:
     yield divergence(what, world, logp, log_softmax(world.p / temperature), np.array(divergences))
 
 
-def prefix_reward(world: World) -> Floats:
+def prefix_reward(world: WordWorld) -> Floats:
     """Return a reward of every cell: a random direction of the rater's state."""
     direction = np.random.default_rng(world.seed).normal(size=world.states.shape[-1])
     made = world.states @ direction
     return np.asarray((made - made.mean()) / made.std())
 
 
-def final_reward(world: World) -> Floats:
+def final_reward(world: WordWorld) -> Floats:
     """Return a reward of every response: what a prefix reward says of it in the end."""
     values, tree = 2 * prefix_reward(world), world.tree
     last = [values[tree.place[ids[:-1]], tree.words.index(ids[-1])] for ids in tree.longest]
     return np.concatenate([values[:, tree.ends[0]], last])
 
 
-def running_sum(world: World, rewards: Floats) -> Floats:
+def running_sum(world: WordWorld, rewards: Floats) -> Floats:
     """Return the summed rewards up to and with every cell."""
     tree, made = world.tree, rewards.copy()
     for k, ids in enumerate(tree.prefixes):

@@ -78,7 +78,7 @@ class PrefixTable:
     closing: Sequence[int] = CLOSING
     readers: tuple[Any, ...] = ()
 
-    def __init__(self, world: World, values: Floats) -> None:
+    def __init__(self, world: WordWorld, values: Floats) -> None:
         torch = import_torch()
         self.world, self.models = world, (world.model("rater"),)
         self._states = torch.from_numpy(world.states.reshape(-1, world.states.shape[-1]))
@@ -111,7 +111,7 @@ class PrefixTable:
 NEAR = 1e-3
 
 
-class World:
+class WordWorld:
     """A policy, its guides, and all that can be known of them."""
 
     def __init__(self, seed: int, ends: Sequence[int] = (END,)) -> None:
