@@ -115,12 +115,13 @@ def guide_cells(
     settings: Settings,
 ) -> list[GuideCell]:
     """Return the cells, each checked; raises `UsageError` for one that cannot guide."""
-    cells = []
+    cells: dict[ScorerInContext, GuideCell] = {}
     for text, context in plan_cells(scorers, contexts, pairs, session, settings, "decode"):
         cell = GuideCell(text, PlannedRun.of(text, pairs, context, session, settings))
-        cell.check()
-        cells.append(cell)
-    return cells
+        if cell.key not in cells:  # stranger:2 and profile:2?of=stranger are one
+            cell.check()
+            cells[cell.key] = cell
+    return list(cells.values())
 
 
 def stranger_of(key: ScorerInContext, keys: Sequence[ScorerInContext]) -> ScorerInContext | None:
