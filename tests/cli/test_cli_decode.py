@@ -84,6 +84,11 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     kept = load_all(tmp_path / "runs", "validity")[0].summary.coefficients
     assert {one.downstream.guided_by for one in kept} == {"genarm 0.5", "genarm 1"}
     assert all(len(one.scorers) == 4 for one in kept)
+    run("report", tmp_path / "runs", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Answers that a scorer guides" in page
+    assert str(tmp_path) not in page
+    assert model not in page
     segments = run(
         "decode", "-b", questions, "-p", f"{model}?max_tokens=6", "-s", f"classifier:{rewards}",
         "--method", "args?k=3", "--method", "blocks?K=2&length=3",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from planted_words import documents
 
 from palate.benchmarks import Dataset
@@ -91,6 +92,19 @@ def test_users_with_one_prompt_do_not_share_what_their_states_guide(tiny, person
     rows.write_text("".join(json.dumps({**line, "guided": []}) + "\n" for line in lines))
     with pytest.raises(RunError, match="does not fit"):
         DecodeResult.read(result.folder)
+
+
+def test_batches_side_by_side_give_the_same_answers(tiny, personal, tmp_path):
+    spec, results = personal("ann", "bob"), []
+    for threads in (1, 2):
+        folder, before = tmp_path / str(threads), torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            results.append(run(tiny, spec, folder, mirrored(9), methods="proxy", root=None))
+        finally:
+            torch.set_num_threads(before)
+    assert results[0].summary == results[1].summary
+    assert documents(tmp_path / "1" / "store") == documents(tmp_path / "2" / "store")
 
 
 def test_rows_without_a_stranger_are_left_out_and_counted(tiny, personal, tmp_path):

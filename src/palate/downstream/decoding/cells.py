@@ -127,14 +127,15 @@ def guide_cells(
     planned: list[tuple[str | Scorer, str]] = [(oracle, "none") for oracle in oracles]
     if named:
         planned += plan_cells(named, contexts, pairs, session, settings, "decode")
-    cells = []
+    cells: dict[ScorerInContext, GuideCell] = {}
     for scorer, context in planned:
         name = getattr(scorer, "spec", None)
         job = PlannedRun.of(scorer, pairs, context, session, settings, name=name)
         cell = GuideCell(scorer, job)
-        cell.check()
-        cells.append(cell)
-    return cells
+        if cell.key not in cells:  # stranger:2 and profile:2?of=stranger are one
+            cell.check()
+            cells[cell.key] = cell
+    return list(cells.values())
 
 
 def stranger_of(key: ScorerInContext, keys: Sequence[ScorerInContext]) -> ScorerInContext | None:

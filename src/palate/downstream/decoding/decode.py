@@ -83,7 +83,8 @@ def decode(
     if not scorers or not methods or not qualities:
         raise UsageError("decode: name a scorer (-s), a method and a measure of quality (-q)")
     check_number(n)
-    built = [one for text in dict.fromkeys(methods) for one in build_methods(text, weights)]
+    each = (method for text in methods for method in build_methods(text, weights))
+    built = list({(method.spec, method.weight): method for method in each}.values())
     measures = [
         build_quality(given, session, settings) if isinstance(given, str) else given
         for given in dict.fromkeys(qualities)
