@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from pydantic import field_serializer
 from scipy.stats import chi2
 
 from palate.records import Record
@@ -38,6 +40,10 @@ class LawCheck(Record):
     """Total variation between policy and guided law, which has a bar too."""
     from_tilt: float | None = None
     """Total variation between the guided law and the tilted one; no bar."""
+
+    @field_serializer("value", "high", when_used="json")
+    def _finite(self, number: float) -> float | None:
+        return number if math.isfinite(number) else None  # JSON has no other numbers
 
     @property
     def ok(self) -> bool:
