@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from palate.engines import ChatTemplate, LocalModel, sample
 from palate.engines.local.decoding import Rows, draw
-from palate.errors import UsageError
+from palate.errors import ModelError, UsageError
 from palate.records import Message, Settings
 from palate.specs import Reference
 from tiny import EOS, KINDS
@@ -129,3 +129,8 @@ def test_a_token_is_drawn_from_the_smallest_set_that_holds_top_p(logits, point, 
     drawn = draw(torch, logp.expand(4000, -1), points, temperature, 1.0)
     for k, share in enumerate(p.tolist()):
         assert drawn.count(k) / 4000 == pytest.approx(share, abs=1e-3)
+
+
+def test_logits_that_are_no_numbers_are_named():
+    with pytest.raises(ModelError, match="no numbers"):
+        draw(torch, torch.tensor([[0.0, float("nan"), 0.0]]), [0.5], 1.0)

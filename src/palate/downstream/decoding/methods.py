@@ -153,6 +153,11 @@ class FusionMethod(ByToken):
                 f"--method {self.spec}: {spec} is no difference of two models; this method is "
                 "guided by a model less its reference, such as implicit or lift"
             )
+        if self.preset.keep.of == "guide" and coefficients != (1.0,):
+            raise UsageError(
+                f"--method {self.spec}: which tokens stay is told by {spec}'s probabilities, so it "
+                "cannot be scaled; leave out ?beta"
+            )
         if not (model or difference):
             raise UsageError(f"--method {self.spec}: the terms of {spec} do not sum to 0")
         return guide

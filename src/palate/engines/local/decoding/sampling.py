@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.decoding.rows import Rows
 from palate.engines.local.model import LocalModel
-from palate.errors import UsageError
+from palate.errors import ModelError, UsageError
 from palate.seeding import rng
 
 if TYPE_CHECKING:
@@ -97,5 +97,7 @@ def draw(
         p = p.scatter(1, order, falling.masked_fill(outside, 0.0))
     total = p.cumsum(dim=-1)
     at = torch.tensor(points, dtype=torch.float64, device=p.device)[:, None] * total[:, -1:]
-    found = torch.searchsorted(total, at, right=True)[:, 0]
-    return [int(token) for token in found.tolist()]
+    tokens: list[int] = torch.searchsorted(total, at, right=True)[:, 0].tolist()
+    if max(tokens) >= p.shape[-1]:
+        raise ModelError("the model's logits are no numbers (NaN or ∞); try another dtype")
+    return tokens
