@@ -1,4 +1,4 @@
-"""A measure of quality as a guide: it moves what is written, is marked, and never misreads a row."""
+"""A measure of quality as a guide: it moves what is written, and it is marked."""
 
 from __future__ import annotations
 

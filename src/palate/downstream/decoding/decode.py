@@ -12,7 +12,7 @@ from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
 from palate.downstream.decoding.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.downstream.decoding.guided_policy import GuidedPolicy
-from palate.downstream.decoding.methods import Method, RejectionMethod, build_methods
+from palate.downstream.decoding.methods import Method, RejectionMethod, all_methods
 from palate.downstream.decoding.result import DecodeResult
 from palate.downstream.decoding.tabulating import Decoded, result_of
 from palate.downstream.quality import (
@@ -83,8 +83,7 @@ def decode(
     if not scorers or not methods or not qualities:
         raise UsageError("decode: name a scorer (-s), a method and a measure of quality (-q)")
     check_number(n)
-    each = (method for text in methods for method in build_methods(text, weights))
-    built = list({(method.spec, method.weight): method for method in each}.values())
+    built = all_methods(methods, weights)
     measures = [
         build_quality(given, session, settings) if isinstance(given, str) else given
         for given in dict.fromkeys(qualities)

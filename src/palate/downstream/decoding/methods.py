@@ -39,7 +39,8 @@ from palate.specs import Spec
 
 SUMS_TO_0 = 1e-9
 QUANTILE = 0.7
-NAMES = (*PRESETS, "args", "blocks", "rejection")
+WEIGHTED = (*PRESETS, "args")
+NAMES = (*WEIGHTED, "blocks", "rejection")
 
 
 class GuidedBatch(NamedTuple):
@@ -263,6 +264,25 @@ class RejectionMethod(BySegment):
     def bound(self, written: int) -> None:
         """Return None: it depends on how rewards are spread."""
         del written
+
+
+def all_methods(texts: Sequence[str], weights: Sequence[float] = ()) -> list[Method]:
+    """Return every method at each weight, equal ones once; weights are for those that take one.
+
+    Raises `UsageError` as `build_methods`, and for a weight that no method takes.
+
+    >>> [(one.spec, one.weight) for one in all_methods(["mod", "blocks"], [0.5])]
+    [('mod', 0.5), ('blocks', None)]
+    """
+    without = [text for text in texts if text.partition("?")[0] not in WEIGHTED]
+    built = (
+        method
+        for text in texts
+        for method in build_methods(
+            text, () if text in without and len(without) < len(texts) else weights
+        )
+    )
+    return list({(method.spec, method.weight): method for method in built}.values())
 
 
 def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
