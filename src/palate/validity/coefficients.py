@@ -28,7 +28,7 @@ from palate.validity.result import Coefficients, ScorerValues, Validity, Validit
 
 Given = Path | str | Result
 USUAL = Statistics()
-DOWNSTREAM = " or ".join(kind.kind for kind in (BestOfResult, DecodeResult, PolicyAccuracy))
+DOWNSTREAM = f"{BestOfResult.kind}, {DecodeResult.kind} or {PolicyAccuracy.kind}"
 
 
 def validity(

@@ -31,6 +31,8 @@ class DownstreamQuality(Record):
     @property
     def answers(self) -> str:
         """Which answers they are, in words."""
+        if self.k is None:
+            return "policy accuracy"
         return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
 
     @property

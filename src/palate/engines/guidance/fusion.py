@@ -143,7 +143,7 @@ def amulet_shift(
     return a[-1] - 1
 
 
-def _one_time(weight: float) -> float:
+def _one_of(weight: float) -> float:
     del weight
     return 1.0
 
@@ -166,10 +166,10 @@ def _less(weight: float) -> float:
 
 ALL, TOP_10 = Keep(), Keep("top-k", 10)
 PRESETS = {
-    "genarm": Preset(_one_time, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
+    "genarm": Preset(_one_of, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
     "pad": Preset(_1_less, _the_weight, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
-    "pad-reference": Preset(_one_time, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
-    "proxy": Preset(_one_time, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"),
+    "pad-reference": Preset(_one_of, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
+    "proxy": Preset(_one_of, _the_weight, ALL, 1.0, "difference", "Proxy, arXiv 2401.08565"),
     "linear-alignment": Preset(
         _less, _1_more, Keep("top-p", 0.8, "guide"), 2.0, "model",
         "linear alignment, arXiv 2401.11458; the guide is the policy shown more",
@@ -179,13 +179,13 @@ PRESETS = {
         "Amulet, arXiv 2502.19148; the guide is the policy shown more",
     ),
     "cope": Preset(
-        lambda weight: -weight, _one_time, Keep("share", 0.1, "guide"), 0.1, "model",
+        lambda weight: -weight, _one_of, Keep("share", 0.1, "guide"), 0.1, "model",
         "CoPe, EMNLP 2025; the guide is the personal policy",
     ),
     "mod": Preset(_1_less, _the_weight, ALL, 0.5, "model", "MOD, arXiv 2406.18853, reverse KL"),
     "drift": Preset(
-        _one_time, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
+        _one_of, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
     ),
-    "farma": Preset(_one_time, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
+    "farma": Preset(_one_of, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
 }  # fmt: skip
 """The weight's place in the coefficients of policy and guide, by the method's name."""

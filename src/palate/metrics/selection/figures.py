@@ -14,7 +14,12 @@ from palate.metrics.paired import sign_flip_test
 
 
 def level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
-    """Mean quality; no p."""
+    """Mean quality; no p.
+
+    >>> pairs = Clusters.of(["ann", "ann", "bob", "cem", "dan"])
+    >>> round(level(np.array([0.2, 0.4, 0.6, 0.5, 0.7]), pairs, (0.0, 1.0)).value, 2)
+    0.48
+    """
     if not values.size:
         return Estimate()
     lo, hi = bounds

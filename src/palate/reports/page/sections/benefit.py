@@ -70,7 +70,7 @@ def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
         yield Picture(
             f"validity-{number}-{k}",
             f"{coefficient.metric} on {coefficient.benchmark} and "
-            f"{coefficient.downstream.name}",
+            f"{names.public(coefficient.downstream.answers)}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
             tables[0], validity_dots(labels, coefficient, quality),
         )  # fmt: skip
