@@ -66,8 +66,8 @@ class Decoder:
         self.base_info = info_of(guide, named)
         prints = [info_of(part.scorer, named).fingerprint for part in components_of(guide)]
         self.fingerprint = digest(
-            "decoder", policy.info.fingerprint, prints, self.method, self.candidates.k,
-            self.policy_shown,
+            "decoder", policy.info.fingerprint, self.base_info.fingerprint, prints, self.method,
+            self.candidates.k, self.policy_shown,
         )  # fmt: skip
         self._last: tuple[Slate, Prepared] | None = None
 
