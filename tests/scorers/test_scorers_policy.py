@@ -254,5 +254,8 @@ def test_a_method_takes_the_guide_it_is_made_for(tiny):
     implicit = f"implicit:{tiny.model(initializer_range=0.5)}?reference={model}"
     with pytest.raises(UsageError, match="pad takes as guide one model"):
         build(model, guide=implicit, score="decoder", method="pad")
+    for method in ("cope", "linear-alignment"):
+        with pytest.raises(UsageError, match=f"in {method} .* cannot be scaled"):
+            build(model, guide=f"autoregressive:{model}?beta=2", score="decoder", method=method)
     with pytest.raises(UsageError, match="proxy takes as guide a model less its reference"):
         build(model, guide=f"autoregressive:{model}", score="decoder", method="proxy")
