@@ -259,7 +259,7 @@ def _command(of: DownstreamQuality) -> str:
 
 
 def _rows_of_all(values: Doubles, where: str) -> NDArray[np.bool_]:
-    shared: NDArray[np.bool_] = ~np.isnan(values).any(axis=1)
+    shared = np.asarray(~np.isnan(values).any(axis=1))
     if not shared.any():
         raise ComparisonError(
             f"validity: {where} has no row with a value of every scorer; run it again without the "
