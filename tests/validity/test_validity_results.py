@@ -162,7 +162,7 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(validity, tmp_path, match="written by an older version of palate", error=RunError)
     edit(manifest, schema=SCHEMA)
     (best.folder / "summary.json").unlink()
-    one_line(validity, tmp_path, match="no finished best-of-n or policy-accuracy at or under")
+    one_line(validity, tmp_path, match="no finished best-of-n or decode or policy-accuracy at or under")
     one_line(load, best.folder, match="not finished; run the command", error=RunError)
     (best.folder / "summary.json").write_text(summary)
     assert load(best.folder) == best
