@@ -94,6 +94,18 @@ def test_users_with_one_prompt_do_not_share_what_their_states_guide(tiny, person
         DecodeResult.read(result.folder)
 
 
+def test_scorers_that_read_the_same_models_otherwise_share_no_answer(tiny, tmp_path):
+    model = tiny.model(initializer_range=0.5)
+    pairs = Dataset.from_rows("waters", [
+        {"id": user, "user_id": user, "question": "Which?", "chosen": "Water.", "rejected": "Tea.",
+         "reference": "Water.", "profile": [{"id": user, "text": f"The water of {user}."}]}
+        for user in ("ann", "bob")
+    ])  # fmt: skip
+    guides = [f"likelihood:{model}", f"lift:{model}"]
+    result = run(tiny, guides, tmp_path, pairs, contexts=["profile:1"])
+    assert len({cell.samples for cell in result.summary.cells}) == 2
+
+
 def test_batches_side_by_side_give_the_same_answers(tiny, personal, tmp_path):
     spec, results = personal("ann", "bob"), []
     for threads in (1, 2):

@@ -15,7 +15,7 @@ import palate
 from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream.policy import PolicyAccuracy, policy_accuracy
 from palate.downstream.policy import reserved as reserving
-from palate.errors import RunError, UsageError
+from palate.errors import ComparisonError, RunError, UsageError
 from palate.evaluation import evaluate
 from palate.personal import fit
 from palate.records import Choice, Settings
@@ -23,6 +23,7 @@ from palate.runs import load_all
 from palate.session import Session
 from palate.specs import Spec
 from palate.validity import validity
+from palate.validity.downstream import downstream_of, joined
 
 INF = float("inf")
 WORDS = ("tea", "coffee", "milk", "water", "cocoa", "juice", "wine", "beer")
@@ -191,6 +192,18 @@ def test_earlier_choices_come_first_unless_they_are_read(tiny):
     assert result.summary.n_rows == 24
 
 
+def test_earlier_choices_without_posts_reserve_nothing_where_posts_are_shown(tiny):
+    pairs = drinks(24, past=30)
+    bare = replace(
+        pairs, history=tuple(row.model_copy(update={"profile": ()}) for row in pairs.history)
+    )
+    result = policy_accuracy(
+        bare, tiny.model(), "longest", "profile:1", weights=[0, 1], root=None
+    )  # fmt: skip
+    assert (result.summary.chosen_on, result.summary.reserved) == ("folds", None)
+    assert reserving.split(bare, 0, relative=False, reads_choices=False).source == "adapt"
+
+
 def test_too_few_rows_leave_no_unit(tiny):
     with pytest.raises(UsageError, match="leave none to set the unit of relative weights"):
         policy_accuracy(drinks(2), tiny.model(), "longest", relative=True, root=None)
@@ -249,6 +262,32 @@ def test_validity_finds_policy_accuracies(tiny, tmp_path):
     assert {
         s.scorer: pytest.approx(s.downstream_value) for s in found.summary.coefficients[0].scorers
     } == values
+
+
+def test_validity_reads_a_policy_without_a_guide_beside_its_runs(tiny, tmp_path):
+    pairs, models = drinks(), [tiny.model(), tiny.model(initializer_range=0.5)]
+    for context in ("none", "profile:1", "profile:1?of=stranger"):
+        evaluate(f"policy:{models[0]}", pairs, context, root=tmp_path)
+    policy_accuracy(pairs, models[0], (), "profile:1", root=tmp_path)
+    found = validity(tmp_path / "drinks", metrics=["accuracy"], root=tmp_path)
+    assert {len(each.scorers) for each in found.summary.coefficients} == {3}
+
+
+def test_validity_joins_no_weights_that_other_rows_chose(tiny):
+    result = policy_accuracy(drinks(), tiny.model(), "longest", "none", root=None)
+    other = replace(result, summary=result.summary.model_copy(update={"chosen_on": "adapt"}))
+    assert len(joined([*downstream_of(result), *downstream_of(other)])) == 4
+    assert len(joined([*downstream_of(result), *downstream_of(result)])) == 2
+
+
+def test_validity_without_a_common_row_is_one_line(tiny):
+    result = policy_accuracy(drinks(), tiny.model(), ["longest", "shortest"], "none", root=None)
+    rows = tuple(
+        row.model_copy(update={"values": (row.values[0], None) if k % 2 else (None, row.values[1])})
+        for k, row in enumerate(result.rows)
+    )
+    with pytest.raises(ComparisonError, match="no row with a value of every scorer"):
+        downstream_of(replace(result, rows=rows))
 
 
 def test_agreement_is_over_scorers_that_a_context_moves(tiny):

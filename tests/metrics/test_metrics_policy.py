@@ -105,6 +105,8 @@ def test_a_unit_needs_margins(base, reward, told):
 def test_the_best_weight_is_the_smallest_of_equals():
     assert best_weight([0.6, 0.6, 0.5], [4, 0.5, 0]) == 1
     assert best_weight([0.5, 0.6], [0, INFINITE]) == 1
+    # The same ninth, of three strangers' draws on three rows, summed in another order.
+    assert best_weight([0.1 + 0.2, 0.3, np.mean([0.1, 0.2, 0.6])], [2, 1, 0]) == 2
 
 
 @given(arrays(np.float64, (20, 3), elements=st.sampled_from([0.0, 0.5, 1.0])), st.integers(2, 4))

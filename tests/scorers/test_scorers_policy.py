@@ -187,6 +187,28 @@ def test_another_weight_of_a_decoder_reads_only_when_it_is_new(tiny, tmp_path, m
     assert run("1") == together
 
 
+def test_what_a_guide_makes_of_its_models_is_part_of_the_key(tiny, tmp_path):
+    model, session = tiny.model(), Session(store=tmp_path)
+    reference = tiny.model(initializer_range=0.5)
+
+    def decoded(beta: int, weight: int):
+        guide = f"implicit:{model}?beta={beta}&reference={reference}"
+        options = {"guide": guide, "score": "decoder", "weight": str(weight)}
+        spec = Spec(kind="policy", reference=model, options=options)
+        return build_scorer(str(spec), session, Settings())
+
+    first, second = decoded(1, 1), decoded(2, 1)
+    assert scores(first) != pytest.approx(scores(second))
+    assert scores(second) == pytest.approx(scores(decoded(1, 2)))
+    assert first.info.fingerprint != second.info.fingerprint
+
+
+def test_whether_the_policy_is_shown_the_user_is_part_of_the_key(tiny):
+    model = tiny.model()
+    blind, shown = (build(model, guide=f"likelihood:{model}", shown=it) for it in ("no", "yes"))
+    assert blind.info.fingerprint != shown.info.fingerprint
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -232,5 +254,8 @@ def test_a_method_takes_the_guide_it_is_made_for(tiny):
     implicit = f"implicit:{tiny.model(initializer_range=0.5)}?reference={model}"
     with pytest.raises(UsageError, match="pad takes as guide one model"):
         build(model, guide=implicit, score="decoder", method="pad")
+    for method in ("cope", "linear-alignment"):
+        with pytest.raises(UsageError, match=f"in {method} .* cannot be scaled"):
+            build(model, guide=f"autoregressive:{model}?beta=2", score="decoder", method=method)
     with pytest.raises(UsageError, match="proxy takes as guide a model less its reference"):
         build(model, guide=f"autoregressive:{model}", score="decoder", method="proxy")

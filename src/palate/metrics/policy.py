@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, IntArray
+from palate.metrics.estimates import ROUNDING
 
 Reading = Literal["sum", "mean", "ratio"]
 READINGS: tuple[Reading, ...] = ("sum", "mean", "ratio")
@@ -155,8 +156,9 @@ def best_weight(accuracies: Sequence[float], weights: Sequence[float]) -> int:
     >>> best_weight([0.5, 0.7, 0.7], [0, 4, 1])
     2
     """
-    best = max(accuracies)
-    return min((k for k, a in enumerate(accuracies) if a == best), key=lambda k: weights[k])
+    # Means over strangers' draws are equal up to rounding.
+    best = max(accuracies) - ROUNDING
+    return min((k for k, a in enumerate(accuracies) if a >= best), key=lambda k: weights[k])
 
 
 def cross_fitted(values: FloatArray, folds: IntArray, weights: Sequence[float]) -> IntArray:

@@ -66,8 +66,8 @@ class Decoder:
         self.base_info = info_of(guide, named)
         prints = [info_of(part.scorer, named).fingerprint for part in components_of(guide)]
         self.fingerprint = digest(
-            "decoder", policy.info.fingerprint, prints, self.method, self.candidates.k,
-            self.policy_shown,
+            "decoder", policy.info.fingerprint, self.base_info.fingerprint, prints, self.method,
+            self.candidates.k, self.policy_shown,
         )  # fmt: skip
         self._last: tuple[Slate, Prepared] | None = None
 
@@ -93,6 +93,12 @@ class Decoder:
                     f"{named}: {self.method} takes as guide "
                     + ("one model" if wants == "model" else "a model less its reference")
                     + "; choose another guide, or --method genarm"
+                )
+            coefficients = cast(TokenGuide, guide).coefficients
+            if PRESETS[self.method].keep.of == "guide" and tuple(coefficients) != (1.0,):
+                raise UsageError(
+                    f"{named}: in {self.method} the guide's probabilities tell which tokens stay, "
+                    "so it cannot be scaled; leave out ?beta"
                 )
         return guide
 

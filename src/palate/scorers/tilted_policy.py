@@ -114,7 +114,9 @@ class SteeredPolicy:
     def info(self) -> ScorerInfo:
         """What the numbers depend on: those of guide and policy, the weight and the reading."""
         guide = info_of(self.guide, str(self.spec))
-        prints = [info_of(part.scorer, str(self.spec)).fingerprint for part in self.components]
+        prints = [guide.fingerprint]
+        for part in self.components:
+            prints += [info_of(part.scorer, str(self.spec)).fingerprint, str(part.blind)]
         return guide.model_copy(
             update={
                 "fingerprint": digest("policy", *prints, str(self.weight), self.reading),

@@ -113,7 +113,7 @@ def policy_accuracies(result: PolicyAccuracy) -> list[Downstream]:
     summary, where = result.summary, _where(result)
     counted = [(k, cell) for k, cell in enumerate(summary.cells) if not cell.oracle]
     chosen = result.values[..., -1]
-    shared = ~np.isnan(chosen[:, [k for k, _ in counted], 0]).any(axis=1)
+    shared = _rows_of_all(chosen[:, [k for k, _ in counted], 0], where)
     made = []
     for at, reading in enumerate(READINGS):
         if reading == "ratio" and summary.score == "tilt":
@@ -128,7 +128,9 @@ def policy_accuracies(result: PolicyAccuracy) -> list[Downstream]:
             of=of,
             samples=digest(
                 summary.base, summary.policy_shown, summary.relative, summary.k,
-                list(summary.weights), [row.content_hash for row in result.rows],
+                list(summary.weights), summary.chosen_on,
+                summary.reserved and summary.reserved.model_dump(),
+                [row.content_hash for row in result.rows],
             ),
             values={
                 (cell.scorer, cell.context): np.where(shared, chosen[:, k, at], np.nan)
@@ -164,7 +166,7 @@ def joined(results: Sequence[Downstream]) -> list[Downstream]:
             raise ComparisonError(
                 f"validity: {first_folder} and {other} rest on different answers of "
                 f"{result.of.policy}, since some have no score; name one of them, or run "
-                f"{'best-of-n' if result.of.guided_by is None else 'decode'} with all scorers"
+                f"{_command(result.of)} with all scorers"
             )
         for scorer, context in first.values.keys() & result.values.keys():
             apart = first.values[scorer, context] - result.values[scorer, context]
@@ -222,7 +224,7 @@ def _guided(result: DecodeResult) -> list[Downstream]:
         cells = [summary.cells[number] for number in numbers]
         for m, quality in enumerate(summary.qualities):
             values = result.guided[:, numbers, m]
-            values = np.where(np.isnan(values).any(axis=1, keepdims=True), np.nan, values)
+            values = np.where(_rows_of_all(values, where)[:, None], values, np.nan)
             left_out = any(cell.left_out or cell.qualities[m].unrated for cell in cells)
             measures.append(Downstream(
                 of=DownstreamQuality(
@@ -248,6 +250,22 @@ def _guided(result: DecodeResult) -> list[Downstream]:
 def method_name(cell: GuidedCell) -> str:
     """Return a cell's method and weight."""
     return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
+
+
+def _command(of: DownstreamQuality) -> str:
+    if of.guided_by is not None:
+        return DecodeResult.kind
+    return PolicyAccuracy.kind if of.k is None else BestOfResult.kind
+
+
+def _rows_of_all(values: Doubles, where: str) -> NDArray[np.bool_]:
+    shared = np.asarray(~np.isnan(values).any(axis=1))
+    if not shared.any():
+        raise ComparisonError(
+            f"validity: {where} has no row with a value of every scorer; run it again without the "
+            "scorer or context that has the fewest"
+        )
+    return shared
 
 
 def _where(result: DownstreamResult) -> str:

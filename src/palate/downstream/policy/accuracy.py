@@ -99,7 +99,10 @@ def policy_accuracy(
     need_pairs(pairs.rows, pairs.name)
     planned = plan_cells(pairs, guides, steering, named, session, settings)
     reads = any(cell.reads_choices for cell in planned)
-    parts = split(pairs, settings.seed, relative=relative, reads_choices=reads)
+    parts = split(
+        pairs, settings.seed, relative=relative, reads_choices=reads,
+        reads_posts=any(cell.reads_posts for cell in planned),
+    )  # fmt: skip
     work = _Work(parts, session, settings, retry_unscored, start or _silent)
     cells: list[PolicyCell] = []
     values_of_cells: list[CellValues] = []
@@ -196,7 +199,9 @@ def _cell(
         raise UsageError(f"{job.spec} under {context}: no pair is scored ({told})")
     scorer = job.scorer
     assert isinstance(scorer, SteeredPolicy)
-    infos = [info_of(part.scorer, job.spec) for part in components_of(scorer.guide)]
+    # A policy without a guide goes by its own name, as in its runs.
+    parts = scorer.components if guide is None else components_of(scorer.guide)
+    infos = [info_of(part.scorer, job.spec) for part in parts]
     models = {info.details[key] for info in infos for key in ("content", "model")
               if key in info.details}  # fmt: skip
     misses = scored.scores.misses

@@ -55,6 +55,8 @@ class SteeredCell:
     context: str
     reads_choices: bool
     """Whether users' earlier choices have a part in its scores."""
+    reads_posts: bool
+    """Whether the context shows what a row's user wrote before."""
 
 
 def read_weights(weights: Sequence[float], *, negative: bool) -> tuple[float, ...]:
@@ -108,7 +110,7 @@ def plan_cells(
         built = build_scorer(steering.spec(guide), session, settings)
         needs = getattr(build_context(cell.context, session, settings), "needs", ())
         reads = isinstance(built, StatefulPolicy) or "choices" in needs
-        cells.append(SteeredCell(guide, cell.context, reads))
+        cells.append(SteeredCell(guide, cell.context, reads, "posts" in needs))
     if not cells:
         raise UsageError("policy-accuracy: nothing has a meaning here; add -c profile:5")
     return cells

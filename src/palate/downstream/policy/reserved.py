@@ -28,11 +28,14 @@ class Split(NamedTuple):
     source: Literal["adapt", "left out", "set aside"] | None = None
 
 
-def split(pairs: Dataset, seed: int, *, relative: bool, reads_choices: bool) -> Split:
+def split(
+    pairs: Dataset, seed: int, *, relative: bool, reads_choices: bool, reads_posts: bool = False
+) -> Split:
     """Reserve pairs of questions that are not evaluated, 200 at most.
 
     Earlier choices come first, unless some score reads them; relative weights then take rows that a
-    limit or mirrors left out, or else whole questions out of the evaluated ones.
+    limit or mirrors left out, or else whole questions out of the evaluated ones. Where users' posts
+    are shown, rows without any reserve nothing.
 
     Raises `UsageError` where there are too few rows to set any aside.
     """
@@ -43,6 +46,7 @@ def split(pairs: Dataset, seed: int, *, relative: bool, reads_choices: bool) -> 
         return [
             row for row in rows
             if isinstance(row, PreferencePair) and not row.tie and row.text not in questions
+            and (row.profile or not reads_posts)
         ]  # fmt: skip
 
     past = [] if reads_choices else others(pairs.history)

@@ -169,7 +169,9 @@ PRESETS = {
     "genarm": Preset(_one_of, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
     "pad": Preset(_1_less, _the_weight, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
     "pad-reference": Preset(_one_of, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
-    "proxy": Preset(_one_of, _the_weight, ALL, 1.0, "difference", "Proxy, arXiv 2401.08565"),
+    "proxy": Preset(
+        _one_of, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"
+    ),
     "linear-alignment": Preset(
         _less, _1_more, Keep("top-p", 0.8, "guide"), 2.0, "model",
         "linear alignment, arXiv 2401.11458; the guide is the policy shown more",
