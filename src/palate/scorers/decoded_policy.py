@@ -94,6 +94,12 @@ class Decoder:
                     + ("one model" if wants == "model" else "a model less its reference")
                     + "; choose another guide, or --method genarm"
                 )
+            coefficients = cast(TokenGuide, guide).coefficients
+            if PRESETS[self.method].keep.of == "guide" and coefficients != (1.0,):
+                raise UsageError(
+                    f"{named}: {self.method} keeps tokens by the guide's probabilities, so it "
+                    "cannot be scaled; leave out ?beta"
+                )
         return guide
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
