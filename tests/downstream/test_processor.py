@@ -13,6 +13,7 @@ from processor_world import F32, LENGTH, QUESTIONS, World, causal, until_end
 import palate
 import policies
 from palate.engines.guidance import PRESETS, Candidates
+from palate.engines.guidance.row_matching import rows_of
 from palate.errors import UsageError
 from palate.records import user_key
 from palate.scorers import build_scorer
@@ -182,6 +183,16 @@ def test_prompts_of_ones_own_and_what_a_user_wrote(world: World) -> None:
     assert world.generate(swapped, batch)[0] != made[1][0]
 
 
+def test_prompts_of_one_text_may_be_what_a_tokenizer_makes_of_it(world: World) -> None:
+    text = "Once upon a time"
+    made = world.tokenizer(text)
+    assert isinstance(made["input_ids"][0], int)
+    ids = torch.tensor([made["input_ids"]])
+    for prompts in (made, made["input_ids"], ids[0], ids):
+        processor = world.guidance(text, prompts=prompts)
+        assert processor.prompts == ids.tolist()
+
+
 def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
     user = palate.User(id="ann")
     plain = world.batch(QUESTIONS[:2])
@@ -206,6 +217,11 @@ def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
         with pytest.raises(palate.PalateError) as caught:
             world.guidance(**given)
         assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_prompt_of_the_padding_token_alone_is_as_wide_as_the_others() -> None:
+    rows = rows_of([[0, 0, 7], [3, 4, 8]], [[0], [3, 4]])
+    assert [row.response for row in rows] == [[7], [8]]
 
 
 def test_rows_of_other_prompts_are_refused(world: World) -> None:
@@ -245,6 +261,11 @@ def test_users_of_the_call_each_have_a_state(world: World, tiny: Any, tmp_path: 
     assert made != mine.written(law, 1, built, keys[1:] + keys[:1])
     with pytest.raises(UsageError, match="knows no user"):
         mine.guidance(scorer=spec)
+    with pytest.raises(UsageError, match="no state of user 'zoe'"):
+        mine.guidance(scorer=spec, users=[*users[:2], palate.User(id="zoe")])
+    with pytest.raises(UsageError, match="no state of user 'zoe'"):
+        mine.guidance(scorer=built, users=palate.User(id="zoe"))
+    mine.guidance(scorer=built, users=palate.User(id="ann"))
     with pytest.raises(UsageError, match="nobody is there to be a stranger"):
         mine.guidance(scorer=f"{spec}?state=stranger", users=users)
 

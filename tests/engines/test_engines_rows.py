@@ -120,3 +120,9 @@ def test_what_members_read_alike_is_read_once_where_rows_are_copied(both):
         close(made, distributions(rows))
     for made, each in zip(members.log_probabilities(1024), prompts, strict=True):
         close(made, distributions([[*each[0], 12], [*each[1], 13]]))
+
+
+def test_a_prompt_keeps_the_output_of_its_last_token_alone(tiny):
+    local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
+    (read,) = Rows(local, [prompt(local)], [0], 4, logits=True)._rows.read
+    assert read.last.untyped_storage().nbytes() == read.last.nbytes

@@ -134,3 +134,9 @@ def test_a_token_is_drawn_from_the_smallest_set_that_holds_top_p(logits, point, 
 def test_logits_that_are_no_numbers_are_named():
     with pytest.raises(ModelError, match="no numbers"):
         draw(torch, torch.tensor([[0.0, float("nan"), 0.0]]), [0.5], 1.0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), float("inf")])
+def test_the_likeliest_of_no_numbers_is_no_token(value):
+    with pytest.raises(ModelError, match="no numbers"):
+        draw(torch, torch.full((1, 4), value), [0.5], 0)

@@ -235,6 +235,26 @@ def test_a_personal_reward_of_a_prefix_is_that_of_the_user(personal, user):
         assert closed[-1] == pytest.approx(score, abs=1e-3, rel=1e-3)
 
 
+def test_a_question_is_read_before_any_token_is_rated(tiny, tmp_path, cache, monkeypatch):
+    base = tiny.model(initializer_range=0.03)
+    history = {
+        user: [
+            Choice(question=f"Which {n}?", chosen=RESPONSES[k], rejected=RESPONSES[1 - k])
+            for n in range(3)
+        ]
+        for user, k in (("ann", 0), ("bob", 1))
+    }
+    fit("pal-b", history, [base], default_session(), SETTINGS).save(tmp_path)
+    scorer = built(f"personal:{tmp_path}").adapted(history)
+    guide, passes = prefix_guide(scorer, "spec"), []
+    (model,) = guide.models
+    read = guide.read(SLATE.replace(user=user_key("ann")), ROOM)
+    monkeypatch.setattr(model, "hidden", passes.append)
+    states = torch.randn(1, 3, model.model.config.hidden_size)
+    assert guide.rewards(states, [read.slate]).shape == (1, 3)
+    assert not passes, "its turn never comes in a thread that writes"
+
+
 def test_who_cannot_guide_says_so(tiny):
     with pytest.raises(UsageError, match="rewards no single tokens"):
         token_guide(built("longest"), "longest")

@@ -259,3 +259,7 @@ def test_a_method_takes_the_guide_it_is_made_for(tiny):
             build(model, guide=f"autoregressive:{model}?beta=2", score="decoder", method=method)
     with pytest.raises(UsageError, match="proxy takes as guide a model less its reference"):
         build(model, guide=f"autoregressive:{model}", score="decoder", method="proxy")
+    scaled = f"autoregressive:{model}?beta=0.5"
+    with pytest.raises(UsageError, match="cope keeps tokens by the guide's probabilities"):
+        build(model, guide=scaled, score="decoder", method="cope")
+    build(model, guide=scaled, score="decoder", method="genarm")

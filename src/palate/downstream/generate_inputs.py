@@ -69,4 +69,7 @@ def given_ids(prompts: Any) -> list[list[int]]:
 
 
 def _lists(rows: Any) -> list[list[int]]:
-    return rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
+    rows = rows.tolist() if hasattr(rows, "tolist") else list(rows)
+    if rows and isinstance(rows[0], int):  # a tokenizer's output of a single text
+        return [rows]
+    return [list(row) for row in rows]

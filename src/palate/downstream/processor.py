@@ -74,6 +74,7 @@ def guidance(
     conversations = conversations_of(questions)
     people = _one_each(users, len(conversations))
     built = _adapted(built, people, spec)
+    _refuse_unknown(built, people, spec)
     info = info_of(built, spec)
     refuse(info, shown, spec)
     slates = [
@@ -117,6 +118,17 @@ def _adapted(scorer: Scorer | Judge, people: Sequence[User | None], spec: str) -
             "adapt made, as in ?users=users.safetensors"
         )
     return scorer
+
+
+def _refuse_unknown(scorer: Scorer | Judge, people: Sequence[User | None], spec: str) -> None:
+    if not isinstance(scorer, HasStates) or scorer.state != "own":
+        return
+    known = {*scorer.known, *getattr(scorer, "live", ())}
+    for user in people:
+        if user is not None and not user.choices and user_key(user.id) not in known:
+            raise UsageError(
+                f"{spec}: no state of user {user.id!r}; give their choices, or take ?state=prior"
+            )
 
 
 def _slate(

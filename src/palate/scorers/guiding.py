@@ -90,9 +90,11 @@ class StateGuide:
         load: Callable[[], LocalModel],
         read_position: Callable[[Ids], int],
         rewards: Callable[[Tensor, Sequence[Slate]], Tensor],
+        prepare: Callable[[Slate], object] = lambda slate: None,
     ) -> None:
         self.readers: tuple[Reader, ...] = (reader,)
         self._load, self._read_position, self._rewards = load, read_position, rewards
+        self._prepare = prepare
         self.closing: Ids = closing(reader.template)
 
     def read_position(self, ids: Ids) -> int:
@@ -119,6 +121,7 @@ class StateGuide:
         slate = fit_prompt(reader, slate, prompt, room)
         ids = prompt(slate)
         need_room(reader, ids, room)
+        self._prepare(slate)  # a pass of its own, whose turn a writing thread would never get
         return Reading(slate, (ids,), n - len(slate.shown))
 
     @contextmanager

@@ -136,22 +136,25 @@ class Personal(StatefulScorer[UserStates]):
             return None
         states = self.features.sources[0]
         return StateGuide(
-            states.reader, lambda: states.model, lambda ids: len(ids) - 1, self._of_states
-        )
+            states.reader, lambda: states.model, lambda ids: len(ids) - 1, self._of_states,
+            lambda slate: self._questions([slate]),
+        )  # fmt: skip
 
     def _of_states(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
         torch = import_torch()
-        questions = None
-        if self.trained.model.needs_prompts:
-            questions = self.features.prompts(
-                [Item(render(it.question, it.shown), "") for it in slates]
-            )
         read = ResponseVectors(
-            outputs.float().cpu().numpy(), questions, np.ones(outputs.shape[:2], dtype=np.bool_)
+            outputs.float().cpu().numpy(),
+            self._questions(slates),
+            np.ones(outputs.shape[:2], dtype=np.bool_),
         )
         rewards = self.scores(read, [slate.user for slate in slates])
         made: Tensor = torch.from_numpy(rewards.astype(np.float32)).to(outputs.device)
         return made
+
+    def _questions(self, slates: Sequence[Slate]) -> NDArray[np.float32] | None:
+        if not self.trained.model.needs_prompts:
+            return None
+        return self.features.prompts([Item(render(it.question, it.shown), "") for it in slates])
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is."""

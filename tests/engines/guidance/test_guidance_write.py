@@ -9,6 +9,7 @@ from guided_models import Direction, Terms, load, prompt, rows_of
 
 from palate.engines import sample
 from palate.engines.guidance import (
+    PRESETS,
     CandidateRows,
     Candidates,
     FusedRows,
@@ -17,8 +18,11 @@ from palate.engines.guidance import (
     Writing,
     write,
 )
-from palate.engines.guidance.stepwise import vocabulary
+from palate.engines.guidance.forced import Forced, fused_sums
+from palate.engines.guidance.processor import GuidanceProcessor
+from palate.engines.guidance.stepwise import vocabulary, without
 from palate.engines.local.decoding.members import Member, Members
+from palate.selfcheck.decoding.words import WordModel
 from tiny import EOS, KINDS
 
 ROOM = 8
@@ -246,6 +250,31 @@ def test_no_id_beyond_the_tokenizer_or_in_a_hole_of_it_is_drawn(tiny):
     ):
         made = written(stepper, policy, rows)
         assert {token for it in made for token in it.ids} <= there
+
+
+def test_a_keep_set_of_the_guide_holds_no_id_that_is_no_token():
+    policy, other = WordModel(0), WordModel(1)
+    with torch.no_grad():
+        head = other.model.get_output_embeddings().weight
+        head[3] = 4 * head[5]  # where the word 5 is likely, the hole is likelier
+    preset, ids = PRESETS["linear-alignment"], [0, 1, 2]
+    guide, following = Terms((1.0,), (other,)), [4, 5, 6, 7]
+    rows = rows_of([ids], [[ids]])
+    stepper = fused(preset.law(2.0), policy, guide, rows)
+    processor = GuidanceProcessor(preset.law(2.0), policy, guide, [ids], [rows[0].reading], ROOM)
+    total = 0.0
+    for at, token in enumerate(following):
+        before = torch.tensor([[*ids, *following[:at]]])
+        with torch.inference_mode():
+            law = stepper.step().logits
+            guided = processor(before, policy.model(before).logits[:, -1])
+        assert torch.allclose(guided[:, : law.shape[1]], law, atol=1e-4)
+        p, q = (without(stepper.blocked, each) for each in stepper.members.log_probabilities(9))
+        also = preset.law(2.0).log_probabilities(p, q, also=torch.tensor([token]))
+        total += float(also[0, token])
+        stepper.go_on([0], [token])
+    (sums,) = fused_sums(preset, policy, guide, [Forced(ids, [ids], following)], [2.0])
+    assert sums["2"] == pytest.approx(total, abs=1e-4)
 
 
 def count_rows(local):

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from palate.engines.guidance.candidates import Candidates
 from palate.engines.guidance.fusion import Preset
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
-from palate.engines.guidance.stepwise import CandidateRows, GuidedRow, vocabulary, weighted
+from palate.engines.guidance.stepwise import (
+    CandidateRows,
+    GuidedRow,
+    vocabulary,
+    weighted,
+    without,
+)
 from palate.engines.local import LocalModel, TokenSpan
 from palate.engines.local.loading import LOGIT_ROWS
 from palate.models import import_torch
@@ -67,11 +73,12 @@ def fused_sums(
             following = torch.tensor(list(one.response[rows]), device=policy.device)
             with torch.inference_mode():
                 logp, *others = (
-                    model.head.distributions(outputs[k][rows])[:, :size].to(policy.device)
+                    without(
+                        blocked,
+                        model.head.distributions(outputs[k][rows])[:, :size].to(policy.device),
+                    )
                     for model, outputs in zip(models, read, strict=True)
                 )
-                if blocked is not None:
-                    logp = logp.masked_fill(blocked, -math.inf)
                 reward = weighted(guide.coefficients, others)
                 start = law.logits(logp, reward, following)
                 step = sum_of(per_unit, (logp, reward))
@@ -103,8 +110,7 @@ def candidate_sums(
         stepper = CandidateRows(law, policy, guide, rows, room)
         for at in range(room):
             (logp,) = stepper.policy.log_probabilities(stepper.size)
-            if stepper.blocked is not None:
-                logp = logp.masked_fill(stepper.blocked, -math.inf)
+            logp = without(stepper.blocked, logp)
             following = torch.tensor(
                 [responses[k].response[at] for k in going], device=policy.device
             )

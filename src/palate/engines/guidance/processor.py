@@ -19,7 +19,7 @@ from palate.engines.guidance.fusion import Fusion
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.guidance.row_matching import Row, rows_of, shared_with
-from palate.engines.guidance.stepwise import vocabulary, weighted
+from palate.engines.guidance.stepwise import vocabulary, weighted, without
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
@@ -96,8 +96,7 @@ class GuidanceProcessor(LogitsProcessor):
         torch, rows = import_torch(), self._checked(input_ids.tolist())
         with torch.no_grad():
             policy = torch.log_softmax(scores.float(), dim=-1)[:, : self._size]
-            if self._blocked is not None:
-                policy = policy.masked_fill(self._blocked.to(policy.device), -math.inf)
+            policy = without(self._blocked, policy)
             with self.guide.in_place():
                 fused = self._fused(policy, rows)
             guided: Tensor = torch.full_like(scores, -math.inf)
@@ -131,7 +130,7 @@ class GuidanceProcessor(LogitsProcessor):
             return self._recent[key]
         there = self._at(rows)
         assert isinstance(there, Members)
-        made = there.log_probabilities(self._size)
+        made = [without(self._blocked, each) for each in there.log_probabilities(self._size)]
         rewards = weighted(self.guide.coefficients, made)  # type: ignore[union-attr]
         if len(rows) == 1:
             self._recent[key] = rewards

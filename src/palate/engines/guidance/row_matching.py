@@ -27,7 +27,7 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
             f"generate has {len(ids)} rows and palate.guidance {len(prompts)} prompts; give both "
             "the same prompts, in the same order"
         )
-    width = _end_of_prompt(ids[0], prompts[0])
+    width = _end_of_prompt(ids[0], prompts[0], max(map(len, prompts)))
     rows = []
     for k, row in enumerate(ids):
         prompt = prompts[k // each]
@@ -40,9 +40,9 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
     return rows
 
 
-def _end_of_prompt(row: Ids, prompt: Ids) -> int | None:
-    """Return where a prompt behind left padding ends."""
-    for start in range(len(row) - len(prompt) + 1):
+def _end_of_prompt(row: Ids, prompt: Ids, least: int) -> int | None:
+    """Return where a prompt behind left padding ends, from `least` tokens on."""
+    for start in range(least - len(prompt), len(row) - len(prompt) + 1):
         if row[start] == prompt[0] and _ends_at(start + len(prompt), row, prompt):
             return start + len(prompt)
         if row[start] != row[0]:

@@ -102,11 +102,9 @@ class FusedRows:
 
     def step(self) -> Step:
         """Return the fused logits of all tokens."""
-        policy, *others = self.members.log_probabilities(self.size)
-        if self.blocked is not None:  # in all of them, or a keep-set of the guide's holds such ids
-            policy, *others = (
-                each.masked_fill(self.blocked, -math.inf) for each in (policy, *others)
-            )
+        policy, *others = (
+            without(self.blocked, each) for each in self.members.log_probabilities(self.size)
+        )
         reward = weighted(self.coefficients, others)
         return Step(self.law.logits(policy, reward), policy)
 
@@ -137,8 +135,7 @@ class CandidateRows:
     def step(self) -> Step:
         """Return the logits of the candidates, after the guide has read each of them."""
         (policy,) = self.policy.log_probabilities(self.size)
-        if self.blocked is not None:
-            policy = policy.masked_fill(self.blocked, -math.inf)
+        policy = without(self.blocked, policy)
         tokens = self.law.tokens(policy)
         return Step(self.law.logits(policy, tokens, self.rewards(tokens)), policy, tokens)
 
@@ -255,3 +252,9 @@ def vocabulary(policy: Vocabulary) -> tuple[int, Tensor | None]:
     blocked = torch.ones(size, dtype=torch.bool)
     blocked[[k for k in ids if k < size]] = False
     return size, blocked.to(policy.device) if bool(blocked.any()) else None
+
+
+def without(blocked: Tensor | None, logp: Tensor) -> Tensor:
+    """Return log-probabilities (rows × ids) that are −∞ where there is no token."""
+    # Of policy and guides alike, or a keep-set of the guide's holds such ids.
+    return logp if blocked is None else logp.masked_fill(blocked.to(logp.device), -math.inf)

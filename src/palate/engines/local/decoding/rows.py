@@ -145,7 +145,7 @@ class _Prompt:
             positions = torch.arange(first, first + len(run), device=local.device)[None]
             outputs = forward(local, tokens, positions, layout, logits)
             past.append(layout.cached)
-        return past, outputs[-1:]
+        return past, outputs[-1:].clone()  # a view would keep those of all tokens
 
 
 class _Tree:

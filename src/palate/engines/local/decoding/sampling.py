@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import torch
 
 
+NO_NUMBERS = "the model's logits are no numbers (NaN or ∞); try another dtype"
+
+
 @dataclass
 class Continuation:
     """One continuation: its tokens, its text, its log-probability, whether it was cut off."""
@@ -89,7 +92,10 @@ def draw(
 ) -> list[int]:
     """Return, for each row, the token at a point in [0, 1) of its distribution."""
     if temperature == 0:
-        return [int(token) for token in logp.argmax(dim=-1)]
+        best, tokens = logp.max(dim=-1)  # NaN is the largest
+        if not best.isfinite().all():
+            raise ModelError(NO_NUMBERS)
+        return [int(token) for token in tokens]
     p = torch.softmax(logp.double() / temperature, dim=-1)
     if top_p < 1:
         falling, order = p.sort(dim=-1, descending=True, stable=True)
@@ -97,7 +103,7 @@ def draw(
         p = p.scatter(1, order, falling.masked_fill(outside, 0.0))
     total = p.cumsum(dim=-1)
     at = torch.tensor(points, dtype=torch.float64, device=p.device)[:, None] * total[:, -1:]
-    tokens: list[int] = torch.searchsorted(total, at, right=True)[:, 0].tolist()
-    if max(tokens) >= p.shape[-1]:
-        raise ModelError("the model's logits are no numbers (NaN or ∞); try another dtype")
-    return tokens
+    drawn: list[int] = torch.searchsorted(total, at, right=True)[:, 0].tolist()
+    if max(drawn) >= p.shape[-1]:
+        raise ModelError(NO_NUMBERS)
+    return drawn
