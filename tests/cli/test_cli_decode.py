@@ -152,7 +152,7 @@ def test_guides_that_cannot_be_are_one_line(questions, tiny, tmp_path, monkeypat
     genarm = ("--method", "genarm", "-s", f"autoregressive:{model}")
     for error, said, *words in (
         (UsageError, "an endpoint's tokens cannot be guided", "-p", endpoint, *genarm),
-        (UsageError, "no end token in common", "-p", model, "--method", "genarm",
+        (UsageError, "have other end tokens", "-p", model, "--method", "genarm",
          "-s", f"autoregressive:{other}"),
         (UsageError, "rewards no single tokens", "-p", model, "--method", "genarm",
          "-s", f"rating:{endpoint}"),

@@ -51,7 +51,7 @@ def _scorers(summary: PolicySummary, names: Mapping[str, str]) -> Table:
         rows.append([
             names[cell.scorer], context_name(cell.context, oracle=cell.oracle),
             point(cell.reward), point(curve.base), point(curve.accuracy),
-            figure(curve.gain, signed=True), p_value(curve.gain_p), _weights(curve.chosen),
+            figure(curve.gain, signed=True), p_value(curve.gain_p_holm), _weights(curve.chosen),
         ])  # fmt: skip
     title = f"{summary.benchmark}: policy accuracy of {summary.policy} by {_score(summary)}"
     return Table(title, columns, rows, [*_notes(summary, names)], 2, _breaks(summary))
@@ -113,7 +113,7 @@ def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
     yield (
         f"{summary.n_rows:,} rows; accuracy over {first.accuracy.n:,} {units}, ties half. reward: "
         "alone; policy: without it; steered: at the chosen weight, read as the sum; gain: steered "
-        "less policy, paired."
+        "less policy, paired; p by Holm over these rows, baselines and oracles apart."
     )
     if len(summary.weights) > 1:
         where = (

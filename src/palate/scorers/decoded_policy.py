@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from palate.engines.guidance import PRESETS, Candidates, PrefixGuide, TokenGuide
+from palate.engines.guidance import (
+    PRESETS,
+    Candidates,
+    PrefixGuide,
+    TokenGuide,
+    refuse_other_tokens,
+)
 from palate.engines.guidance.candidates import K
 from palate.engines.guidance.forced import (
     COLUMNS,
@@ -72,34 +78,18 @@ class Decoder:
         self._last: tuple[Slate, Prepared] | None = None
 
     def _guide(self, named: str) -> TokenGuide | PrefixGuide:
-        candidates = self.method == CANDIDATES
-        offer = getattr(self.scorer, "prefix_guide" if candidates else "token_guide", lambda: None)
+        if self.method == CANDIDATES:
+            offer, what = getattr(self.scorer, "prefix_guide", lambda: None), "prefixes"
+        else:
+            offer, what = getattr(self.scorer, "token_guide", lambda: None), "single tokens"
         guide: TokenGuide | PrefixGuide | None = offer()
         if guide is None:
-            what = "prefixes" if candidates else "single tokens"
             raise UsageError(f"{named} rewards no {what}; use --score tilt, which takes any scorer")
-        policy = self.policy.local.reader
-        for reader in guide.readers:
-            if reader.vocabulary != policy.vocabulary or policy.ends != reader.ends:
-                what = "tokens" if reader.vocabulary != policy.vocabulary else "end tokens"
-                raise UsageError(
-                    f"{named}: {reader.reference} and the policy {policy.reference} have other "
-                    f"{what}; use --score tilt, which reads texts"
-                )
-        if not candidates:
-            terms, wants = len(guide.readers), PRESETS[self.method].guide_is
-            if (wants == "model" and terms > 1) or (wants == "difference" and terms < 2):
-                raise UsageError(
-                    f"{named}: {self.method} takes as guide "
-                    + ("one model" if wants == "model" else "a model less its reference")
-                    + "; choose another guide, or --method genarm"
-                )
+        otherwise = "--score tilt reads texts"
+        refuse_other_tokens(self.policy.local.reader, guide, named, otherwise)
+        if self.method != CANDIDATES:
             coefficients = cast(TokenGuide, guide).coefficients
-            if PRESETS[self.method].keep.of == "guide" and tuple(coefficients) != (1.0,):
-                raise UsageError(
-                    f"{named}: in {self.method} the guide's probabilities tell which tokens stay, "
-                    "so it cannot be scaled; leave out ?beta"
-                )
+            PRESETS[self.method].check(self.method, coefficients, named)
         return guide
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from palate.downstream.decoding.methods import GuidedBatch, Method
@@ -27,7 +28,7 @@ from palate.engines.guidance import (
 )
 from palate.engines.language_model import NO_LIMIT, TOO_LONG, Ids, LocalLanguageModel
 from palate.engines.local.threads import spread
-from palate.errors import UsageError
+from palate.errors import ModelError, UsageError
 from palate.models import choose_device
 from palate.records import Scorer, ScorerInfo
 from palate.seeding import digest
@@ -70,6 +71,7 @@ class GuidedPolicy:
         self.guide: Guide | None = method.guide(scorer, spec)
         if self.guide is not None:
             refuse_other_tokens(self.model.reader, self.guide, spec)
+        self.name = spec
         weight = "" if method.weight is None else f" {method.weight:g}"
         self.spec = f"{policy.spec} guided by {spec} {method.spec}{weight}"
         self.fingerprint = digest(
@@ -158,7 +160,13 @@ class GuidedPolicy:
             ]
             places = list(by_row)
             for k, scores in self.scorer.score(slates):
-                of_row = by_row[places[k]]
+                of_row, why = by_row[places[k]], next(filter(None, scores.reasons), None)
+                if why is not None:
+                    raise ModelError(
+                        f"{self.name}: a text that was begun has no reward ({why}): "
+                        f"{shorten(slates[k].question[-1].content, 60)!r}; take a smaller "
+                        "max_tokens, or leave the question out"
+                    )
                 by_row[places[k]] = dict(zip(of_row, scores.values, strict=True))
             return [by_row.get(row, {}).get(text) for row, text in texts]
 

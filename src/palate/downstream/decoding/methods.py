@@ -37,7 +37,6 @@ from palate.errors import UsageError
 from palate.metrics.selection import kl_bound
 from palate.specs import Spec
 
-SUMS_TO_0 = 1e-9
 QUANTILE = 0.7
 WEIGHTED = (*PRESETS, "args")
 NAMES = (*WEIGHTED, "blocks", "rejection")
@@ -141,26 +140,7 @@ class FusionMethod(ByToken):
     def guide(self, scorer: Any, spec: str) -> TokenGuide:
         """Return the scorer's reward of tokens, if it is of the kind that the method is for."""
         guide = token_guide(scorer, spec)
-        coefficients, kind = guide.coefficients, self.preset.guide_is
-        model = len(coefficients) == 1
-        difference = abs(sum(coefficients)) <= SUMS_TO_0
-        if kind == "model" and not model:
-            raise UsageError(
-                f"--method {self.spec}: {spec} is a difference of models; this method is guided by "
-                "one model's log-probabilities, such as autoregressive or likelihood"
-            )
-        if kind == "difference" and not difference:
-            raise UsageError(
-                f"--method {self.spec}: {spec} is no difference of two models; this method is "
-                "guided by a model less its reference, such as implicit or lift"
-            )
-        if self.preset.keep.of == "guide" and coefficients != (1.0,):
-            raise UsageError(
-                f"--method {self.spec}: which tokens stay is told by {spec}'s probabilities, so it "
-                "cannot be scaled; leave out ?beta"
-            )
-        if not (model or difference):
-            raise UsageError(f"--method {self.spec}: the terms of {spec} do not sum to 0")
+        self.preset.check(self.spec, guide.coefficients, spec)
         return guide
 
     def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion:

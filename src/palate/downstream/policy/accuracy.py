@@ -17,6 +17,7 @@ from palate.downstream.policy.curves import (
     CellValues,
     PairUnits,
     cell_values,
+    corrected,
     reading_curves,
     written,
 )
@@ -126,7 +127,7 @@ def policy_accuracy(
             weights=tuple(map(written, read_at)), reserved=_reserved(parts),
             chosen_on="adapt" if work.chooses else "folds",
             n_rows=len(parts.evaluated.rows), n_common=n_common,
-            cells=tuple(cells), agreements=over_scorers,
+            cells=tuple(corrected(cells)), agreements=over_scorers,
         )  # fmt: skip
         result = PolicyAccuracy(summary, _rows(parts.evaluated, values_of_cells), folder)
         if folder is not None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
 from palate.downstream.policy.columns import Columns, Doubles
-from palate.downstream.policy.result import CurvePoint, ReadingCurve, Weight
+from palate.downstream.policy.result import CurvePoint, PolicyCell, ReadingCurve, Weight
 from palate.evaluation import evaluate
 from palate.metrics import Estimate, accuracy, clustered_mean, mirrored_values
 from palate.metrics.arrays import deal
 from palate.metrics.estimates import GAIN
 from palate.metrics.policy import INFINITE, READINGS, Reading, best_weight, cross_fitted
-from palate.runs import ReportedEstimate
+from palate.runs import ReportedEstimate, holm_within
+from palate.scorers import is_baseline
 
 
 class PairUnits:
@@ -125,6 +126,21 @@ def reading_curves(
             gain=ReportedEstimate.of(gain), gain_p=gain.p,
         ))  # fmt: skip
     return tuple(curves)
+
+
+def corrected(cells: Sequence[PolicyCell]) -> list[PolicyCell]:
+    """Put Holm's p to each gain, over the cells of one reading; baselines and oracles apart."""
+    curves = [(k, curve) for k, cell in enumerate(cells) for curve in cell.readings]
+    apart = [cell.oracle or is_baseline(cell.scorer) for cell in cells]
+    families = [None if apart[k] else curve.reading for k, curve in curves]
+    readings: dict[int, list[ReadingCurve]] = {}
+    for (k, curve), p in zip(
+        curves, holm_within(families, [curve.gain_p for _, curve in curves]), strict=True
+    ):
+        readings.setdefault(k, []).append(curve.model_copy(update={"gain_p_holm": p}))
+    return [
+        cell.model_copy(update={"readings": tuple(readings[k])}) for k, cell in enumerate(cells)
+    ]
 
 
 def written(weight: float) -> Weight:

@@ -39,6 +39,8 @@ class ReadingCurve(Record):
     gain: ReportedEstimate
     """Over the base, on the same rows."""
     gain_p: float | None
+    gain_p_holm: float | None = None
+    """Over the cells of one reading; baselines and oracles have none."""
 
 
 class Misses(Record):

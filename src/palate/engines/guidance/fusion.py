@@ -8,7 +8,7 @@ the policy tilted by exp(Σ g): the normaliser depends on what was written befor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from palate.errors import UsageError
@@ -16,6 +16,9 @@ from palate.models import import_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+SUMS_TO_0 = 1e-9
 
 
 class Keep(NamedTuple):
@@ -118,6 +121,27 @@ class Preset(NamedTuple):
     guide_is: Literal["model", "difference", "either"]
     """One model's log-probabilities, or a model's less its reference's."""
     source: str
+
+    def check(self, name: str, coefficients: Sequence[float], spec: str) -> None:
+        """Raise `UsageError` unless a guide of these coefficients is of the kind it is for."""
+        model, difference = len(coefficients) == 1, abs(sum(coefficients)) <= SUMS_TO_0
+        if self.guide_is == "model" and not model:
+            raise UsageError(
+                f"--method {name}: {spec} is a difference of models; this method is guided by one "
+                "model's log-probabilities, such as autoregressive or likelihood"
+            )
+        if self.guide_is == "difference" and not difference:
+            raise UsageError(
+                f"--method {name}: {spec} is no difference of two models; this method is guided by "
+                "a model less its reference, such as implicit or lift"
+            )
+        if self.keep.of == "guide" and tuple(coefficients) != (1.0,):
+            raise UsageError(
+                f"--method {name}: which tokens stay is told by {spec}'s probabilities, so it "
+                "cannot be scaled; leave out ?beta"
+            )
+        if not (model or difference):
+            raise UsageError(f"--method {name}: the terms of {spec} do not sum to 0")
 
     def law(self, weight: float, keep: Keep | None = None) -> Fusion:
         """Return the law at a weight; raises `UsageError` for one that is no number."""

@@ -108,14 +108,18 @@ class Tokens(Protocol):
         """The ids that end a reply."""
 
 
-def refuse_other_tokens(policy: Tokens, guide: Guide, spec: str) -> None:
+def refuse_other_tokens(
+    policy: Tokens,
+    guide: Guide,
+    spec: str,
+    otherwise: str = "methods of segments (blocks, rejection) read texts",
+) -> None:
     """Raise `UsageError` where a token or an end token does not mean the same to both."""
     for reader in guide.readers:
         if reader.reference == policy.reference:
             continue
         what = f"{spec}: {reader.reference} and the policy {policy.reference}"
-        otherwise = "methods of segments (blocks, rejection) read texts"
         if reader.vocabulary != policy.vocabulary:
             raise UsageError(f"{what} split texts into other tokens; {otherwise}")
-        if not reader.ends & policy.ends:
-            raise UsageError(f"{what} have no end token in common; {otherwise}")
+        if reader.ends != policy.ends:
+            raise UsageError(f"{what} have other end tokens; {otherwise}")

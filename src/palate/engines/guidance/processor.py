@@ -47,7 +47,7 @@ class CallersModel:
     def ends(self) -> frozenset[int]:
         """The ids that end a reply."""
         ends = self.model.generation_config.eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends])
+        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
 
     @property
     def device(self) -> Any:

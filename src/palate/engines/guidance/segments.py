@@ -124,20 +124,22 @@ def _best_of(law: Blocks, writer: _Segment, base: Rows, going: Sequence[int]) ->
     waves = [
         range(first, min(first + WAVE, law.proposals)) for first in range(0, law.proposals, WAVE)
     ]
-    every: list[list[_Proposal]] = [[] for _ in going]
+    best: list[_Proposal] = []
     for wave in waves:
-        for k, made in enumerate(writer.propose(base, going, list(range(len(going))), wave)):
-            every[k] += made
-    return [max(proposals, key=lambda it: it.reward) for proposals in every]
+        made = writer.propose(base, going, list(range(len(going))), wave)
+        every = made if not best else [[one, *more] for one, more in zip(best, made, strict=True)]
+        best = [max(proposals, key=lambda it: it.reward) for proposals in every]
+        _keep_apart(best)
+    return best
 
 
 def _accepted(
     law: Rejection, writer: _Segment, base: Rows, going: Sequence[int]
 ) -> list[_Proposal]:
     chosen: list[_Proposal | None] = [None] * len(going)
-    rejected: list[list[_Proposal]] = [[] for _ in going]
+    best: list[_Proposal | None] = [None] * len(going)
+    done = 0
     while waiting := [k for k, proposal in enumerate(chosen) if proposal is None]:
-        done = len(rejected[waiting[0]])
         wave = range(done, min(done + WAVE, law.rejections + 1))
         for k, made in zip(waiting, writer.propose(base, going, waiting, wave), strict=True):
             threshold = law.thresholds[going[k]]
@@ -147,10 +149,25 @@ def _accepted(
                 if not last and writer.point(going[k], number) < chance:
                     chosen[k] = proposal
                     break
-                rejected[k].append(proposal)
+                former = best[k]
+                if former is None or proposal.reward > former.reward:
+                    best[k] = proposal
                 if last:
-                    chosen[k] = max(rejected[k], key=lambda it: it.reward)
+                    chosen[k] = best[k]
+        done += len(wave)
+        best = [proposal if chosen[k] is None else None for k, proposal in enumerate(best)]
+        _keep_apart([proposal for proposal in (*chosen, *best) if proposal is not None])
     return [proposal for proposal in chosen if proposal is not None]
+
+
+def _keep_apart(proposals: Sequence[_Proposal]) -> None:
+    """Let go of the rows of all other proposals of a wave."""
+    alive = [proposal for proposal in proposals if not proposal.ended]
+    rows = Rows.join([(_there(it), [it.at]) for it in alive]) if alive else None
+    for proposal in proposals:
+        proposal.rows = None if proposal.ended else rows
+    for at, proposal in enumerate(alive):
+        proposal.at = at
 
 
 class _Segment:

@@ -106,7 +106,7 @@ class LoadedModel:
     def ends(self) -> frozenset[int]:
         """The ids that end a reply."""
         ends = self.model.generation_config.eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends])
+        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of tokens; none for a model without a tokenizer, as benches make it."""

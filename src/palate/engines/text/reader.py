@@ -82,7 +82,7 @@ class Reader:
             ends = made.from_pretrained(self.folder).eos_token_id
         except OSError:  # a folder without such settings
             ends = made.from_model_config(self._load("AutoConfig")).eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends])
+        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
 
     @cached_property
     def frame(self) -> int:
