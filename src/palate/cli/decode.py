@@ -30,7 +30,9 @@ class GuidingOptions:
     ]
     method: Annotated[
         list[str],
-        typer.Option("--method", help="How the scorer guides, e.g. genarm; may be repeated."),
+        typer.Option(
+            "--method", help="genarm, pad, proxy, mod, …, args, blocks or rejection; repeatable."
+        ),
     ]
     weight: Annotated[
         list[float] | None,
