@@ -28,6 +28,7 @@ FULL = {
     ),
     "kill sweeps": (
         "tests/construction/own_text/test_construction_killed.py",
+        "tests/downstream/test_downstream_decode_killed.py",
         "tests/downstream/test_downstream_killed.py",
         "tests/evaluation/test_evaluation_killed.py",
     ),
@@ -40,10 +41,14 @@ FULL = {
         "tests/scorers/test_scorers_reward_server.py",
     ),
     "real models and data, speed, memory": (
+        "tests/bench/test_bench_decoding.py",
         "tests/bench/test_bench_prefix.py",
         "tests/benchmarks/test_benchmarks_real_votes.py",
+        "tests/cli/test_cli_policy_accuracy.py",
+        "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
         "docs/transformers.md",
+        "tests/downstream/test_downstream_policy_accuracy.py",
         "tests/downstream/test_downstream_quality_real.py",
         "tests/downstream/test_processor_real.py",
         "tests/embeddings/test_embeddings_memory.py",

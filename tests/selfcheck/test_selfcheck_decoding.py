@@ -205,7 +205,7 @@ def test_wrong_candidates_are_caught(world: WordWorld, monkeypatch: pytest.Monke
 
     def before_it_is_written(self: CandidateRows, tokens: Any) -> Any:
         self._tokens = tokens.tolist()
-        self.prefixes.look(self._tokens)
+        self.prefixes.rows.look(self._tokens)
         return torch.zeros(tokens.shape)
 
     for name, of, wrong in (
@@ -222,7 +222,8 @@ def test_an_open_prefix_read_at_the_end_is_caught(
 ) -> None:
     def never_closed(self: CandidateRows, tokens: Any) -> Any:
         self._tokens = tokens.tolist()
-        return self.guide.rewards(self.prefixes.look(self._tokens), self.slates)
+        of = self.prefixes
+        return of.guide.rewards(of.rows.look(self._tokens), of.slates)
 
     monkeypatch.setattr(CandidateRows, "rewards", never_closed)
     assert not next(args_checks(world)).ok
