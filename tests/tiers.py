@@ -44,6 +44,7 @@ FULL = {
         "tests/bench/test_bench_decoding.py",
         "tests/bench/test_bench_prefix.py",
         "tests/benchmarks/test_benchmarks_real_votes.py",
+        "tests/cli/test_cli_decode.py",
         "tests/cli/test_cli_policy_accuracy.py",
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
