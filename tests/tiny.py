@@ -37,6 +37,13 @@ ENDS_WITH_EOS = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """The end of the turn is the last token, which matters where pad is the same token."""
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tree": ("LlamaForCausalLM", {}),
+    "learned positions": ("GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
+    "own cache": ("MistralForCausalLM", {"sliding_window": 8}),
+    "no cache palate knows": ("MambaForCausalLM", {"state_size": 4}),
+}
+"""Models that are read in different ways."""
 WORDS = ["the", "a", "cat", "dog", "tea", "coffee", "hot", "cold", "good", "bad", "##ing", "##s"]
 WORDS += ["user", "assistant", "like", "?", ".", "!", ",", ":"]
 LETTERS = [letter for base in "abcdefghijklmnopqrstuvwxyz" for letter in (base, f"##{base}")]

@@ -68,6 +68,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
          *JUDGE, "-c", "none", "-c", "profile:5",
          "-q", f"coverage:{MINILM}", "--contrast", "--format", "json"),
     ),
+    "decode": (
+        ("decode", "-b", "tasting", "--limit", "4", "-p", POLICY, "-n", "2",
+         "-s", f"autoregressive:{SMOLLM}", "--method", "genarm", "-c", "profile:2",
+         "-c", "stranger:2", "-q", f"coverage:{MINILM}", "--contrast", "--format", "json"),
+    ),
 }  # fmt: skip
 """By name, the commands whose results are compared."""
 

@@ -93,7 +93,11 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert any("gain rank" in each for each in settings if each), settings
     assert len(load_all(tmp_path / "runs", "validity")) == 2
     for error, said, *words in (
-        (UsageError, "no finished best-of-n at or under", tmp_path / "runs" / "drinks" / "longest"),
+        (
+            UsageError,
+            "no finished best-of-n, decode or policy-acc",
+            tmp_path / "runs" / "drinks" / "longest",
+        ),
         (UsageError, "no finished run at or under", best.folder.parent),
         (RunError, "no finished run or best-of-n", best.folder.parent.parent / "scores"),
         (RunError, "no such folder", tmp_path / "none"),

@@ -32,7 +32,13 @@ def test_the_line_of_a_command_is_the_beginning_of_its_help(listed: Any) -> None
 def test_every_command_is_listed_once_in_order() -> None:
     assert GROUP.list_commands(None) == list(COMMANDS)
     methods = list(registered("palate.methods"))
-    assert TRAIN.list_commands(None) == ["classifier", "planner", *methods, "p-dpo"]
+    assert TRAIN.list_commands(None) == [
+        "classifier",
+        "autoregressive",
+        "planner",
+        *methods,
+        "p-dpo",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from palate.cli.app import app
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingLocally, Devices
-from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, Reading
+from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, RowReading
 from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
-from palate.cli.train import PlannerRecipe
+from palate.cli.train import PlannerRecipe, TokenRewardRecipe
 from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToTrainOn
 from palate.errors import UsageError
 
@@ -31,6 +31,7 @@ RECORDS = {
     "show": [Loading],
     "adapt": [RowsToRead, Devices],
     "train classifier": [RecipeOptions, RowsToTrainOn, Devices],
+    "train autoregressive": [TokenRewardRecipe, RowsToTrainOn, Devices],
     "train planner": [PlannerRecipe, RowsToTrainOn, Devices],
     "train p-dpo": [PolicyRecipe, LeftOut, RowsToRead, Devices],
     "train lore": [LeftOut, RowsToRead, Devices],
@@ -156,7 +157,7 @@ def test_the_options_of_loading_and_computing_do_what_they_say(tmp_path):
 
 
 def test_reading_alone_maps_columns():
-    assert Reading(["question=prompt"], True).options().columns == {"question": "prompt"}
+    assert RowReading(["question=prompt"], True).options().columns == {"question": "prompt"}
 
 
 def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):

@@ -325,7 +325,7 @@ def test_written_contexts_have_one_canonical_spec(build: Any, spec: str, canonic
 
 @pytest.mark.parametrize(
     "spec",
-    ["plan:m/m?k=0", "plan:m/m?of=bob", "plan:m/m?order=random", "persona:m/m?from=rubric",
+    ["plan:m/m?k=0", "plan:m/m?of=bob", "plan:m/m?order=newest", "persona:m/m?from=rubric",
      "persona:m/m?k=x", "persona:m/m?draws=2", "plan:m/m?of=stranger&draws=0"],
 )  # fmt: skip
 def test_what_is_no_context_is_refused(build: Any, spec: str) -> None:

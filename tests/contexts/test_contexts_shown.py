@@ -10,12 +10,13 @@ from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
 from palate.evaluation.rows import make_rows, no_user_keys, own_user_keys
 from palate.prompts import pair_prompt, rating_prompt, render
-from palate.records import Gold, Post, PreferencePair, RubricAspect, Slate
+from palate.records import Gold, Post, PreferencePair, RubricAspect, Settings, Slate
 from palate.session import default_session
 
 TEXT = ("I like strong tea.", "Milk first.", "The boat leaks.")
 CONTEXTS = ("none", "profile:1", "profile:9", "profile:2?order=recent", "stranger:1", "stranger:9",
-            "profile:2?of=stranger&order=recent")  # fmt: skip
+            "profile:2?of=stranger&order=recent", "profile:2?order=random",
+            "stranger:2?order=random", "profile:2?as=turns", "stranger:2?as=turns")  # fmt: skip
 
 
 def pair(user: str = "ann", k: int = 0, **fields: Any) -> PreferencePair:
@@ -53,6 +54,29 @@ def test_recent_shows_the_latest() -> None:
     assert [part.text for part in parts] == ["The boat leaks. (ann)", "Milk first. (ann)"]
 
 
+def test_a_random_order_is_the_seeds_the_questions_and_the_posts() -> None:
+    def texts(k: int, seed: int, **fields: Any) -> list[str]:
+        context = build_context("profile:2?order=random", default_session(), Settings(seed=seed))
+        (row,) = make_rows(Dataset("m", (pair(k=k, **fields),)), context, seed=0)
+        return [part.text for part in row.slate.shown]
+
+    assert texts(0, 0) == texts(0, 0)
+    assert len({tuple(texts(0, seed)) for seed in range(20)}) == 6
+    assert len({tuple(texts(k, 0)) for k in range(20)}) == 6
+    swapped = {"chosen": "Mint ann0.", "rejected": "Assam ann0."}
+    assert texts(0, 0, **swapped) == texts(0, 0)
+
+
+def test_posts_can_be_shown_as_turns() -> None:
+    parts = shown("profile:2?as=turns", pair()).shown
+    plain = shown("profile:2", pair()).shown
+    assert [part.kind for part in parts] == ["turn", "turn"]
+    assert [part.model_copy(update={"kind": "post"}) for part in parts] == list(plain)
+    session = default_session()
+    form, text = (build_context(s, session) for s in ("profile:2?as=turns", "profile:2"))
+    assert form.fingerprint != text.fingerprint  # the words of a fixed request count
+
+
 def test_a_profile_is_the_rows_own_not_the_users_other_rows() -> None:
     one = pair(k=0, profile=(Post(id="early", text="early"),))
     two = pair(k=1, profile=(Post(id="late", text="late"),))
@@ -74,6 +98,8 @@ def test_own_words_are_counted() -> None:
         ("profile:5?order=recent&of=stranger", "profile:5?of=stranger&order=recent"),
         ("stranger:5?draws=3", "profile:5?draws=3&of=stranger"),
         ("stranger:5?draws=1", "profile:5?of=stranger"),
+        ("profile:5?as=text&order=random", "profile:5?order=random"),
+        ("stranger:3?as=turns", "profile:3?as=turns&of=stranger"),
         ("none", "none"),
         ("rubric", "rubric"),
     ],
@@ -88,7 +114,8 @@ def test_contexts_have_one_canonical_spec(spec: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     "spec",
     ["none:1", "none?of=stranger", "profile", "profile:0", "profile:-1", "profile:x", "profile:²",
-     "profile:1.5", "profile:5?of=partner", "profile:5?order=newest", "profile:5?k=3", "stranger",
+     "profile:1.5", "profile:5?of=partner", "profile:5?order=newest", "profile:5?k=3",
+     "profile:5?as=posts", "stranger",
      "stranger:5?of=self", "stranger:5?of=stranger", "stranger:0", "rubric:1", "rubric?of=stranger",
      "profile:5?draws=2", "profile:5?of=self&draws=1", "stranger:5?draws=0", "stranger:5?draws=-1",
      "stranger:5?draws=257", "examples:5?of=stranger&draws=257", "plan:m/m?of=stranger&draws=257",

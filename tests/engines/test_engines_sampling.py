@@ -9,18 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.engines import ChatTemplate, LocalModel, sample
-from palate.engines.local.generation import Decoding, draw
-from palate.errors import UsageError
+from palate.engines.local.decoding import Rows, draw
+from palate.errors import ModelError, UsageError
 from palate.records import Message, Settings
 from palate.specs import Reference
-from tiny import EOS
-
-KINDS = {
-    "tree": ("LlamaForCausalLM", {}),
-    "learned positions": ("GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
-    "own cache": ("MistralForCausalLM", {"sliding_window": 8}),
-    "no cache palate knows": ("MambaForCausalLM", {"state_size": 4}),
-}
+from tiny import EOS, KINDS
 
 
 def load(folder, **settings):
@@ -42,18 +35,18 @@ def test_each_step_is_the_models_own_distribution(tiny, name, budget):
     ids, n = prompt(local), 3
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rows = [list(ids) for _ in range(n)]
-    decoding = Decoding(local, ids, n, 8)
+    decoding = Rows(local, [ids], [0] * n, 8, logits=not local.head.apart)
     for step in range(5):
         with torch.inference_mode():
             own = [plain(torch.tensor([row])).logits[0, -1] for row in rows]
         own = torch.log_softmax(torch.stack(own), dim=-1)
-        assert float((own - decoding.log_probabilities).abs().max()) <= 1e-4
+        assert float((own - decoding.each(local.head.distributions)).abs().max()) <= 1e-4
         tokens = [(17 * step + 5 * k) % 1000 + 3 for k in range(len(rows))]
         rows = [[*row, token] for row, token in zip(rows, tokens, strict=True)]
         decoding.advance(tokens)
         if step == 2:
             rows = [rows[2], rows[0]]
-            decoding.select([2, 0])
+            decoding = decoding.of([2, 0])
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -136,3 +129,14 @@ def test_a_token_is_drawn_from_the_smallest_set_that_holds_top_p(logits, point, 
     drawn = draw(torch, logp.expand(4000, -1), points, temperature, 1.0)
     for k, share in enumerate(p.tolist()):
         assert drawn.count(k) / 4000 == pytest.approx(share, abs=1e-3)
+
+
+def test_logits_that_are_no_numbers_are_named():
+    with pytest.raises(ModelError, match="no numbers"):
+        draw(torch, torch.tensor([[0.0, float("nan"), 0.0]]), [0.5], 1.0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), float("inf")])
+def test_the_likeliest_of_no_numbers_is_no_token(value):
+    with pytest.raises(ModelError, match="no numbers"):
+        draw(torch, torch.full((1, 4), value), [0.5], 0)

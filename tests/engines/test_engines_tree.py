@@ -140,10 +140,12 @@ def test_the_fast_kernels_equal_the_formula(rows, keys, is_causal, seed):
 def test_rows_see_the_prompt_and_their_own_steps_alone():
     prompt = random_qkv(5)[1:]
     steps, seen, n = Steps(room=4), [], 3
+    past = [[prompt]]
     for taken in range(4):
         query, key, value = random_qkv(n, 10 + taken)
         seen.append((key, value))
-        layout = Layout(past=[[prompt]], rows=steps)
+        steps.prompts = [(0, n, past)]
+        layout = Layout(rows=steps)
         ours = _attend_rows(layout, query, key, value, WIDTH**-0.5)
         steps.taken += 1
         for row in range(n):
@@ -153,7 +155,7 @@ def test_rows_see_the_prompt_and_their_own_steps_alone():
             theirs = by_definition(query[:, :, row : row + 1], keys, values, every)
             assert float((ours[:, :, row : row + 1] - theirs).abs().max()) <= 1e-5
         if taken == 1:  # the middle row ends
-            steps.select(torch.tensor([0, 2]))
+            steps = Steps.join([(steps, [0, 2])])
             seen = [(k[:, :, [0, 2]], v[:, :, [0, 2]]) for k, v in seen]
             n = 2
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from palate.prompts import about, cut_to_fit, pair_prompt, prompt_hash, rating_prompt, render
-from palate.prompts.rendering import attribute, fence
+from palate.prompts.rendering import attribute, earlier_turns, fence
 from palate.records import Message, Part, Slate
 
 QUESTION = (Message(role="user", content="Which tea should I buy?"),)
@@ -300,6 +300,67 @@ def test_a_conversation_keeps_its_turns() -> None:
     assert last.content == about("Tea?", SHOWN[1:])
     slate = Slate(question=turns, candidates=("a", "b"))
     assert "user: Hello\n\nassistant: Yes?\n\nuser: Tea?" in only(pair_prompt(slate, 0, 1, "text"))
+
+
+TITLED = Part(kind="turn", text="Which kettle?\n\nMine leaks.\nIt is old.", category="tea", rank=0)
+UNTITLED = Part(kind="turn", text="The boat leaks.", category='"boats"', rank=1)
+
+
+def spoken(messages: tuple[Message, ...]) -> str:
+    return "\n".join(f"[{message.role}] {message.content}" for message in messages)
+
+
+def test_posts_shown_as_turns_stand_before_the_question_the_most_relevant_last() -> None:
+    assert spoken(render(QUESTION, (TITLED, UNTITLED))) == snapshot("""\
+[user] Write a post about 'boats'.
+[assistant] The boat leaks.
+[user] Which kettle?
+[assistant] Mine leaks.
+It is old.
+[user] Which tea should I buy?\
+""")
+
+
+@pytest.mark.parametrize(
+    ("text", "request_", "reply"),
+    [
+        ("Why?\nSo.", "Why?", "So."),
+        ("\n  Why?  \n\n So.\n", "Why?", "So."),
+        ("So.", "Write a post.", "So."),
+        ("So.\n\n", "Write a post.", "So."),
+        ("w" * 200 + "\nSo.", "w" * 200, "So."),
+        ("w" * 201 + "\nSo.", "Write a post.", "w" * 201 + "\nSo."),
+    ],
+)
+def test_a_short_first_line_is_what_was_asked(text: str, request_: str, reply: str) -> None:
+    asked, wrote = earlier_turns(Part(kind="turn", text=text))
+    assert (asked.role, asked.content) == ("user", request_)
+    assert (wrote.role, wrote.content) == ("assistant", reply)
+
+
+@given(st.integers(0, 4), st.sampled_from(["user", "system user", "user assistant user"]))
+def test_with_turns_the_roles_take_turns_and_none_is_system(n: int, roles: str) -> None:
+    question = tuple(Message(role=role, content=role) for role in roles.split())  # type: ignore[arg-type]
+    shown = tuple(TITLED.model_copy(update={"rank": k}) for k in range(n))
+    made = [message.role for message in render(question, shown)]
+    assert made == ["user", "assistant"] * (len(made) // 2) + ["user"]
+
+
+def test_a_system_message_stands_before_the_first_turn() -> None:
+    system = Message(role="system", content="Be brief.")
+    first, *_, last = render((system, *QUESTION), (TITLED,))
+    assert first.content == "Be brief.\n\nWhich kettle?"
+    assert last == QUESTION[0]
+
+
+def test_one_message_quotes_turns_as_posts() -> None:
+    def posts(slate: Slate) -> Slate:
+        return slate.replace(shown=[p.model_copy(update={"kind": "post"}) for p in slate.shown])
+
+    slate = BARE.replace(shown=(TITLED, UNTITLED))
+    assert pair_prompt(slate, 0, 1, "text") == pair_prompt(posts(slate), 0, 1, "text")
+    assert rating_prompt(slate, 0, "text", 1, 9) == rating_prompt(posts(slate), 0, "text", 1, 9)
+    assert slate.prompt_key != posts(slate).prompt_key
 
 
 JINJA = ["{{ 7 * 7 }}", "{% raw %}x{% endraw %}", "{# gone #}", "{{ x }}", "{{", "%}", "\\{{ x }}"]

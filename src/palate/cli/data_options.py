@@ -11,7 +11,7 @@ from palate.data import parse_columns
 
 
 @dataclass(frozen=True)
-class Reading:
+class RowReading:
     """How the rows of a file are read."""
 
     columns: flags.Map = None
@@ -24,7 +24,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Loading(Reading):
+class Loading(RowReading):
     """Which rows of a benchmark are read, and from where."""
 
     split: flags.Split = None

@@ -12,7 +12,7 @@ from palate.benchmarks import load_benchmark
 from palate.cli import options as flags
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars, show
-from palate.cli.data_options import Reading
+from palate.cli.data_options import RowReading
 from palate.cli.flatten import flatten_options
 from palate.curves import FIXED, REPEATS, SHOTS
 from palate.curves import learning_curve as measure
@@ -55,7 +55,7 @@ def learning_curve(
     drawn: ShotOptions,
     compared: BaselineOptions,
     devices: Devices,
-    reading: Reading,
+    reading: RowReading,
     mirrors: flags.Mirrors = None,
     output: flags.Root = Path("runs"),
     picture: flags.Picture = None,

@@ -14,7 +14,8 @@ from palate.reports.page import report
 
 def make_report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Folders that hold runs, best-of-n, validity or curves.")
+        list[Path],
+        typer.Argument(help="Folders that hold runs, best-of-n, decode, validity, curves."),
     ],
     *,
     output: Annotated[

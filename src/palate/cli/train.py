@@ -1,4 +1,4 @@
-"""palate train classifier, planner: through TRL, from users' choices or their rubrics."""
+"""palate train classifier, autoregressive, planner: through TRL, on choices or rubrics."""
 
 from __future__ import annotations
 
@@ -20,6 +20,21 @@ from palate.cli.training_data import (
     loss_of,
     steps_of,
 )
+
+
+@dataclass(frozen=True)
+class TokenRewardRecipe:
+    """How a reward for every token is trained."""
+
+    steps: Annotated[
+        int | None, typer.Option(help="Optimiser steps; 0 saves the untrained start.",
+                                 show_default="one pass over the pairs"),
+    ] = None  # fmt: skip
+    batch_pairs: Annotated[int, typer.Option(help="Pairs a step.")] = 32
+    learning_rate: Annotated[float, typer.Option(help="Peak of the schedule.")] = 5e-4
+    max_length: Annotated[int, typer.Option(help="Longest conversation in tokens.")] = 1024
+    beta: Annotated[float, typer.Option(help="What the sum of log-probabilities counts.")] = 0.05
+    rank: Annotated[int, typer.Option(help="Rank of the adapters; their alpha is twice it.")] = 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,33 @@ def train_a_classifier(
         f"({made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
     )
     typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(made.folder)} …")
+
+
+@flatten_options
+def train_token_rewards(
+    base: Base,
+    data: Data,
+    output: NewFolder,
+    *,
+    recipe: TokenRewardRecipe,
+    leave_out: Annotated[
+        list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
+    ] = None,
+    rows: RowsToTrainOn,
+    devices: Devices,
+) -> None:
+    """Train a reward for every token (GenARM) through TRL."""
+    told = {name: value for name, value in asdict(recipe).items() if value is not None}
+    made = learn(
+        "autoregressive", data, output, rows, devices, base=base, leave_out=leave_out or (),
+        options=told,
+    )  # fmt: skip
+    typer.echo(
+        f"{steps_of(made)}{made.n_pairs:,} pairs "
+        f"({made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
+    )
+    spec = f"autoregressive:{_as_reference(made.folder)}?beta={recipe.beta:g}"
+    typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
 
 
 @flatten_options

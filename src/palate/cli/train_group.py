@@ -20,6 +20,12 @@ add_lazy(
 )
 add_lazy(
     train,
+    "autoregressive",
+    "Train a reward for every token (GenARM) through TRL.",
+    "palate.cli.train:train_token_rewards",
+)
+add_lazy(
+    train,
     "planner",
     "Train a planner: from question and profile to what this user expects of an answer.",
     "palate.cli.train:train_a_planner",

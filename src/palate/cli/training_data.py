@@ -11,7 +11,7 @@ import typer
 from palate.benchmarks import Dataset
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err
-from palate.cli.data_options import Reading
+from palate.cli.data_options import RowReading
 from palate.learning import rows_to_learn, train
 from palate.training import TrainedModel
 
@@ -21,7 +21,7 @@ NewFolder = Annotated[Path, typer.Option("-o", "--output", help="New folder for 
 
 
 @dataclass(frozen=True)
-class RowsToRead(Reading):
+class RowsToRead(RowReading):
     """Which rows are learnt from."""
 
     split: Annotated[

@@ -10,8 +10,16 @@ from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
 from palate.errors import SpecError
 from palate.prompts import example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
-from palate.retrieval import Ordering, Sorting, dense_by, latest_first, nearest_first, sorted_by
-from palate.seeding import digest, unit
+from palate.retrieval import (
+    Ordering,
+    Sorting,
+    dense_by,
+    drawn_by,
+    latest_first,
+    nearest_first,
+    sorted_by,
+)
+from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
@@ -92,11 +100,10 @@ def _build_order(named: str, session: Session, settings: Settings) -> tuple[Orde
 
 
 def _at_random(seed: int, question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
-    # A number of its own for each choice: leaving one out does not move the others.
-    del question
-    return sorted(
-        choices, key=lambda c: unit("example", seed, user.id, c.question, c.chosen, c.rejected)
+    order: Sorting[Choice] = drawn_by(
+        lambda _, c: ("example", seed, user.id, c.question, c.chosen, c.rejected)
     )
+    return order(question, choices)
 
 
 @lru_cache(maxsize=2**16)  # rows of one user need not follow one another

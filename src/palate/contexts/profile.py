@@ -8,18 +8,23 @@ from collections.abc import Iterable
 from palate.contexts.leaks import forbidden_texts, leaks
 from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
 from palate.errors import SpecError
+from palate.prompts import prompt_hash
 from palate.records import Gold, Part, Post, QuestionView, Settings, Shown, User, UserPool
+from palate.records.slates import PartKind
 from palate.retrieval import build_ranking
+from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
-DEFAULT: dict[str, str | int] = {"order": "bm25", "of": "self", "draws": DRAWS}
+DEFAULT: dict[str, str | int] = {"order": "bm25", "of": "self", "draws": DRAWS, "as": "text"}
+KINDS: dict[str, PartKind] = {"text": "post", "turns": "turn"}
 
 
 class Profile:
     """Shows posts of the user, those that fit the question first.
 
-    `profile:k?order=bm25|recent|dense:REF`, of the user or `?of=stranger&draws=N`.
+    `profile:k?order=bm25|recent|random|dense:REF&as=text|turns`, of the user or
+    `?of=stranger&draws=N`. With `as=turns` each post is an earlier turn of the conversation.
 
     A stranger is a third user, drawn for each row (`UserPool.stranger`). Their posts are all they
     wrote, less those that hold the question's first line or a response; ranked for the question and
@@ -36,9 +41,13 @@ class Profile:
         self.of, self.draws = read_owner(spec)
         order = spec.options.get("order", str(DEFAULT["order"]))
         self.rank, self.fingerprint = build_ranking(order, session, settings)
+        form = spec.choice("as", tuple(KINDS), "text")
+        self.kind = KINDS[form]
+        if form == "turns":
+            self.fingerprint = digest("turns", prompt_hash("turn.jinja"), self.fingerprint)
         plain = Spec(kind="profile", reference=str(self.k))
         self.spec = one_spelling(
-            plain, {"order": order, "of": self.of, "draws": self.draws}, DEFAULT
+            plain, {"order": order, "of": self.of, "draws": self.draws, "as": form}, DEFAULT
         )
 
     def shown(
@@ -49,18 +58,24 @@ class Profile:
         own = self.rank(view.text, user.posts)[: self.k]
         words = sum(count_words(post.text) for post in own)
         if self.of == "self" or not own:
-            return Shown(parts=_parts(own), own_words=words)
+            return Shown(parts=self._parts(own), own_words=words)
         stranger = pool.stranger("posts")
         posts = stranger.posts if stranger is not None else ()
         forbidden = forbidden_texts(view)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
         taken = take_words(self.rank(view.text, clean), words)
         return Shown(
-            parts=_parts(taken),
+            parts=self._parts(taken),
             own_words=words,
             leaks_dropped=len(posts) - len(clean),
             shortfall_words=words - sum(count_words(post.text) for post in taken),
             no_stranger=stranger is None,
+        )
+
+    def _parts(self, posts: Iterable[Post]) -> tuple[Part, ...]:
+        return tuple(
+            Part(kind=self.kind, text=post.text, category=post.category, rank=rank)
+            for rank, post in enumerate(posts)
         )
 
 
@@ -104,10 +119,3 @@ def count_words(text: str) -> int:
 def _first_words(text: str, words: int) -> str:
     ends = [match.end() for match in re.finditer(r"\S+", text)]
     return text if len(ends) <= words else text[: ends[words - 1]]
-
-
-def _parts(posts: Iterable[Post]) -> tuple[Part, ...]:
-    return tuple(
-        Part(kind="post", text=post.text, category=post.category, rank=rank)
-        for rank, post in enumerate(posts)
-    )

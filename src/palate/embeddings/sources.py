@@ -93,7 +93,8 @@ class HiddenStates:
         self.fingerprint = digest(self.meaning, *computed)
 
     @property
-    def _model(self) -> LocalModel:
+    def model(self) -> LocalModel:
+        """The loaded model; do not keep it."""
         return self.session.model_of(self.reader, "causal")
 
     @property
@@ -116,7 +117,7 @@ class HiddenStates:
         fits = [k for k, ids in enumerate(tokens) if len(ids) <= window]
         yield from ((k, None) for k, ids in enumerate(tokens) if len(ids) > window)
         groups = ([TokenSpan(tokens[k], len(tokens[k]) - 1, len(tokens[k]))] for k in fits)
-        for n, found in self._model.hidden(groups):
+        for n, found in self.model.hidden(groups):
             yield fits[n], found[0][0].numpy()
 
 

@@ -17,13 +17,21 @@ from palate.personal.p_dpo import train_p_dpo
 from palate.records import PreferencePair, Progress, Settings, choices_of
 from palate.session import Session, default_session
 from palate.specs import Reference
-from palate.training import Lora, TrainedModel, new_folder, train_classifier, train_planner
+from palate.training import (
+    Lora,
+    TrainedModel,
+    new_folder,
+    train_autoregressive,
+    train_classifier,
+    train_planner,
+)
 
-CLASSIFIER, PLANNER = "classifier", "planner"
+CLASSIFIER, AUTOREGRESSIVE, PLANNER = "classifier", "autoregressive", "planner"
 RECIPE = ("steps", "batch_pairs", "learning_rate", "warmup", "max_length")
 OF_POLICY = tuple(field.name for field in fields(PolicyOptions))
 OPTIONS = {
     CLASSIFIER: RECIPE,
+    AUTOREGRESSIVE: (*RECIPE, "rank", "beta"),
     PLANNER: (*RECIPE, "rank", "posts", "disjoint_from"),
     P_DPO: (*RECIPE, "rank", *OF_POLICY),
 }
@@ -47,11 +55,11 @@ def train(
 ) -> TrainedModel:
     """Train a model on users' choices, or a planner on their rubrics, into a new folder.
 
-    `classifier`, `planner` and `p-dpo` start from the model `base`, every other method of
-    `palate list methods` learns on the vectors of `embedders`. `options` are the method's, named as
-    on the command line, as in `{"steps": 40}`. A planner is not trained on people of the benchmarks
-    in `disjoint_from`. Users named in `leave_out` are not trained on, nor the share
-    `held_out_users` of all, which the seed draws.
+    `classifier`, `autoregressive`, `planner` and `p-dpo` start from the model `base`, every other
+    method of `palate list methods` learns on the vectors of `embedders`. `options` are the
+    method's, named as on the command line, as in `{"steps": 40}`. A planner is not trained on
+    people of the benchmarks in `disjoint_from`. Users named in `leave_out` are not trained on, nor
+    the share `held_out_users` of all, which the seed draws.
 
     Raises:
         SpecError: for an unknown method, embedder or benchmark.
@@ -113,6 +121,12 @@ def _from_base(
     rank = options.get("rank")
     if method == CLASSIFIER:
         return train_classifier(pairs, base, target, leave_out=left_out, **how)
+    if method == AUTOREGRESSIVE:
+        low = None if rank is None else Lora(rank=rank, alpha=2 * rank, dropout=0.0)
+        beta = {"beta": options["beta"]} if "beta" in options else {}
+        return train_autoregressive(
+            pairs, base, target, leave_out=left_out, lora=low, **beta, **how
+        )
     if method == PLANNER:
         given = options.get("disjoint_from", ())
         listed = [given] if isinstance(given, str | Path | Dataset) else given

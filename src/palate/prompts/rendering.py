@@ -23,6 +23,8 @@ HEADINGS = {
     "plan": "What this person probably expects of an answer:",
     "aspect": "What the person who asks expects of an answer:",
 }
+TITLE = 200
+"""Characters of a first line that may be a title."""
 FRAME = re.compile(r"<(?=/?(?:post|example|persona|plan|response(?:_[ab])?)\b)", re.IGNORECASE)
 
 
@@ -73,25 +75,55 @@ def about(question: str, shown: tuple[Part, ...]) -> str:
     """Return the question, headed by what is shown; the bare question if nothing is."""
     if not shown:
         return fence(question)
-    ordered = sorted(shown, key=lambda part: part.rank)
+    ordered = [_quoted(part) for part in sorted(shown, key=lambda part: part.rank)]
     return render_text("about.jinja", question=question, shown=ordered, heading=HEADINGS)
+
+
+def _quoted(part: Part) -> Part:
+    # One message, such as a judge's, has no turns: there the part is the post that it is.
+    return part.model_copy(update={"kind": "post"}) if part.kind == "turn" else part
+
+
+def earlier_turns(part: Part) -> tuple[Message, Message]:
+    """Return a post as what was asked and what the user wrote.
+
+    A first line of at most 200 characters with text below it is a title, and the request; any other
+    post answers a fixed request that names its category.
+
+    >>> [turn.content for turn in earlier_turns(Part(kind="turn", text="Why tea?\\n\\nIt is hot."))]
+    ['Why tea?', 'It is hot.']
+    >>> part = Part(kind="turn", text="It is hot.", category="tea")
+    >>> [turn.content for turn in earlier_turns(part)]
+    ['Write a post about tea.', 'It is hot.']
+    """
+    text = part.text.strip()
+    title, _, body = text.partition("\n")
+    if not body or len(title) > TITLE:
+        title, body = render_text("turn.jinja", category=part.category), text
+    return (
+        Message(role="user", content=title.strip()),
+        Message(role="assistant", content=body.strip()),
+    )
 
 
 def render(question: tuple[Message, ...], shown: tuple[Part, ...] = ()) -> tuple[Message, ...]:
     """Return the conversation a model is asked to answer: what is shown first, the question last.
 
-    What is shown heads the last user message. A system message is folded into the first user
-    message, since some chat templates refuse one.
+    What is shown heads the last user message; posts shown as turns come before the question, the
+    most relevant next to it. A system message is folded into the first user message, since some
+    chat templates refuse one.
 
     >>> [m.content for m in render((Message(role="user", content="Tea or coffee?"),))]
     ['Tea or coffee?']
     """
     system = "\n\n".join(m.content for m in question if m.role == "system")
-    turns = [m for m in question if m.role != "system"]
+    posts = sorted((part for part in shown if part.kind == "turn"), key=lambda it: -it.rank)
+    turns = [turn for post in posts for turn in earlier_turns(post)]
+    turns += [m for m in question if m.role != "system"]
     if system:
         turns[0] = Message(role=turns[0].role, content=f"{system}\n\n{turns[0].content}")
-    if shown:
-        turns[-1] = Message(role=turns[-1].role, content=about(turns[-1].content, shown))
+    if quoted := tuple(part for part in shown if part.kind != "turn"):
+        turns[-1] = Message(role=turns[-1].role, content=about(turns[-1].content, quoted))
     return tuple(turns)
 
 

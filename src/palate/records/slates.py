@@ -11,7 +11,7 @@ from palate.errors import UsageError
 from palate.records.users import Record
 from palate.seeding import digest, shuffled
 
-PartKind = Literal["post", "plan", "persona", "example", "aspect"]
+PartKind = Literal["post", "turn", "plan", "persona", "example", "aspect"]
 
 
 class Message(Record):
@@ -25,6 +25,7 @@ class Part(Record):
     """One piece of text about the user that a context chose to show."""
 
     kind: PartKind
+    """`turn`: a post that is shown as an earlier turn of the conversation."""
     text: str
     category: str = ""
     rank: int = 0

@@ -97,7 +97,11 @@ def _left_out(summary: ValiditySummary) -> list[str]:
 def _what(one: Coefficients) -> str:
     of = one.downstream
     named = f"{of.quality} (a surrogate)" if of.surrogate else of.quality
-    return f"best of {of.k} of {of.n_samples} by {of.policy} on {of.benchmark}, {named}"
+    if of.k is None:
+        return f"{named} of {of.policy} on {of.benchmark}"
+    how = f"{of.n_samples} by" if of.guided_by is None else f"{of.n_samples} answers by"
+    between = "of" if of.guided_by is None else "·"
+    return f"{of.answers} {between} {how} {of.policy} on {of.benchmark}, {named}"
 
 
 def plot_validity(found: Validity, file: Path) -> None:
@@ -122,7 +126,7 @@ def _scatter(ax: Any, shown: Coefficients, *, several: bool) -> None:
         ax.annotate(name, place, fontsize=6, xytext=(3, 3), textcoords="offset points")
     ax.set_xlabel(f"{shown.metric} on {shown.benchmark}", fontsize=8)
     whose = f"\nby {of.policy} on {of.benchmark}" if several else ""
-    ax.set_ylabel(f"best of {of.k}, {of.quality}{whose}", fontsize=8)
+    ax.set_ylabel(f"{of.name}{whose}", fontsize=8)
     interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
     ax.set_title(f"τ = {interval}, n = {tau.n}", fontsize=9, loc="left")
 
@@ -134,7 +138,7 @@ def _slopes(ax: Any, shown: Coefficients) -> None:
         ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),
                     textcoords="offset points")  # fmt: skip
     ax.set_xlim(-0.9, 1.15)
-    ax.set_xticks([0, 1], [shown.metric, f"best of {shown.downstream.k}"], fontsize=8)
+    ax.set_xticks([0, 1], [shown.metric, shown.downstream.name.partition(",")[0]], fontsize=8)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from palate.engines import Embedder
 from palate.records import Settings
+from palate.seeding import unit
 from palate.session import Session
 from palate.specs import Reference
 
@@ -60,6 +61,14 @@ def dense_by(reference: str, session: Session, settings: Settings) -> tuple[Orde
     """Return the ordering by this embedder, and the embedder's fingerprint."""
     embedder = session.embedder(Reference.parse(reference), settings)
     return dense(embedder), embedder.fingerprint
+
+
+def drawn_by(key: Callable[[str, T], Sequence[object]]) -> Sorting[T]:
+    """Order at random: by a number drawn for each (question, thing) from its key.
+
+    Leaving one thing out does not move the others.
+    """
+    return lambda question, things: sorted(things, key=lambda it: unit(*key(question, it)))
 
 
 def sorted_by(ordering: Ordering, text: Callable[[T], str]) -> Sorting[T]:

@@ -1,10 +1,17 @@
-"""Which posts matter for a question: BM25, dense, or the most recent."""
+"""Which posts matter for a question: BM25, dense, the most recent, or any at random."""
 
 from __future__ import annotations
 
 from palate.errors import SpecError
 from palate.records import Post, Settings
-from palate.retrieval.ordering import Sorting, dense_by, latest_first, nearest_first, sorted_by
+from palate.retrieval.ordering import (
+    Sorting,
+    dense_by,
+    drawn_by,
+    latest_first,
+    nearest_first,
+    sorted_by,
+)
 from palate.session import Session
 
 Ranking = Sorting[Post]
@@ -29,4 +36,7 @@ def build_ranking(order: str, session: Session, settings: Settings) -> tuple[Ran
         return sorted_by(nearest_first, lambda post: f"{post.category}\n{post.text}"), None
     if order == "recent":
         return sorted_by(latest_first, lambda post: post.text), None
-    raise SpecError(f"order={order!r} is not one of bm25, recent, dense:REFERENCE")
+    if order == "random":
+        seed = settings.seed
+        return drawn_by(lambda q, post: ("post", seed, q, post.category, post.text)), None
+    raise SpecError(f"order={order!r} is not one of bm25, recent, random, dense:REFERENCE")

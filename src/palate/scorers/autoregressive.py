@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palate.engines.guidance import TokenGuide
 from palate.prompts import render
 from palate.records import Encoded, Settings, Slate
+from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.scorers.likelihood import Likelihood
 from palate.session import Session
 from palate.specs import Spec
@@ -33,6 +35,10 @@ class Autoregressive(Likelihood):
             f"{self.beta:g} sum log p(response, end of turn)",
             log_odds="beta" in spec.options,
         )
+
+    def token_guide(self) -> TokenGuide:
+        """Return the reward of a next token."""
+        return LanguageModelGuide([TokenTerm(self.beta, self)])
 
     def value(self, logp: torch.Tensor) -> float:
         """Return the sum of the tokens' rewards."""

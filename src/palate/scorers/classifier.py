@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from palate.engines import TokenSpan
+from palate.engines.guidance import PrefixGuide
 from palate.errors import ModelError
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText
+from palate.scorers.guiding import StateGuide
 from palate.session import Session
 from palate.specs import Reference, Spec
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EXAMPLE = "classifier:./models/my-rm"
 Ids = Sequence[int]
@@ -80,9 +86,7 @@ class Classifier:
             yield k, [float(found[j][self._head]) for j in range(len(group))]
 
     def _read_off(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
-        linear = self.local.model.model.score
-        weight = linear.weight[self._head].float()
-        bias = 0.0 if linear.bias is None else float(linear.bias[self._head])
+        weight, bias = self._linear()
         wanted = ([self._wanted(ids) for ids in group] for group in groups)
         for k, found in self.local.model.read(wanted, lambda hidden, _: hidden.float() @ weight):
             yield k, [float(value[0]) + bias for value in found]
@@ -102,6 +106,22 @@ class Classifier:
         ((_, (read,)),) = self._read_off([[ids]])
         tolerance = 1e-3 if model.dtype == model.torch.float32 else 0.05
         return abs(read - float(own[self._head])) <= tolerance * (1 + abs(read))
+
+    def prefix_guide(self) -> PrefixGuide | None:
+        """Return the reward of what is written so far; None for a model that pools itself."""
+        if not self._reads_one_token:
+            return None
+        return StateGuide(self.local.reader, lambda: self.local.model, self.read_position, self._of)
+
+    def _of(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
+        del slates
+        weight, bias = self._linear()
+        return outputs.float() @ weight + bias
+
+    def _linear(self) -> tuple[Tensor, float]:
+        linear = self.local.model.model.score
+        bias = 0.0 if linear.bias is None else float(linear.bias[self._head])
+        return linear.weight[self._head].float(), bias
 
     def read_position(self, ids: Sequence[int]) -> int:
         """Return the position of the token the head reads."""

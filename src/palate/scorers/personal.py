@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.embeddings import Features, items_of
+from palate.embeddings import Features, HiddenStates, Item, items_of
+from palate.engines.guidance import PrefixGuide
 from palate.errors import SpecError, UsageError
+from palate.models import import_torch
 from palate.personal import PersonalModel, UserStates, take
+from palate.prompts import render
 from palate.records import Choice, ScorerInfo, Scores, Settings, Slate
+from palate.scorers.guiding import StateGuide
 from palate.scorers.state_options import OPTIONS, StatefulScorer
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Reference, Spec
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EXAMPLE = "personal:./models/lore"
 AT_ONCE = 2048
@@ -120,6 +127,34 @@ class Personal(StatefulScorer[UserStates]):
             sizes = {len(slate.candidates) for _, slate in some}
             for size in sorted(sizes):
                 yield from self._of_size([it for it in some if len(it[1].candidates) == size], size)
+
+    def prefix_guide(self) -> PrefixGuide | None:
+        """Return the reward of what is written so far; None unless it reads last-token states."""
+        if len(self.features.sources) != 1 or not isinstance(
+            self.features.sources[0], HiddenStates
+        ):
+            return None
+        states = self.features.sources[0]
+        return StateGuide(
+            states.reader, lambda: states.model, lambda ids: len(ids) - 1, self._of_states,
+            lambda slate: self._questions([slate]),
+        )  # fmt: skip
+
+    def _of_states(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
+        torch = import_torch()
+        read = ResponseVectors(
+            outputs.float().cpu().numpy(),
+            self._questions(slates),
+            np.ones(outputs.shape[:2], dtype=np.bool_),
+        )
+        rewards = self.scores(read, [slate.user for slate in slates])
+        made: Tensor = torch.from_numpy(rewards.astype(np.float32)).to(outputs.device)
+        return made
+
+    def _questions(self, slates: Sequence[Slate]) -> NDArray[np.float32] | None:
+        if not self.trained.model.needs_prompts:
+            return None
+        return self.features.prompts([Item(render(it.question, it.shown), "") for it in slates])
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is."""

@@ -86,6 +86,12 @@ class UserLikelihood(Autoregressive):
         tokens = block(self.policy.first, self.policy.tokens, self._place(read.slate))
         return [with_tokens(it, self.opening, tokens) for it in plain]
 
+    def prompt_ids(self, slate: Slate) -> Sequence[int]:
+        """Return what stands before the response, with the user's tokens in it."""
+        ids = super().prompt_ids(slate)
+        tokens = block(self.policy.first, self.policy.tokens, self._place(slate))
+        return with_tokens(Encoded(ids, len(ids)), self.opening, tokens).ids
+
     def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the closed conversation with the user's tokens in it."""
         return self.inputs(Prepared(slate))
@@ -107,7 +113,7 @@ class UserLikelihood(Autoregressive):
         if not todo:
             return []
         places = list(todo)
-        with self._table():
+        with self.in_place():
             results = list(super().score_prepared(list(todo.values())))
         return [(places[j], scores) for j, scores in results]
 
@@ -128,11 +134,12 @@ class UserLikelihood(Autoregressive):
 
     def per_token(self, slate: Slate) -> list[torch.Tensor]:
         """Return log p of each token of each candidate, end of turn included."""
-        with self._table():
+        with self.in_place():
             return tokens_of(self, slate)
 
     @contextlib.contextmanager
-    def _table(self) -> Iterator[None]:
+    def in_place(self) -> Iterator[None]:
+        """Keep the users' tokens in the loaded model meanwhile."""
         # Another scorer may share the loaded model, so the table is there while it is needed.
         users = self.users
         offsets = users.offsets if users is not None else self.policy.prior().states[STATE]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Unpack
 
-from palate.data import content_hash
-from palate.errors import DataError
-from palate.models import choose_device, resolve
+from palate.models import choose_device
 from palate.records import PreferencePair
 from palate.specs import Reference
-from palate.training.base import load_base
-from palate.training.fitting import Progress, Recipe, TrainingOptions, fit
-from palate.training.output import TrainedModel, new_folder
-from palate.training.rows import encode, keep_users
-from palate.training.saving import named, save
+from palate.training.fitting import Progress, Recipe, TrainingOptions
+from palate.training.output import TrainedModel
+from palate.training.pairwise import train_on_pairs
+from palate.training.rows import encode
 
 
 def train_classifier(
@@ -57,38 +53,8 @@ def train_classifier(
     palate.errors.DataError: no pair to train on
     """
     device = choose_device(device)
-    recipe = Recipe.of(device, told, steps=60)
-    usable = keep_users(pairs, leave_out)
-    with new_folder(output) as folder:
-        source = resolve(base)
-        start = load_base(source, str(base), recipe.seed)
-        limit = recipe.longest(start.model)
-        encoded = [(pair, encode(pair, start.template)) for pair in usable]
-        fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
-        if not fitting:
-            raise DataError(f"no pair to train on: each of {len(usable)} is over {limit} tokens")
-        rows, scratch = [row for _, row in fitting], folder.parent / "trainer"
-        model, losses, seconds = fit(
-            "Reward", start, rows, recipe, device=device, scratch=scratch, progress=progress
-        )
-        too_long = len(usable) - len(fitting)
-        facts = {
-            "base": {"reference": named(base), "content": source.content},
-            "data": content_hash(pair for pair, _ in fitting),
-            "n_pairs": len(fitting),
-            "n_too_long": too_long,
-            "n_users_left_out": len(set(leave_out)),
-        }
-        said = {"kind": "classifier", **facts, **asdict(recipe)}
-        save(model, start.tokenizer, folder, said)
-    return TrainedModel(
-        folder=output,
-        n_pairs=len(fitting),
-        n_seen=min(len(fitting), recipe.steps * recipe.batch_pairs),
-        n_too_long=too_long,
-        n_users=len({pair.user_id for pair, _ in fitting}),
-        n_users_left_out=len(set(leave_out)),
-        steps=recipe.steps,
-        seconds=seconds,
-        losses=losses,
-    )
+    return train_on_pairs(
+        "classifier", pairs, base, output, Recipe.of(device, told, steps=60),
+        kind="classifier", encode=encode, trainer="Reward",
+        device=device, leave_out=leave_out, progress=progress,
+    )  # fmt: skip

@@ -14,9 +14,11 @@ from palate.errors import UsageError
 from palate.models import choose_dtype, import_torch, import_transformers
 from palate.training.base import Base
 from palate.training.rows import TokenPair, in_batches
-from palate.training.tuning import Lora, TrainingExample
+from palate.training.tuning import Lora, PreferenceExample, TrainingExample, collate
 
 Progress = Callable[[int, int, float], None]
+AT_ONCE = 8
+"""Most pairs of one pass where a step's gradient is the mean of several passes."""
 
 
 class TrainingOptions(TypedDict, total=False):
@@ -78,21 +80,23 @@ class Recipe:
 
 
 def fit(
-    kind: Literal["Reward", "SFT"],
+    kind: Literal["Reward", "SFT", "DPO"],
     base: Base,
-    rows: Sequence[TokenPair | TrainingExample],
+    rows: Sequence[TokenPair | TrainingExample | PreferenceExample],
     recipe: Recipe,
     *,
     device: str,
     scratch: Path,
     lora: Lora | None = None,
+    beta: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, tuple[float, ...], float]:
     """Train by one of TRL's trainers; return the model, on the CPU, the losses, and the seconds.
 
     The loss of a step is that of its batch before the step is taken: the mean of
-    -log sigmoid(r_chosen - r_rejected), or of -log p over the replies' tokens. With `lora` adapters
-    are trained, and merged at the end. Without steps the base comes back.
+    -log sigmoid(r_chosen - r_rejected), or of -log p over the replies' tokens. Of `DPO` r is `beta`
+    times log p of a reply, without a reference model. With `lora` adapters are trained, and merged
+    at the end. Without steps the base comes back.
 
     Raises:
         UsageError: where TRL or PEFT is not installed or several accelerators are visible.
@@ -106,17 +110,44 @@ def fit(
     losses: list[float] = []
     batches = in_batches(rows, recipe.batch_pairs, recipe.steps, recipe.seed)
     columns = [row.columns for batch in batches for row in batch]
-    trainer = getattr(trl, f"{kind}Trainer")(
+    arguments = config(getattr(trl, f"{kind}Config"), recipe, device, scratch)
+    made, more = getattr(trl, f"{kind}Trainer"), {}
+    if kind == "DPO":
+        arguments.beta, arguments.precompute_ref_log_probs = beta, True
+        arguments.remove_unused_columns = False
+        n = recipe.batch_pairs
+        once = next(k for k in range(min(n, AT_ONCE), 0, -1) if n % k == 0)
+        arguments.per_device_train_batch_size = once
+        arguments.gradient_accumulation_steps = n // once
+        made, more = reading_ids(made), {"data_collator": collate(base.tokenizer.pad_token_id)}
+    trainer = made(
         model=base.model,
-        args=config(getattr(trl, f"{kind}Config"), recipe, device, scratch),
+        args=arguments,
         train_dataset=datasets.Dataset.from_list(columns),
         processing_class=base.tokenizer,
         callbacks=[watch(losses, recipe.steps, progress)],
         peft_config=None if lora is None else lora.config(peft),
+        **more,
     )
     run(trainer, recipe)
     model = base.model if lora is None else trainer.model.merge_and_unload()
     return model.to("cpu"), tuple(losses), time.monotonic() - began
+
+
+def reading_ids(trainer: Any) -> Any:
+    """Return TRL's DPOTrainer for rows that come as ids, with the reference's sums.
+
+    TRL 1.16 computes those sums anew even where a data set has them.
+    """
+
+    class ReadingIds(trainer):  # type: ignore[misc]
+        def _prepare_dataset(self, dataset: Any, *given: Any, **more: Any) -> Any:
+            return dataset
+
+        def _precompute_ref_logps(self, dataset: Any, *given: Any, **more: Any) -> Any:
+            return dataset
+
+    return ReadingIds
 
 
 def import_training() -> tuple[Any, Any, Any]:

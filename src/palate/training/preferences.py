@@ -18,6 +18,7 @@ from palate.training.fitting import (
     config,
     import_training,
     one_device,
+    reading_ids,
     run,
     watch,
 )
@@ -193,18 +194,12 @@ def _trainer() -> Any:
 
     torch = import_torch()
 
-    class TwoTerms(trl.DPOTrainer):  # type: ignore[misc, name-defined]
-        """DPO of the known and of the generic user; rows come as ids, with the reference's sums."""
+    class TwoTerms(reading_ids(trl.DPOTrainer)):  # type: ignore[misc]
+        """DPO of the known and of the generic user."""
 
         tokens: SoftTokens
         module: Any
         shares: Any
-
-        def _prepare_dataset(self, dataset: Any, *given: Any, **more: Any) -> Any:
-            return dataset
-
-        def _precompute_ref_logps(self, dataset: Any, *given: Any, **more: Any) -> Any:
-            return dataset
 
         def create_optimizer(self, model: Any = None) -> Any:
             del model

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from palate.errors import UsageError
+from palate.models import import_torch
 
 IGNORED = -100
 """The label of a token that no loss is taken of."""
@@ -61,3 +62,45 @@ class TrainingExample(NamedTuple):
     def columns(self) -> dict[str, Sequence[int]]:
         """What TRL's trainer reads of it."""
         return {"input_ids": self.ids, "labels": self.labels}
+
+
+class PreferenceExample(NamedTuple):
+    """A prompt with the reply that was chosen and the one that was not."""
+
+    chosen: TrainingExample
+    rejected: TrainingExample
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longer conversation."""
+        return max(self.chosen.width, self.rejected.width)
+
+    @property
+    def columns(self) -> dict[str, Sequence[int]]:
+        """What `collate` reads of it."""
+        chosen, rejected = self
+        starts = (chosen.start, rejected.start)
+        return {"chosen_ids": chosen.ids, "rejected_ids": rejected.ids, "starts": starts}
+
+
+def collate(pad: int) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
+    """Return what makes a batch of TRL's DPOTrainer of preference examples, without a reference.
+
+    The reference's log-probabilities are 0. TRL's own batches have one prompt for both replies;
+    here each reply starts where its scorer says, though a token may span the seam.
+    """
+    from trl.trainer.dpo_trainer import DataCollatorForPreference
+
+    torch, padded = import_torch(), DataCollatorForPreference(pad_token_id=pad)
+
+    def batch(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = padded(
+            [{"prompt_ids": [], **{k: list(v) for k, v in row.items()}} for row in rows]
+        )
+        starts = torch.tensor([row["starts"] for row in rows]).T.reshape(-1, 1)
+        mask = made["completion_mask"]
+        mask[torch.arange(mask.shape[1]) < starts] = 0
+        zero = torch.zeros(len(rows))
+        return {**made, "ref_chosen_logps": zero, "ref_rejected_logps": zero}
+
+    return batch

@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from palate.downstream import BestOfResult
+from palate.downstream import BestOfResult, DecodeResult
+from palate.downstream.policy import PolicyAccuracy
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.records import Progress
 from palate.runs import Manifest, Result, Run, load_all, versions
 from palate.validity.differences import Statistics, compared, differences_of
-from palate.validity.downstream import Downstream, downstream_of, joined
+from palate.validity.downstream import Downstream, DownstreamResult, downstream_of, joined
 from palate.validity.matching import (
     LEAST,
     MatchedMetric,
@@ -27,6 +28,7 @@ from palate.validity.result import Coefficients, ScorerValues, Validity, Validit
 
 Given = Path | str | Result
 USUAL = Statistics()
+DOWNSTREAM = f"{BestOfResult.kind}, {DecodeResult.kind} or {PolicyAccuracy.kind}"
 
 
 def validity(
@@ -40,17 +42,17 @@ def validity(
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
-    `results` are runs and best-of-n results, or folders that hold them; other kinds are passed
-    over. A scorer here is a scorer under one context; both sides are matched by both specs. One
-    whose margins are the same under a context as under `none` counts once, with the gains of
-    0 that it has there. Best-of-n results on the same answers are joined. With a `root` the result
-    is kept beside the best-of-n, as `<benchmark of the answers>/validity/<policy>-<8 hex>`; under
-    `root` where that is in memory.
+    `results` are runs and results of best-of-n, decode and policy-accuracy, or folders that hold
+    them; other kinds are passed over. A scorer here is a scorer under one context; both sides are
+    matched by both specs. One whose margins are the same under a context as under `none` counts
+    once, with the gains of 0 that it has there. Results on the same answers are joined. With a
+    `root` the result is kept beside the first of them, as `<benchmark of the
+    answers>/validity/<policy>-<8 hex>`; under `root` where that is in memory.
 
     Raises:
-        RunError: for a folder that is missing, holds neither, or is of another format.
+        RunError: for a folder that is missing, holds none, or is of another format.
         UsageError: for a metric that is not known, a k that is not there, without a run or a
-            best-of-n, or where no metric has three scorers.
+            downstream result, or where no metric has three scorers.
         ComparisonError: for runs of other rows, one scorer twice, downstream results that bear
             a benchmark's name and are of other questions, or that another model's picks gave.
     """
@@ -60,13 +62,16 @@ def validity(
     given = [results] if isinstance(results, (str, Path, Result)) else list(results)
     both = _gathered(given)
     runs = [result for result in both if isinstance(result, Run)]
-    picked = [result for result in both if isinstance(result, BestOfResult)]
-    for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, BestOfResult.kind, None)):
+    picked = [result for result in both if isinstance(result, DownstreamResult)]
+    for some, kind, command in (
+        (runs, Run.kind, "evaluate"),
+        (picked, DOWNSTREAM, BestOfResult.kind),
+    ):
         if not some:
             where = ", ".join(str(each) for each in given if not isinstance(each, Result))
             raise UsageError(
                 f"validity: no finished {kind} at or under {where or 'what is given'}; make one "
-                f"with palate {command or kind}, and name the folder that it wrote into"
+                f"with palate {command}, and name the folder that it wrote into"
             )
     downstream = joined([side for result in picked for side in downstream_of(result, k)])
     summary = _compare(runs, downstream, metrics, how, progress)
@@ -91,7 +96,7 @@ def validity(
 
 def _gathered(given: Iterable[Given]) -> list[Result]:
     """Return what is given, and what lies at or under the folders that are; each folder once."""
-    kinds = Run.kind, BestOfResult.kind
+    kinds = Run.kind, BestOfResult.kind, DecodeResult.kind, PolicyAccuracy.kind
     results: dict[object, Result] = {}
     for each in given:
         for result in [each] if isinstance(each, Result) else load_all(each, kinds):

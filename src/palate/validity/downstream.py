@@ -10,12 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream import BestOfResult
+from palate.downstream import BestOfResult, DecodeResult, GuidedCell
+from palate.downstream.policy import PolicyAccuracy
 from palate.errors import ComparisonError, UsageError
 from palate.metrics.estimates import ROUNDING
+from palate.metrics.policy import READINGS
 from palate.metrics.selection.units import Units
+from palate.seeding import digest
 from palate.validity.metric_values import Doubles, ScorerInContext, ScorerTable
 from palate.validity.result import DownstreamQuality
+
+DownstreamResult = BestOfResult | DecodeResult | PolicyAccuracy
 
 
 class Origin(NamedTuple):
@@ -28,13 +33,14 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Downstream:
-    """Best-of-k quality by scorer, for one measure on one set of samples."""
+    """Quality by scorer, of picked or guided answers, for one measure; or policy accuracy."""
 
     of: DownstreamQuality
     samples: str
-    """Content hash of the answers that were picked from."""
+    """Content hash of the answers that were picked from; of guided ones, of the unguided; of policy
+    accuracy, of what was asked."""
     values: Mapping[ScorerInContext, Doubles]
-    """Quality of each row's pick; all have the same rows, the others are NaN."""
+    """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
     """Id of each row, in order, and the hash of what it asks and between what."""
     users: NDArray[np.str_]
@@ -67,14 +73,20 @@ class Downstream:
         return Units.of(self.users, self.questions, rated, self.mirrors)
 
 
-def downstream_of(result: BestOfResult, k: int | None = None) -> list[Downstream]:
+def downstream_of(result: DownstreamResult, k: int | None = None) -> list[Downstream]:
     """Return the measures of quality of a best-of-n at k, by default the largest up to n / 2.
 
-    Where no k from 2 up to half the samples is there, the smallest above 1. Oracles are left out.
+    Where no k from 2 up to half the samples is there, the smallest above 1. Of guided answers they
+    are those of each method and weight; of policy accuracy its readings at the weight chosen on
+    other rows. Oracles are left out.
 
     Raises `UsageError` for a k that is not there, or where none is above 1: the best of one is the
     same for all scorers.
     """
+    if isinstance(result, DecodeResult):
+        return _guided(result)
+    if isinstance(result, PolicyAccuracy):
+        return policy_accuracies(result)
     ks, n, where = result.summary.ks, result.summary.samples.n, _where(result)
     above = [size for size in ks if size > 1]
     if k == 1 or not above:
@@ -90,6 +102,51 @@ def downstream_of(result: BestOfResult, k: int | None = None) -> list[Downstream
     at = k or max((size for size in above if 2 * size <= n), default=min(above))
     named = dict.fromkeys(s.quality for s in result.summary.selections if not s.oracle)
     return [_measure(result, quality, at) for quality in named]
+
+
+def policy_accuracies(result: PolicyAccuracy) -> list[Downstream]:
+    """Return policy accuracy as it is read: sum, mean and, of a decoder, ratio.
+
+    The ratio of tilt orders responses as the reward does, so it is left out. Scorers are held to
+    the rows that all of them scored.
+    """
+    summary, where = result.summary, _where(result)
+    counted = [(k, cell) for k, cell in enumerate(summary.cells) if not cell.oracle]
+    chosen = result.values[..., -1]
+    shared = _rows_of_all(chosen[:, [k for k, _ in counted], 0], where)
+    made = []
+    for at, reading in enumerate(READINGS):
+        if reading == "ratio" and summary.score == "tilt":
+            continue
+        score = summary.score if summary.method is None else f"{summary.score} {summary.method}"
+        of = DownstreamQuality(
+            benchmark=summary.benchmark, policy=summary.policy,
+            quality=f"policy accuracy by {score}, {reading}", surrogate=False, k=None,
+            n_samples=None,
+        )  # fmt: skip
+        made.append(Downstream(
+            of=of,
+            samples=digest(
+                summary.base, summary.policy_shown, summary.relative, summary.k,
+                list(summary.weights), summary.chosen_on,
+                summary.reserved and summary.reserved.model_dump(),
+                [row.content_hash for row in result.rows],
+            ),
+            values={
+                (cell.scorer, cell.context): np.where(shared, chosen[:, k, at], np.nan)
+                for k, cell in counted
+            },
+            rows={row.id: row.content_hash for row in result.rows},
+            users=np.array([row.user for row in result.rows]),
+            questions=np.array([row.question_hash for row in result.rows]),
+            mirrors=result.mirrors,
+            origins={
+                (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, where)
+                for _, cell in counted
+            },
+            complete=bool(shared.all()),
+        ))  # fmt: skip
+    return made
 
 
 def joined(results: Sequence[Downstream]) -> list[Downstream]:
@@ -109,7 +166,7 @@ def joined(results: Sequence[Downstream]) -> list[Downstream]:
             raise ComparisonError(
                 f"validity: {first_folder} and {other} rest on different answers of "
                 f"{result.of.policy}, since some have no score; name one of them, or run "
-                "best-of-n with all scorers"
+                f"{_command(result.of)} with all scorers"
             )
         for scorer, context in first.values.keys() & result.values.keys():
             apart = first.values[scorer, context] - result.values[scorer, context]
@@ -152,5 +209,64 @@ def _measure(result: BestOfResult, quality: str, k: int) -> Downstream:
     )  # fmt: skip
 
 
-def _where(result: BestOfResult) -> str:
-    return str(result.folder or f"best-of-n of {result.summary.policy}")
+def _guided(result: DecodeResult) -> list[Downstream]:
+    """Return the quality of guided answers, a measure for each method and weight.
+
+    All scorers are held to the rows that all of them guide.
+    """
+    summary, where = result.summary, _where(result)
+    by_method: dict[str, list[int]] = {}
+    for number, cell in enumerate(summary.cells):
+        if not cell.oracle:
+            by_method.setdefault(method_name(cell), []).append(number)
+    measures = []
+    for method, numbers in by_method.items():
+        cells = [summary.cells[number] for number in numbers]
+        for m, quality in enumerate(summary.qualities):
+            values = result.guided[:, numbers, m]
+            values = np.where(_rows_of_all(values, where)[:, None], values, np.nan)
+            left_out = any(cell.left_out or cell.qualities[m].unrated for cell in cells)
+            measures.append(Downstream(
+                of=DownstreamQuality(
+                    benchmark=summary.benchmark, policy=summary.policy, quality=quality.quality,
+                    surrogate=quality.surrogate, k=1, n_samples=summary.n, guided_by=method,
+                ),
+                samples=summary.samples,
+                values={
+                    (cell.scorer, cell.context): values[:, k] for k, cell in enumerate(cells)
+                },
+                rows={row.id: row.content_hash for row in result.rows},
+                users=np.array(result.users), questions=np.array(result.questions),
+                mirrors=np.array(result.mirrors) if quality.contrast else None,
+                origins={
+                    (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, where)
+                    for cell in cells
+                },
+                complete=not left_out,
+            ))  # fmt: skip
+    return measures
+
+
+def method_name(cell: GuidedCell) -> str:
+    """Return a cell's method and weight."""
+    return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
+
+
+def _command(of: DownstreamQuality) -> str:
+    if of.guided_by is not None:
+        return DecodeResult.kind
+    return PolicyAccuracy.kind if of.k is None else BestOfResult.kind
+
+
+def _rows_of_all(values: Doubles, where: str) -> NDArray[np.bool_]:
+    shared = np.asarray(~np.isnan(values).any(axis=1))
+    if not shared.any():
+        raise ComparisonError(
+            f"validity: {where} has no row with a value of every scorer; run it again without the "
+            "scorer or context that has the fewest"
+        )
+    return shared
+
+
+def _where(result: DownstreamResult) -> str:
+    return str(result.folder or f"{result.kind} of {result.summary.policy}")

@@ -14,16 +14,31 @@ from palate.validity.metric_values import ScorerInContext
 
 
 class DownstreamQuality(Record):
-    """What a benchmark should predict: quality of the best of k answers of a policy."""
+    """What a benchmark should predict: quality of picked or guided answers, or policy accuracy."""
 
     benchmark: str
     """That the answers are to."""
     policy: str
     quality: str
     surrogate: bool
-    k: int
-    n_samples: int
+    k: int | None
+    """The best of so many; 1 where answers are guided; None of policy accuracy."""
+    n_samples: int | None
     """Of each question."""
+    guided_by: str | None = None
+    """Method and weight by which scorers guide the policy; None where they pick."""
+
+    @property
+    def answers(self) -> str:
+        """Which answers they are, in words."""
+        if self.k is None:
+            return "policy accuracy"
+        return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
+
+    @property
+    def name(self) -> str:
+        """What it is called in a line."""
+        return self.quality if self.k is None else f"{self.answers}, {self.quality}"
 
 
 class ScorerValues(Record):
@@ -98,7 +113,7 @@ class ValidityRow(ScorerValues):
     metric: str
     policy: str
     quality: str
-    k: int
+    k: int | None
 
 
 @dataclass(frozen=True)

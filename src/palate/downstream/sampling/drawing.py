@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from palate.benchmarks import Dataset
-from palate.downstream.sampling.policies import MissingSamples, Policy, Sample
+from palate.downstream.sampling.policies import GuideInput, MissingSamples, Policy, Sample
 from palate.downstream.sampling.samples import Samples, check_number
 from palate.engines import Reply
 from palate.errors import EndpointError, ModelError, UsageError
@@ -35,11 +35,11 @@ def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> Shown | None
     return lambda question: rows[place[question.id]].slate.shown
 
 
-def refuse_draws(drawing: object, spec: str) -> None:
+def refuse_draws(drawing: object, spec: str, command: str = "best-of-n") -> None:
     """Raise `UsageError` for several strangers a row: verdicts can be averaged, scores cannot."""
     if getattr(drawing, "draws", 1) > 1:
         raise UsageError(
-            f"best-of-n: {spec}: answers are drawn and scored under one stranger; no draws"
+            f"{command}: {spec}: answers are drawn and scored under one stranger; no draws"
         )
 
 
@@ -52,6 +52,7 @@ def draw_samples(
     progress: Progress | None = None,
     *,
     named: str | None = None,
+    guide_inputs: Sequence[GuideInput | None] | None = None,
 ) -> Samples:
     """Return n answers of a policy to every row's question, drawing what is not there yet.
 
@@ -59,6 +60,9 @@ def draw_samples(
     it was shown. Rows that ask the policy the same share their samples. Each sample is kept in the
     store as it comes, by policy, prompt and number: a process that is stopped loses what was under
     way, and more samples later go on from those that are there.
+
+    `guide_inputs` are what a guided policy's guide reads of each row, and part of what samples are
+    kept by; a row without one is left out, and its answers are empty.
 
     Raises:
         EndpointError: where an endpoint did not answer; what came is kept.
@@ -68,47 +72,86 @@ def draw_samples(
     """
     check_number(n)
     documents = store.documents("samples")
-    prompts_by_row = [
-        render((Message(role="user", content=row.text),), shown(row) if shown else ())
-        for row in pairs.rows
-    ]
-    plain = [[(message.role, message.content) for message in prompt] for prompt in prompts_by_row]
-    keys = [digest("sampled", policy.fingerprint, prompt) for prompt in plain]
-    prompts = dict(zip(keys, prompts_by_row, strict=True))
+    requests: dict[str, tuple[tuple[Message, ...], GuideInput | None]] = {}
+    keys: list[str | None] = []
+    for k, row in enumerate(pairs.rows):
+        prompt = render((Message(role="user", content=row.text),), shown(row) if shown else ())
+        plain = [(message.role, message.content) for message in prompt]
+        read = None if guide_inputs is None else guide_inputs[k]
+        if guide_inputs is not None and read is None:
+            keys.append(None)
+            continue
+        more = () if read is None else read.identity
+        key = digest("sampled", policy.fingerprint, plain, *more)
+        requests[key] = prompt, read
+        keys.append(key)
     known: dict[tuple[str, int], Sample] = {}
-    wanted: list[MissingSamples] = []
-    owners: list[str] = []
-    for key, prompt in prompts.items():
-        missing = []
+    for key in requests:
         for number in range(n):
             earlier = documents.get_json(digest(key, number))
-            if earlier is None:
-                missing.append(number)
-            else:
-                known[key, number] = Sample(**earlier)
-        if missing:
-            wanted.append(MissingSamples(prompt, tuple(missing)))
-            owners.append(key)
+            if earlier is not None:
+                known[key, number] = Sample.read(earlier)
+    rows: int | None = getattr(policy, "rows", None)
+    missing = list(_missing(list(requests), n, known, rows))
+    wanted = [
+        MissingSamples(requests[key][0], numbers, requests[key][1], batch)
+        for batch, key, numbers in missing
+    ]
     failed: list[Reply] = []
-    total = len(prompts) * n
+    total = len(requests) * n
     for k, number, reply in policy.draw(wanted) if wanted else ():
-        if reply.failure is not None:
+        if isinstance(reply, Reply) and reply.failure is not None:
             failed.append(reply)
             continue
-        sample = known[owners[k], number] = Sample(reply.text, reply.cut_off)
-        documents.put_json(digest(owners[k], number), sample._asdict())
+        _, key, _ = missing[k]
+        if (key, number) in known:
+            continue  # drawn again beside what was missing
+        sample = reply if isinstance(reply, Sample) else Sample(reply.text, reply.cut_off)
+        known[key, number] = sample
+        documents.put_json(digest(key, number), sample.document())
         if progress is not None:
             progress(len(known), total)
     _refuse(policy, failed, total)
     ids = tuple(row.id for row in pairs.rows)
-    of_row = tuple(tuple(known[key, number] for number in range(n)) for key in keys)
+    left_out = (Sample(""),) * n
+    of_row = tuple(
+        left_out if key is None else tuple(known[key, number] for number in range(n))
+        for key in keys
+    )
     samples = Samples(named or policy.spec, ids, of_row)
-    if samples.nothing_to_rank:
+    if samples.nothing_to_rank and guide_inputs is None:
         raise ModelError(
             f"{policy.spec}: {samples.nothing_to_rank}; does the policy sample (is its temperature "
             "ignored?), and does it write?"
         )
     return samples
+
+
+def _missing(
+    keys: Sequence[str], n: int, known: Container[tuple[str, int]], rows: int | None
+) -> Iterator[tuple[int, str, tuple[int, ...]]]:
+    """Yield (batch, key, numbers to draw); `rows` is how many a guided policy writes together.
+
+    What is computed together moves the last digits, so a batch must be the same after a kill. It is
+    made of all requests in their order; where any of it is missing, all its prompts are drawn from
+    the first number on that is missing anywhere in it. A policy gives a batch by falling numbers:
+    until its last sample is kept, that first number stays missing.
+    """
+    if rows is None:
+        for batch, key in enumerate(keys):
+            numbers = tuple(k for k in range(n) if (key, k) not in known)
+            if numbers:
+                yield batch, key, numbers
+        return
+    width, batch = max(1, rows // n), 0
+    for start in range(0, len(keys), width):
+        some = keys[start : start + width]
+        for first in range(0, n, rows):
+            block = range(first, min(first + rows, n))
+            lacking = (k for k in block if any((key, k) not in known for key in some))
+            numbers = tuple(range(next(lacking, block.stop), block.stop))
+            yield from ((batch, key, numbers) for key in some if numbers)
+            batch += 1
 
 
 def _refuse(policy: Policy, failed: Sequence[Reply], total: int) -> None:

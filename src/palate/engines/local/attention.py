@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from palate.engines.local.tree import Segment
 from palate.models import import_torch, import_transformers
@@ -57,10 +57,38 @@ class Steps:
     room: int
     taken: int = 0
     buffers: list[KeysValues] = field(default_factory=list)
+    prompts: list[tuple[int, int, Sequence[Sequence[KeysValues]]]] = field(default_factory=list)
+    """From which row to which one goes on from what was read before."""
+    width: int = 1
+    """Tokens of each row that are read now."""
+    looking: bool = False
+    """Whether they are other next steps, of which one may be taken."""
+    looked: list[KeysValues] = field(default_factory=list)
+    """Keys and values of these, per layer, n × heads × width × d."""
 
-    def select(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
-        self.buffers = [(keys[rows], values[rows]) for keys, values in self.buffers]
+    def take(self, which: torch.Tensor) -> None:
+        """Go on with one of the steps just looked at of each row."""
+        torch, rows = import_torch(), range(len(which))
+        if not self.buffers:
+            self.buffers = [_room(it, self.room) for it in self.looked]
+        if self.looked:  # a single token was written where it belongs
+            for buffers, looked in zip(self.buffers, self.looked, strict=True):
+                for buffer, it in zip(buffers, looked, strict=True):
+                    chosen = it[torch.arange(len(rows), device=it.device), :, which]
+                    buffer[:, :, self.taken] = chosen
+        self.looked = []
+        self.taken += 1
+
+    @staticmethod
+    def join(parts: Sequence[tuple[Steps, list[int]]]) -> Steps:
+        """Return chosen rows of several, one after another."""
+        torch, first = import_torch(), parts[0][0]
+        layers = range(len(first.buffers))
+        buffers = [
+            tuple(torch.cat([steps.buffers[k][j][rows] for steps, rows in parts]) for j in (0, 1))
+            for k in layers
+        ]
+        return Steps(first.room, first.taken, cast("list[KeysValues]", buffers))
 
 
 _now = threading.local()
@@ -172,20 +200,54 @@ def _attend_rows(
 ) -> torch.Tensor:
     steps = layout.rows
     assert steps is not None
-    fresh = [it.permute(2, 1, 0, 3) for it in (key, value)]  # one row each: n × heads × 1 × d
-    if layout.layer == len(steps.buffers):
-        made = [it.new_empty(*it.shape[:2], steps.room, it.shape[-1]) for it in fresh]
-        steps.buffers.append((made[0], made[1]))
-    buffers = steps.buffers[layout.layer]
-    for buffer, it in zip(buffers, fresh, strict=True):
-        buffer[:, :, steps.taken : steps.taken + 1] = it
-    keys, values = (buffer[:, :, : steps.taken + 1] for buffer in buffers)
-    own, weight = dense(query.permute(2, 1, 0, 3), keys, values, scale)
-    out, total = own.permute(2, 1, 0, 3).clone(), weight.permute(2, 1, 0).clone()
-    for kept in layout.past:
-        every = slice(0, query.shape[2])
-        _merge(out, total, every, dense(query, *kept[layout.layer], scale))
+    fresh = [_by_row(it, steps.width) for it in (key, value)]  # n × heads × width × d
+    queries = _by_row(query, steps.width)
+    if not steps.looking:
+        if layout.layer == len(steps.buffers):
+            steps.buffers.append(_room((fresh[0], fresh[1]), steps.room))
+        buffers = steps.buffers[layout.layer]
+        for buffer, it in zip(buffers, fresh, strict=True):
+            buffer[:, :, steps.taken : steps.taken + 1] = it
+        keys, values = (buffer[:, :, : steps.taken + 1] for buffer in buffers)
+        out, total = _side_by_side(dense(queries, keys, values, scale))
+    else:
+        steps.looked.append((fresh[0], fresh[1]))
+        out, total = _side_by_side(_itself(queries, fresh[0], fresh[1], scale))
+        if steps.taken:
+            keys, values = (it[:, :, : steps.taken] for it in steps.buffers[layout.layer])
+            every = slice(0, query.shape[2])
+            _merge(out, total, every, _side_by_side(dense(queries, keys, values, scale)))
+    for start, stop, past in steps.prompts:
+        rows = slice(start * steps.width, stop * steps.width)
+        for kept in past:
+            _merge(out, total, rows, dense(query[:, :, rows], *kept[layout.layer], scale))
     return out
+
+
+def _room(fresh: KeysValues, room: int) -> KeysValues:
+    keys, values = (it.new_empty(*it.shape[:2], room, it.shape[-1]) for it in fresh)
+    return keys, values
+
+
+def _by_row(tokens: torch.Tensor, width: int) -> torch.Tensor:
+    # 1 × heads × (n · width) × d → n × heads × width × d
+    by_row: Tensor = tokens[0].unflatten(1, (-1, width)).transpose(0, 1)
+    return by_row
+
+
+def _side_by_side(result: KeysValues) -> KeysValues:
+    # n × heads × width × d → 1 × heads × (n · width) × d
+    out, weight = (it.transpose(0, 1).flatten(1, 2)[None] for it in result)
+    return out.clone(), weight.clone()
+
+
+def _itself(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> KeysValues:
+    """Return attention of every token to itself alone; shapes as in `dense`."""
+    groups = query.shape[1] // key.shape[1]
+    keys, values = (it.repeat_interleave(groups, dim=1) for it in (key, value))
+    return values, (query.float() * keys.float()).sum(dim=-1) * scale
 
 
 def causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> KeysValues:

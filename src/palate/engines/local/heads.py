@@ -69,12 +69,11 @@ class Head:
         joined: torch.Tensor = self.torch.cat([logits for _, logits in self._chunks(outputs)])
         return joined
 
-    def distributions(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
-        """Return log p of every token after each row."""
-        del following
+    def distributions(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Return log p of every token after each row, float32, where the model is."""
         logs = [self.torch.log_softmax(logits, dim=-1) for _, logits in self._chunks(outputs)]
         joined: torch.Tensor = self.torch.cat(logs)
-        return joined.cpu()
+        return joined
 
     def of_labels(self, labels: Sequence[int]) -> Reduce:
         """Return what makes the logits of these labels.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -101,6 +101,18 @@ class LoadedModel:
         finally:
             with self._counting:
                 self.users -= 1
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a reply."""
+        ends = self.model.generation_config.eos_token_id
+        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of tokens; none for a model without a tokenizer, as benches make it."""
+        if self.tokenizer is None:
+            return ""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     @property
     def nbytes(self) -> int:

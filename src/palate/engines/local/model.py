@@ -49,6 +49,10 @@ class LocalModel(LoadedModel):
         """Yield (group, per sequence, the last hidden states at the wanted tokens, float32)."""
         return self._read(groups, lambda outputs, following: outputs.float().cpu())
 
+    def outputs(self, groups: Iterable[Group]) -> Iterator[tuple[int, list[torch.Tensor]]]:
+        """Yield (group, per sequence, what the model's head reads at the wanted tokens)."""
+        return self._read(groups, lambda outputs, _: outputs, logits=not self.head.apart)
+
     def log_probabilities(
         self, groups: Iterable[Sequence[tuple[Sequence[int], int]]]
     ) -> Iterator[tuple[int, list[torch.Tensor]]]:

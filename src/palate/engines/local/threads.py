@@ -83,6 +83,19 @@ def workers(torch: Any, device: str) -> int:
     return min(torch.get_num_threads(), MOST_WORKERS) if device == "cpu" else 1
 
 
+@contextmanager
+def one_thread(torch: Any, device: str) -> Iterator[None]:
+    """Decode on one CPU thread: a token at a time leaves a second one nothing to do."""
+    threads = torch.get_num_threads() if device == "cpu" else 1
+    if threads > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if threads > 1:
+            torch.set_num_threads(threads)
+
+
 def spread(
     torch: Any,
     device: str,

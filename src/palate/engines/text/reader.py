@@ -22,6 +22,7 @@ from palate.models import (
     resolve,
 )
 from palate.records import Message, Settings
+from palate.seeding import digest
 from palate.specs import Reference
 
 
@@ -67,6 +68,21 @@ class Reader:
         """The model's chat template."""
         with self._lock:  # setting it up changes the tokenizer
             return self.__dict__.get("template") or ChatTemplate(self.tokenizer)
+
+    @cached_property
+    def vocabulary(self) -> str:
+        """Hash of which id means which token."""
+        return vocabulary_of(self.tokenizer)
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a reply, by the model's generation settings."""
+        made = import_transformers().GenerationConfig
+        try:
+            ends = made.from_pretrained(self.folder).eos_token_id
+        except OSError:  # a folder without such settings
+            ends = made.from_model_config(self._load("AutoConfig")).eos_token_id
+        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
 
     @cached_property
     def frame(self) -> int:
@@ -118,6 +134,11 @@ class Reader:
         except Exception as error:  # what a broken folder raises is anybody's guess
             named = f"{self.noun}{self.reference}"
             raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
+
+
+def vocabulary_of(tokenizer: Any) -> str:
+    """Return the hash of which id means which token."""
+    return digest("vocabulary", sorted(tokenizer.get_vocab().items()))
 
 
 def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None:

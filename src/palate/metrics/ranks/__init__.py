@@ -1,6 +1,6 @@
 """How well one ranking of scorers predicts another, and how little a few scorers can show."""
 
-from palate.metrics.ranks.agreement import RankAgreement, rank_agreement
+from palate.metrics.ranks.agreement import RankAgreement, kendall_agreement, rank_agreement
 from palate.metrics.ranks.difference import AgreementDifference, agreement_difference
 from palate.metrics.ranks.power import RankPower, rank_power
 from palate.metrics.ranks.reliability import Reliability, reliability
@@ -12,6 +12,7 @@ __all__ = [
     "RankPower",
     "Reliability",
     "agreement_difference",
+    "kendall_agreement",
     "rank_agreement",
     "rank_power",
     "ranks_of",

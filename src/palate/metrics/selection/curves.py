@@ -9,7 +9,7 @@ questions, by user and question; where gold sets a user against their mirror, ov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,9 @@ from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING, UNIT, Estimate, interval
 from palate.metrics.jackknife import jackknife, ratio
-from palate.metrics.means import Bounds, clustered_mean
-from palate.metrics.paired import sign_flip_test
+from palate.metrics.means import Bounds
 from palate.metrics.selection.best_of import best_of, kl_bound, samples, sizes, usable
+from palate.metrics.selection.figures import level, moved_by
 from palate.metrics.selection.units import Units
 
 UNBOUNDED_BY = 1e3
@@ -113,9 +113,9 @@ def best_of_curve(
         BestOfPoint(
             k=k,
             reliable=2 * k <= least,
-            best=_level(picked, clusters, (lo, hi)),
-            oracle=_level(top, clusters, (lo, hi)),
-            gain=_moved_by(picked - single, clusters, hi - lo, seed),
+            best=level(picked, clusters, (lo, hi)),
+            oracle=level(top, clusters, (lo, hi)),
+            gain=moved_by(picked - single, clusters, hi - lo, seed),
             headroom=_headroom(picked - single, top - single, bottom - single, clusters),
             kl_bound=kl_bound(k),
         )
@@ -123,7 +123,7 @@ def best_of_curve(
     ]
     return BestOfCurve(
         points=tuple(points),
-        random=_level(single, clusters, (lo, hi)),
+        random=level(single, clusters, (lo, hi)),
         n_questions=int(units.usable.sum()),
         n_left_out=int((~units.usable).sum()),
         n_samples=s.size,
@@ -143,33 +143,6 @@ def _gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
     if not lo < hi or bool(np.any((known < lo) | (known > hi))):
         raise ValueError(f"expected gold values in [{lo:g}, {hi:g}]; give the scale's own bounds")
     return lo, hi
-
-
-def _level(values: FloatArray, clusters: Clusters, bounds: Bounds) -> Estimate:
-    if not values.size:
-        return Estimate()
-    lo, hi = bounds
-    # No value is a hypothesis here: one that the mean does not have gives no point interval. But
-    # of couples the middle is one, that of a scorer which is blind to the user.
-    null = lo if float(values.mean()) > lo + ROUNDING * (hi - lo) else hi
-    if clusters.couples:
-        null = (lo + hi) / 2
-    estimate = clustered_mean(np.clip(values, lo, hi), clusters, null=null, bounds=bounds)
-    return replace(estimate, p=None)
-
-
-def _moved_by(values: FloatArray, clusters: Clusters, width: float, seed: int) -> Estimate:
-    """Mean of differences in [-width, width]; p by sign flips of the users' sums.
-
-    Where users share questions, or units are couples, these sums are not independent, and p is that
-    of the interval's t.
-    """
-    # What rounding leaves of equal values is no difference, and must not be tested as one.
-    values = np.where(np.abs(values) <= ROUNDING * width, 0.0, np.clip(values, -width, width))
-    estimate = clustered_mean(values, clusters, null=0.0, bounds=(-width, width))
-    if clusters.couples or clusters.items is not None:
-        return estimate
-    return replace(estimate, p=sign_flip_test(values, clusters.users[0], seed=seed))
 
 
 def _headroom(

@@ -12,14 +12,14 @@ from palate.comparison import Grid, gains_of
 from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.curves import LearningCurve
-from palate.downstream import BestOfResult
+from palate.downstream import BestOfResult, DecodeResult
 from palate.reports.names import size_name
 from palate.reports.page.names import Names, names_of
 from palate.reports.page.texts import Texts, read_texts
 from palate.runs import Manifest, Result, Run, load_all, read_manifest
 from palate.validity import Validity
 
-KINDS = (Run.kind, BestOfResult.kind, Validity.kind, LearningCurve.kind)
+KINDS = (Run.kind, BestOfResult.kind, DecodeResult.kind, Validity.kind, LearningCurve.kind)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str
         ax.plot(each.metric_value, each.downstream_value, ms=8, label=label(name, 26), **style)
     of = coefficients.downstream
     ax.set_xlabel(label(f"{coefficients.metric} on {coefficients.benchmark}", 60))
-    ax.set_ylabel(label(f"best of {of.k}, {quality}", 32))
+    ax.set_ylabel(label(quality if of.k is None else f"best of {of.k}, {quality}", 32))
     ax.grid()
     figure.legend(loc="outside right upper", fontsize=8.5)
     return figure

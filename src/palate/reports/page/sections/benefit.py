@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palate.curves import LearningCurve
-from palate.downstream import BestOfResult
+from palate.downstream import BestOfResult, DecodeResult
 from palate.metrics import Estimate
 from palate.reports.best_of import best_of_tables
 from palate.reports.curve import curve_tables
+from palate.reports.decoding import decode_tables
 from palate.reports.names import short_names
 from palate.reports.page.contents import Contents
 from palate.reports.page.figures.curves import best_of_lines, learning_lines, validity_dots
@@ -21,11 +22,14 @@ MOST_LINES = 12
 
 
 def benefit(contents: Contents) -> Section:
-    """Return best-of-n, predictive validity and learning curves, each where it is there."""
+    """Return what there is of best-of-n, guided decoding, validity and learning curves."""
     parts: list[object] = []
     for k, result in enumerate(contents.others, 1):
         if isinstance(result, BestOfResult):
             parts += _best_of(result, contents.names, k)
+        elif isinstance(result, DecodeResult):
+            parts.append(Text("Answers that a scorer guides", "h3"))
+            parts += [contents.names.table(table) for table in decode_tables(result)]
         elif isinstance(result, Validity):
             parts += _validity(result, contents.names, k)
         elif isinstance(result, LearningCurve):
@@ -65,9 +69,9 @@ def _validity(result: Validity, names: Names, number: int) -> Iterator[object]:
         quality = names.public(coefficient.downstream.quality).partition(":")[0]
         yield Picture(
             f"validity-{number}-{k}",
-            f"{coefficient.metric} on {coefficient.benchmark} and quality of the best of "
-            f"{coefficient.downstream.k}",
-            "A dot is a scorer: its value on the benchmark, and the quality of what it picks.",
+            f"{coefficient.metric} on {coefficient.benchmark} and "
+            f"{names.public(coefficient.downstream.answers)}",
+            "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
             tables[0], validity_dots(labels, coefficient, quality),
         )  # fmt: skip
     yield from tables

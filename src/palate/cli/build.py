@@ -1,0 +1,71 @@
+"""palate build own-text: pairs of what users wrote and another text on the same input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.compute_options import Devices
+from palate.cli.console import bars, err, show
+from palate.cli.flatten import flatten_options
+from palate.construction import build_own_text
+from palate.construction.own_text.build import ADAPT_ROWS
+from palate.construction.own_text.pairing import OTHERS
+from palate.reports import Form
+from palate.reports.construction import own_text_tables, own_text_warning
+from palate.session import Session
+
+
+@dataclass(frozen=True)
+class OwnTextOptions:
+    """What is read, and which texts stand against the user's own."""
+
+    layout: Annotated[str, typer.Option(help="lamp, longlamp, or rows: palate's own.")]
+    rejected: Annotated[
+        str,
+        typer.Option(
+            help="'others': other authors only; or who answers where none wrote: a model."
+        ),
+    ] = OTHERS
+    outputs: Annotated[
+        Path | None, typer.Option(help="LaMP's outputs, where they lie elsewhere.")
+    ] = None
+    adapt: Annotated[
+        int, typer.Option(help="Most earlier texts of a user that become adapt rows.")
+    ] = ADAPT_ROWS
+
+
+@flatten_options
+def own_text(
+    source: Annotated[Path, typer.Argument(help="File, or the folder that it lies in.")],
+    *,
+    built: OwnTextOptions,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write: .jsonl or .jsonl.gz.")
+    ],
+    skip_bad_rows: flags.SkipBadRows = False,
+    devices: Devices,
+    cache: flags.Cache = None,
+    max_cost: flags.MaxCost = None,
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """Pair users' own texts with other texts on the same input, and leave out what leaks.
+
+    A model's answers are drawn once and kept as they come: the same call goes on after a stop.
+    """
+    settings = devices.settings()
+    with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.line) as shown:
+        build = build_own_text(
+            source, output, layout=built.layout, rejected=built.rejected, outputs=built.outputs,
+            adapt=built.adapt, skip_bad_rows=skip_bad_rows, session=session, settings=settings,
+            start=shown.start,
+        )  # fmt: skip
+    if spent := session.ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)
+    show(own_text_tables(build), form, build.document())
+    if warning := own_text_warning(build):
+        err.print(warning, style="yellow", highlight=False, markup=False)

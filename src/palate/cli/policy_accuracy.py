@@ -1,0 +1,116 @@
+"""palate policy-accuracy: do steered policies prefer what their users chose?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.completion import named
+from palate.cli.compute_options import ComputingLocally
+from palate.cli.console import bars, err, show
+from palate.cli.data_options import LoadingWithChoices
+from palate.cli.flatten import flatten_options
+from palate.downstream.policy import WEIGHTS
+from palate.downstream.policy import policy_accuracy as measure
+from palate.errors import UsageError
+from palate.reports import Form
+from palate.reports.policy_accuracy import policy_tables
+from palate.scorers import GROUP
+from palate.scorers.tilted_policy import read_weight
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """Who writes, and what it is shown."""
+
+    policy: Annotated[
+        str, typer.Option("-p", "--policy", help="Local policy: hub, ./folder or pypi:PACKAGE.")
+    ]
+    show_policy: Annotated[
+        bool, typer.Option("--show-policy", help="Show the policy what the guide is shown.")
+    ] = False
+    base: Annotated[
+        str | None,
+        typer.Option(help="What a policy without a guide (-s) is compared with; default itself."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SteeringOptions:
+    """How a guide steers the policy, and how strongly."""
+
+    score: Annotated[
+        Literal["tilt", "decoder"],
+        typer.Option(help="tilt: log p + w R; decoder: the law that tokens are drawn from."),
+    ] = "tilt"
+    method: Annotated[
+        str | None, typer.Option(help="Of the decoder: genarm (the default), pad, …, or args.")
+    ] = None
+    k: Annotated[
+        int | None, typer.Option("-k", help="Of --method args: candidates of a token; default 10.")
+    ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Weights, comma-separated, inf the limit.",
+            show_default=f"{','.join(f'{w:g}' for w in WEIGHTS)}; without -s 1",
+        ),
+    ] = None
+    relative: Annotated[
+        bool,
+        typer.Option("--relative", help="Weights in units that make both margins equally large."),
+    ] = False
+
+    def law(self) -> str | None:
+        """Return the decoder's method; None for tilt, which has none."""
+        if self.score == "decoder":
+            return self.method or "genarm"
+        if self.method is not None or self.k is not None:
+            flag = "--method" if self.method is not None else "-k"
+            raise UsageError(f"{flag} goes with --score decoder")
+        return None
+
+    def numbers(self) -> list[float] | None:
+        """Return the weights; raises `SpecError` for one that is none."""
+        if self.weights is None:
+            return None
+        return [read_weight(text.strip(), "--weights") for text in self.weights.split(",")]
+
+
+@flatten_options
+def policy_accuracy(
+    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file of pairs.")],
+    *,
+    written_by: PolicyOptions,
+    scorer: Annotated[
+        list[str] | None, named(GROUP)(help="Scorer that guides the policy; may be repeated.")
+    ] = None,
+    context: flags.UsualContexts = None,
+    steered: SteeringOptions,
+    output: flags.Root = Path("runs"),
+    loading: LoadingWithChoices,
+    computing: ComputingLocally,
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """Ask how often a steered policy makes what its user chose the more probable response.
+
+    Every -c brings the controls none and a stranger's with it. Without -s the policy itself is
+    shown what -c chooses. What is finished is not computed again.
+    """
+    method, weights = steered.law(), steered.numbers()
+    settings = computing.settings()
+    (pairs,) = loading.load_all([benchmark], computing.seed)
+    with computing.session() as session, bars(session.ledger.line) as shown:
+        result = measure(
+            pairs, written_by.policy, scorer or (), context, method=method, k=steered.k,
+            weights=weights, relative=steered.relative, base=written_by.base,
+            policy_shown=written_by.show_policy, root=output, session=session, settings=settings,
+            retry_unscored=computing.retry_unscored, start=shown.start,
+        )  # fmt: skip
+    if spent := session.ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)
+    show(policy_tables(result), form, result.document())

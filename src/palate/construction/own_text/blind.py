@@ -1,0 +1,73 @@
+"""How often scorers are right that know neither user nor question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.embeddings.style import style_of
+from palate.metrics import Clusters, Estimate, accuracy
+from palate.personal.choices import Choices
+from palate.personal.folds import FOLDS, folds
+from palate.personal.methods.bradley_terry import fit_head
+from palate.seeding import rng
+
+MOST = 20_000
+"""Test rows that the probe reads: the first so many."""
+RIDGE = 1.0
+PROBE = "style probe"
+WARN_ABOVE = 0.6
+
+
+class BlindScorers:
+    """Gathers test rows one by one: lengths, style, user and question as numbers."""
+
+    def __init__(self) -> None:
+        self._longer: list[float] = []
+        self._users: dict[str, int] = {}
+        self._questions: dict[str, int] = {}
+        self._codes: list[tuple[int, int]] = []
+        self._styles: list[tuple[Any, Any]] = []
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Read one row."""
+        chosen, rejected = row["chosen"], row["rejected"]
+        self._longer.append(0.5 + 0.5 * np.sign(len(chosen) - len(rejected)))
+        user = self._users.setdefault(row["user_id"], len(self._users))
+        question = self._questions.setdefault(row["question"], len(self._questions))
+        self._codes.append((user, question))
+        if len(self._styles) < MOST:
+            self._styles.append((style_of(chosen), style_of(rejected)))
+
+    def accuracies(self, seed: int) -> dict[str, Estimate]:
+        """Return the accuracy of each scorer, clustered by user and question."""
+        longer = np.array(self._longer)
+        users, questions = np.array(self._codes).T
+        rows = Clusters.of(users.tolist(), questions=questions.tolist())
+        probed = self._probe(users, questions, seed)
+        return {
+            "longest": accuracy(longer, rows),
+            "shortest": accuracy(1 - longer, rows),
+            PROBE: accuracy(probed, rows.take(np.arange(len(probed)))),
+        }
+
+    def _probe(
+        self, users: NDArray[Any], questions: NDArray[Any], seed: int
+    ) -> NDArray[np.float64]:
+        # A Bradley-Terry head on counts of style, each question held out from its own fit.
+        n = len(self._styles)
+        sides: Sequence[Any] = [side for k in (0, 1) for side in (pair[k] for pair in self._styles)]
+        choices = Choices(
+            np.array(sides), users[:n], np.arange(n), np.arange(n, 2 * n),
+            users=int(users[:n].max()) + 1, question=np.tile(questions[:n], 2),
+        )  # fmt: skip
+        fold = folds(choices, FOLDS, rng("blind", seed))
+        margins = np.zeros(n)
+        for k in range(FOLDS):
+            held, fitted = choices.take(fold == k), choices.take(fold != k)
+            if len(held) and len(fitted):
+                margins[fold == k] = held.differences @ fit_head(fitted, RIDGE)
+        return 0.5 + 0.5 * np.sign(margins)

@@ -1,0 +1,97 @@
+"""What every layout is read into: an input, its user's own text, and what they wrote before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+from palate.data.rows import SURROGATE
+from palate.errors import DataError
+
+ADAPT = "adapt"
+DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:T.*)?)?)?")
+
+
+class EarlierText(NamedTuple):
+    """One text of a user's profile."""
+
+    id: str | None
+    text: str
+    question: str | None = None
+    """What the text answers, as a row would ask it; None where that is not known."""
+    source: str | None = None
+    """The part of the question that other questions lack."""
+    date: str | None = None
+
+
+class OwnTextEntry(NamedTuple):
+    """One input with its user's own text."""
+
+    id: str
+    user: str
+    question: str
+    source: str
+    text: str
+    earlier: tuple[EarlierText, ...] = ()
+    date: str | None = None
+    category: str = ""
+    split: str = "test"
+
+
+Entries = Iterator[OwnTextEntry | DataError]
+"""What a layout yields: entries, and the errors of rows that cannot be read."""
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a row; raises `DataError` for what is no object."""
+    if isinstance(value, DataError):
+        raise value
+    if not isinstance(value, Mapping):
+        raise DataError(f"expected an object, got {type(value).__name__}")
+    return value
+
+
+def text_of(row: Mapping[str, Any], name: str) -> str:
+    """Return a text; raises `DataError` where it is missing, empty or no Unicode."""
+    text = possible_text(row, name)
+    if not text:
+        raise DataError("expected a text, which is missing or empty", field=name)
+    return text
+
+
+def possible_text(row: Mapping[str, Any], name: str) -> str:
+    """Return a text, empty where it is missing; raises `DataError` for what is no text."""
+    value = row.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DataError(f"expected a text, got {type(value).__name__}", field=name)
+    text = str(value)
+    if SURROGATE.search(text):
+        raise DataError("holds half a surrogate pair; not Unicode text", field=name)
+    return text if text.strip() else ""
+
+
+def date_of(row: Mapping[str, Any]) -> str | None:
+    """Return the ISO date of `date` or `year`; None for what cannot be compared.
+
+    >>> date_of({"date": "2012-05-04 10:00"}), date_of({"year": 2007}), date_of({"date": "May"})
+    ('2012-05-04T10:00', '2007', None)
+    """
+    value = row.get("date") or row.get("year")
+    if isinstance(value, date):  # a Parquet column of dates
+        return value.isoformat()
+    text = "" if value is None else str(value).strip().replace(" ", "T", 1)
+    return text if DATE.fullmatch(text) else None
+
+
+def earlier_items(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return a row's profile; raises `DataError` unless it is a list of one object or more."""
+    items = row.get("profile")
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise DataError("expected a list of objects", field="profile")
+    if not items:
+        raise DataError("the user has no earlier text", field="profile")
+    return items

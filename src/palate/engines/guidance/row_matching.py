@@ -1,0 +1,81 @@
+"""The rows of `generate`: which prompt each goes on from, and with which held row it begins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from palate.errors import UsageError
+
+Ids = list[int]
+
+
+class Row(NamedTuple):
+    """Which prompt a row goes on from, and what it holds behind it."""
+
+    prompt: int
+    response: Ids
+
+
+def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
+    """Tell apart padding, prompt and response of each row; rows of a prompt stand together.
+
+    Raises `UsageError` where the rows are not those of the prompts.
+    """
+    each, rest = divmod(len(ids), len(prompts))
+    if rest or not each:
+        raise UsageError(
+            f"generate has {len(ids)} rows and palate.guidance {len(prompts)} prompts; give both "
+            "the same prompts, in the same order"
+        )
+    width = _end_of_prompt(ids[0], prompts[0], max(map(len, prompts)))
+    rows = []
+    for k, row in enumerate(ids):
+        prompt = prompts[k // each]
+        if width is None or not _ends_at(width, row, prompt):
+            raise UsageError(
+                f"row {k} of generate does not begin with prompt {k // each} of palate.guidance, "
+                "padded on the left; give prompts= what generate is given"
+            )
+        rows.append(Row(k // each, row[width:]))
+    return rows
+
+
+def _end_of_prompt(row: Ids, prompt: Ids, least: int) -> int | None:
+    """Return where a prompt behind left padding ends, from `least` tokens on."""
+    for start in range(least - len(prompt), len(row) - len(prompt) + 1):
+        if row[start] == prompt[0] and _ends_at(start + len(prompt), row, prompt):
+            return start + len(prompt)
+        if row[start] != row[0]:
+            return None
+    return None
+
+
+def _ends_at(width: int, row: Ids, prompt: Ids) -> bool:
+    start = width - len(prompt)
+    return start >= 0 and row[start:width] == prompt and len(set(row[:start])) <= 1
+
+
+def shared_with(held: list[Row], rows: list[Row]) -> tuple[int, list[int]]:
+    """Return how many tokens all rows share with a held row, and with which each of them."""
+    if len(held) == len(rows) and all(map(_goes_on, held, rows)):
+        return len(held[0].response), list(range(len(rows)))
+    order, least = [], len(rows[0].response)
+    for row in rows:
+        alike = [(_alike(it, row), -k) for k, it in enumerate(held)]
+        longest, k = max(alike, default=(0, 0))
+        order.append(-k)
+        least = min(least, longest)
+    return least, order
+
+
+def _goes_on(held: Row, row: Row) -> bool:
+    return held.prompt == row.prompt and row.response[: len(held.response)] == held.response
+
+
+def _alike(held: Row, row: Row) -> int:
+    if held.prompt != row.prompt:
+        return 0
+    n = min(len(held.response), len(row.response))
+    if held.response[:n] == row.response[:n]:
+        return n
+    return next(k for k in range(n) if held.response[k] != row.response[k])

@@ -1,0 +1,51 @@
+"""What was built, as tables."""
+
+from __future__ import annotations
+
+from palate.construction import OwnTextBuild
+from palate.construction.own_text.blind import PROBE, WARN_ABOVE
+from palate.reports.numbers import Number, with_interval
+from palate.reports.table import Table, breaks_between
+
+
+def own_text_tables(build: OwnTextBuild) -> list[Table]:
+    """Return yields, what was left out and why, and how often blind scorers are right."""
+    splits = [
+        [split, *(Number(f"{n:,}", n) for n in counts.values())]
+        for split, counts in build.rows.items()
+    ]
+    left_out = [
+        (what, reason, Number(f"{n:,}", n))
+        for what, counts in build.dropped.items()
+        for reason, n in counts.items()
+    ]
+    blind = [
+        [name, with_interval(each.value, each.low, each.high), Number(f"{each.n:,}", each.n)]
+        for name, each in build.blind.items()
+    ]
+    columns = ["split", "rows", "users", "inputs", "against authors", "against the model"]
+    undated = (
+        f"{build.undated:,} profile items stay whose order is not known: they or their questions "
+        "have no date."
+    )
+    return [
+        Table(f"own-text benchmark {build.output.name}", columns, splits),
+        Table(
+            "left out", ["what", "why", "number"], left_out, [undated] if build.undated else [], 2,
+            breaks_between(what for what, _, _ in left_out),
+        ),
+        Table(
+            "blind scorers on the test rows", ["scorer", "accuracy [95 %]", "rows"], blind,
+            [f"{PROBE}: counts of style, fitted on the other questions."],
+        ),
+    ]  # fmt: skip
+
+
+def own_text_warning(build: OwnTextBuild) -> str | None:
+    """Return what to say where blind scorers are right too often; None where they are not."""
+    if not build.given_away:
+        return None
+    names = ", ".join(f"{name} {build.blind[name].value:.3f}" for name in build.given_away)
+    model = build.rows["test"]["against_model"]
+    why = "; human against model is no taste" if model else ""
+    return f"warning: blind scorers are right above {WARN_ABOVE} ({names}){why}"

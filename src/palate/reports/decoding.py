@@ -1,0 +1,151 @@
+"""Guided decoding as tables: quality and gains, and whether guidance acted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
+
+from palate.downstream import DecodeResult, GuidedCell
+from palate.downstream.decoding.result import GuidedQuality, TextFacts
+from palate.metrics import Estimate
+from palate.reports.names import context_name, legend, short_names
+from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
+from palate.reports.table import Table
+
+UNGUIDED = "no guide"
+NOTE = (
+    "gain is over the policy without a guide, over stranger over the same guide that reads a "
+    "stranger; both are paired by row. p is Holm-corrected over this table."
+)
+ACTED = (
+    "reward: the guide's own, guided less unguided. KL: estimated divergence from the policy, "
+    "nats an answer; ≤: a bound. distinct: share of an answer's word pairs that differ. tokens: "
+    "read by policy and guide for an answer."
+)
+
+
+def decode_tables(result: DecodeResult) -> list[Table]:
+    """Return a table per measure of quality, and one of whether guidance acted."""
+    return [*_qualities(result), _acting(result)]
+
+
+def _qualities(result: DecodeResult) -> Iterator[Table]:
+    summary = result.summary
+    who = _Names.of(summary.cells)
+    columns = [*who.columns, "quality", "gain [95 %]", "p", "over stranger [95 %]", "p"]
+    for k, base in enumerate(summary.qualities):
+        rows = [[*who.unguided, plain(base.mean.value), *[NONE] * 4]]
+        figures: list[tuple[str, str | None]] = []
+        for cell in summary.cells:
+            own = cell.qualities[k]
+            rows.append([*who.cells(cell), *_gains(own)])
+            figures += _reasons(who.of_cell(cell), own)
+        quality = f"{base.quality} (a surrogate)" if base.surrogate else base.quality
+        title = (
+            f"{summary.benchmark}: {summary.n} answers by {summary.policy}{who.guided_by}, "
+            f"{quality}, {len(result.rows):,} questions"
+        )
+        notes = [NOTE, *without_interval(figures), *_left_out(result, k, who)]
+        notes += legend(who.scorers, end="")
+        yield Table(title, columns, rows, notes, who.text_columns, frozenset({0}))
+
+
+def _acting(result: DecodeResult) -> Table:
+    summary = result.summary
+    who = _Names.of(summary.cells)
+    columns = [*who.columns, "reward [95 %]", "KL", "words", "cut off", "distinct", "tokens"]
+    rows = [[*who.unguided, NONE, NONE, *_text(summary.text), NONE]]
+    for cell in summary.cells:
+        acted = cell.guiding
+        bound = acted.divergence_bound
+        kl = plain(acted.divergence) if bound is None else f"≤{plain(bound)}"
+        tokens = f"{acted.tokens['policy']:,.0f} + {acted.tokens['guide']:,.0f}"
+        reward = with_interval(
+            acted.reward.value, acted.reward.low, acted.reward.high, signed=True
+        )  # fmt: skip
+        rows.append([*who.cells(cell), reward, kl, *_text(acted.text), tokens])
+    told = dict.fromkeys(
+        f"{who.scorers[c.scorer]}: {note}" for c in summary.cells for note in c.notes
+    )
+    notes = [ACTED, *told]
+    title = f"did guidance act? answers{who.guided_by}"
+    return Table(title, columns, rows, notes, who.text_columns, frozenset({0}))
+
+
+class _Names(NamedTuple):
+    """What tells cells apart: context, and scorer and method where there are several."""
+
+    scorers: Mapping[str, str]
+    several: tuple[bool, bool]
+    guided_by: str
+    """The scorer and the method that all cells share."""
+
+    @classmethod
+    def of(cls, cells: Sequence[GuidedCell]) -> Self:
+        scorers = short_names([cell.scorer for cell in cells])
+        methods = {_method(cell) for cell in cells}
+        several = len(scorers) > 1, len(methods) > 1
+        shared = [*scorers.values()] if not several[0] else []
+        shared += [*methods] if not several[1] else []
+        return cls(scorers, several, f" guided by {' · '.join(shared)}" if shared else "")
+
+    @property
+    def columns(self) -> list[str]:
+        scorer, method = self.several
+        return ["context", *["scorer"] * scorer, *["method"] * method]
+
+    @property
+    def unguided(self) -> list[str]:
+        return [UNGUIDED, *[NONE] * sum(self.several)]
+
+    @property
+    def text_columns(self) -> int:
+        return len(self.columns)
+
+    def cells(self, cell: GuidedCell) -> list[str]:
+        scorer, method = self.several
+        context = context_name(cell.context, oracle=cell.oracle)
+        return [
+            context, *[self.scorers[cell.scorer]] * scorer, *[_method(cell)] * method
+        ]  # fmt: skip
+
+    def of_cell(self, cell: GuidedCell) -> str:
+        return " · ".join(self.cells(cell))
+
+
+def _method(cell: GuidedCell) -> str:
+    return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
+
+
+def _gains(own: GuidedQuality) -> list[str]:
+    identity = own.identity_gain
+    return [
+        plain(own.mean.value), _figure(own.gain, signed=True), p_value(own.p_holm),
+        NONE if identity is None else _figure(identity, signed=True), p_value(own.identity_p_holm),
+    ]  # fmt: skip
+
+
+def _text(text: TextFacts) -> list[str]:
+    return [f"{text.words:.1f}", f"{text.cut_off:.0%}", plain(text.distinct_bigrams)]
+
+
+def _figure(found: Estimate, *, signed: bool = False) -> str:
+    return with_interval(found.value, found.low, found.high, signed=signed)
+
+
+def _reasons(name: str, own: GuidedQuality) -> list[tuple[str, str | None]]:
+    figures = {"gain": own.gain, "over stranger": own.identity_gain}
+    return [
+        (f"{name}, {which}", None if found is None else found.note)
+        for which, found in figures.items()
+    ]
+
+
+def _left_out(result: DecodeResult, k: int, who: _Names) -> Iterator[str]:
+    for cell in result.summary.cells:
+        name = who.of_cell(cell)
+        if cell.left_out:
+            yield f"{name}: rows left out: {'; '.join(counted(cell.left_out))}."
+        if cell.qualities[k].unrated:
+            reasons = "; ".join(counted(cell.qualities[k].unrated))
+            yield f"{name}: answers without quality: {reasons}."

