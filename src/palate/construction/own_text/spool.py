@@ -60,9 +60,7 @@ class Spool:
         self.db.close()
 
     def add(self, row: dict[str, Any], name: str, source: str, date: str | None) -> bool:
-        """Keep a row for now; False where one of this name is there: of the user, where it is one
-        to adapt to.
-        """
+        """Keep a row for now; False where a row of this name (of adapt: of this user) is there."""
         new = self.db.execute(
             "INSERT OR IGNORE INTO rows (split, id, user, question, text, date, row, kept)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
