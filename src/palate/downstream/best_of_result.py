@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
+from palate.downstream.question_rows import QuestionResult, QuestionRow
 from palate.errors import RunError
 from palate.metrics.selection import BestOfCurve, OverOptimisation
 from palate.records import Record
-from palate.runs import RecordResult, TextHash
 
 
 class Selection(Record):
@@ -63,21 +63,14 @@ class BestOfSummary(Record):
     selections: tuple[Selection, ...]
 
 
-class BestOfRow(Record):
+class BestOfRow(QuestionRow):
     """One row and what every selection's pick is worth there."""
 
-    id: str
-    content_hash: str
-    """Of question and responses, as in a run."""
-    question_hash: TextHash
-    """Rows of one question share what is hard about it."""
-    user: str
-    mirror_of: str | None
     expected_quality: tuple[tuple[FiniteFloat, ...] | None, ...]
     """By selection, of the pick at each k; null where the row is left out."""
 
 
-class BestOfResult(RecordResult[BestOfSummary, BestOfRow]):
+class BestOfResult(QuestionResult[BestOfSummary, BestOfRow]):
     """Best of n of one policy."""
 
     kind: ClassVar[str] = "best-of-n"
@@ -88,23 +81,6 @@ class BestOfResult(RecordResult[BestOfSummary, BestOfRow]):
         """Expected quality of the picks, rows × selections × ks; NaN where a row is left out."""
         none = (np.nan,) * len(self.summary.ks)
         return np.array([[picks or none for picks in row.expected_quality] for row in self.rows])
-
-    @property
-    def users(self) -> list[str]:
-        """Of each row."""
-        return [row.user for row in self.rows]
-
-    @property
-    def questions(self) -> list[str]:
-        """The hash of each row's question."""
-        return [row.question_hash for row in self.rows]
-
-    @cached_property
-    def mirrors(self) -> list[int] | None:
-        """The number of each row's mirrored row; None where not every row has one."""
-        number = {row.id: k for k, row in enumerate(self.rows)}
-        mirrors = [number.get(row.mirror_of or "", -1) for row in self.rows]
-        return None if -1 in mirrors else mirrors
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -137,9 +137,9 @@ def policy_accuracies(result: PolicyAccuracy) -> list[Downstream]:
                 for k, cell in counted
             },
             rows={row.id: row.content_hash for row in result.rows},
-            users=np.array([row.user for row in result.rows]),
-            questions=np.array([row.question_hash for row in result.rows]),
-            mirrors=result.mirrors,
+            users=np.array(result.users),
+            questions=np.array(result.questions),
+            mirrors=None if result.mirrors is None else np.array(result.mirrors),
             origins={
                 (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, where)
                 for _, cell in counted

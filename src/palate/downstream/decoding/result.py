@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
+from palate.downstream.question_rows import QuestionResult, QuestionRow
 from palate.errors import RunError
 from palate.metrics import Estimate
 from palate.records import Record
-from palate.runs import RecordResult, TextHash
 
 
 class TextFacts(Record):
@@ -107,22 +107,16 @@ class DecodeSummary(Record):
     cells: tuple[GuidedCell, ...]
 
 
-class DecodeRow(Record):
+class DecodeRow(QuestionRow):
     """One row and what its answers are worth."""
 
-    id: str
-    content_hash: str
-    """Of question and responses, as in a run."""
-    question_hash: TextHash
-    user: str
-    mirror_of: str | None
     unguided: tuple[FiniteFloat | None, ...]
     """By measure, the mean quality of the policy's own answers."""
     guided: tuple[tuple[FiniteFloat | None, ...], ...]
     """By cell and measure; null where the row is left out, or nothing was rated."""
 
 
-class DecodeResult(RecordResult[DecodeSummary, DecodeRow]):
+class DecodeResult(QuestionResult[DecodeSummary, DecodeRow]):
     """Guided decoding of one policy."""
 
     kind: ClassVar[str] = "decode"
@@ -132,23 +126,6 @@ class DecodeResult(RecordResult[DecodeSummary, DecodeRow]):
     def guided(self) -> NDArray[np.float64]:
         """Mean quality, rows × cells × measures; NaN where there is none."""
         return np.array([row.guided for row in self.rows], dtype=np.float64)
-
-    @property
-    def users(self) -> list[str]:
-        """Of each row."""
-        return [row.user for row in self.rows]
-
-    @property
-    def questions(self) -> list[str]:
-        """The hash of each row's question."""
-        return [row.question_hash for row in self.rows]
-
-    @cached_property
-    def mirrors(self) -> list[int] | None:
-        """The number of each row's mirrored row; None where not every row has one."""
-        number = {row.id: k for k, row in enumerate(self.rows)}
-        mirrors = [number.get(row.mirror_of or "", -1) for row in self.rows]
-        return None if -1 in mirrors else mirrors
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
+from palate.downstream.question_rows import QuestionResult, QuestionRow
 from palate.metrics.policy import READINGS, Reading
 from palate.metrics.ranks import RankAgreement
 from palate.records import Record
-from palate.runs import RecordResult, ReportedEstimate, TextHash
+from palate.runs import ReportedEstimate
 
 Weight = FiniteFloat | Literal["inf"]
 
@@ -115,19 +116,14 @@ class PolicySummary(Record):
     """Empty with fewer than three scorers."""
 
 
-class PolicyRow(Record):
+class PolicyRow(QuestionRow):
     """What every score says of one row: 1, ½ or 0."""
 
-    id: str
-    content_hash: str
-    question_hash: TextHash
-    user: str
-    mirror_of: str | None
     values: tuple[tuple[tuple[FiniteFloat, ...], ...] | None, ...]
     """By cell and reading, at each weight and then at the chosen one; null where unscored."""
 
 
-class PolicyAccuracy(RecordResult[PolicySummary, PolicyRow]):
+class PolicyAccuracy(QuestionResult[PolicySummary, PolicyRow]):
     """Policy accuracy of one policy."""
 
     kind: ClassVar[str] = "policy-accuracy"
@@ -138,10 +134,3 @@ class PolicyAccuracy(RecordResult[PolicySummary, PolicyRow]):
         """Rows × cells × readings × (weights and the chosen one); NaN where unscored."""
         nothing = ((np.nan,) * (len(self.summary.weights) + 1),) * len(READINGS)
         return np.array([[cell or nothing for cell in row.values] for row in self.rows])
-
-    @cached_property
-    def mirrors(self) -> NDArray[np.int64] | None:
-        """The number of each row's mirrored row; None where not every row has one."""
-        number = {row.id: k for k, row in enumerate(self.rows)}
-        mirrors = np.array([number.get(row.mirror_of or "", -1) for row in self.rows])
-        return None if (mirrors < 0).any() else mirrors
