@@ -20,6 +20,11 @@ from palate.cli.training_data import (
     loss_of,
     steps_of,
 )
+from palate.training import TrainedModel
+
+LeaveOut = Annotated[
+    list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
+]
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,7 @@ def train_a_classifier(
     output: NewFolder,
     *,
     recipe: RecipeOptions,
-    leave_out: Annotated[
-        list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
-    ] = None,
+    leave_out: LeaveOut = None,
     rows: RowsToTrainOn,
     devices: Devices,
 ) -> None:
@@ -66,10 +69,7 @@ def train_a_classifier(
         "classifier", data, output, rows, devices, base=base, leave_out=leave_out or (),
         options=asdict(recipe),
     )  # fmt: skip
-    typer.echo(
-        f"{steps_of(made)}{made.n_pairs:,} pairs "
-        f"({made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
-    )
+    _echo_pairs(made, recipe.max_length)
     typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(made.folder)} …")
 
 
@@ -80,22 +80,17 @@ def train_token_rewards(
     output: NewFolder,
     *,
     recipe: TokenRewardRecipe,
-    leave_out: Annotated[
-        list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
-    ] = None,
+    leave_out: LeaveOut = None,
     rows: RowsToTrainOn,
     devices: Devices,
 ) -> None:
     """Train a reward for every token (GenARM) through TRL."""
-    told = {name: value for name, value in asdict(recipe).items() if value is not None}
+    options = {name: value for name, value in asdict(recipe).items() if value is not None}
     made = learn(
         "autoregressive", data, output, rows, devices, base=base, leave_out=leave_out or (),
-        options=told,
+        options=options,
     )  # fmt: skip
-    typer.echo(
-        f"{steps_of(made)}{made.n_pairs:,} pairs "
-        f"({made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
-    )
+    _echo_pairs(made, recipe.max_length)
     spec = f"autoregressive:{_as_reference(made.folder)}?beta={recipe.beta:g}"
     typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
 
@@ -127,6 +122,13 @@ def train_a_planner(
         f"{made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
     )
     typer.echo(f"use it with: palate evaluate -c plan:{_as_reference(made.folder)} …")
+
+
+def _echo_pairs(made: TrainedModel, max_length: int) -> None:
+    typer.echo(
+        f"{steps_of(made)}{made.n_pairs:,} pairs "
+        f"({made.n_too_long:,} over {max_length} tokens left out){loss_of(made)}"
+    )
 
 
 def _as_reference(folder: Path) -> str:
