@@ -77,23 +77,28 @@ def rate_samples(
             f"{quality.spec}: {lost} of {len(answered)} answers were not rated "
             f"({'; '.join(sorted(outages))}); what came is kept, run the same command again"
         )
-    ratings = [[scores[key] for key in own] for own in keys]
-    values = np.array([[one.value for one in own] for own in ratings], dtype=np.float64)
-    reasons = Counter(str(one.reason) for own in ratings for one in own if one.value is None)
+    ratings = [[scores[key] for key in of_row] for of_row in keys]
+    values = np.full((len(keys), samples.n), np.nan)
+    for k, of_row in enumerate(ratings):
+        if of_row:
+            values[k] = np.array([rating.value for rating in of_row], dtype=np.float64)
+    every = (rating for of_row in ratings for rating in of_row)
+    reasons = Counter(str(rating.reason) for rating in every if rating.value is None)
     return SampleQuality(quality.spec, quality.surrogate, values, dict(reasons))
 
 
 def _unique_responses(
     quality: QualityMetric, samples: Samples, pairs: Dataset
 ) -> tuple[list[list[str]], dict[str, QuestionResponse]]:
-    """Return the key of every sample, and each different (row, text) once."""
+    """Return the key of every sample, none of a row left out, and each different (row, text)."""
     answered: dict[str, QuestionResponse] = {}
-    keys = []
-    for question, own in zip(pairs.rows, samples.of_row, strict=True):
+    keys: list[list[str]] = []
+    for k, (question, of_row) in enumerate(zip(pairs.rows, samples.of_row, strict=True)):
         row = digest(quality.fingerprint, _content(question))
-        keys.append([digest(row, one.text) for one in own])
-        for key, one in zip(keys[-1], own, strict=True):
-            answered.setdefault(key, QuestionResponse(question, one.text))
+        answers = () if k in samples.left_out else of_row
+        keys.append([digest(row, sample.text) for sample in answers])
+        for key, sample in zip(keys[-1], answers, strict=True):
+            answered.setdefault(key, QuestionResponse(question, sample.text))
     return keys, answered
 
 

@@ -113,12 +113,13 @@ def draw_samples(
             progress(len(known), total)
     _refuse(policy, failed, total)
     ids = tuple(row.id for row in pairs.rows)
-    left_out = (Sample(""),) * n
+    empty = (Sample(""),) * n
     of_row = tuple(
-        left_out if key is None else tuple(known[key, number] for number in range(n))
+        empty if key is None else tuple(known[key, number] for number in range(n))
         for key in keys
     )
-    samples = Samples(named or policy.spec, ids, of_row)
+    left_out = frozenset(k for k, key in enumerate(keys) if key is None)
+    samples = Samples(named or policy.spec, ids, of_row, left_out)
     if samples.nothing_to_rank and guide_inputs is None:
         raise ModelError(
             f"{policy.spec}: {samples.nothing_to_rank}; does the policy sample (is its temperature "

@@ -25,6 +25,8 @@ class Samples:
     """Ids of the rows, in their order."""
     of_row: tuple[tuple[Sample, ...], ...]
     """N answers to each; rows that ask the same share them."""
+    left_out: frozenset[int] = frozenset()
+    """Rows that nothing was written for; their answers are empty, and are not rated."""
 
     @property
     def n(self) -> int:
