@@ -38,3 +38,18 @@ def test_without_an_endpoint_nothing_is_said_of_cost(monkeypatch):
         now[0] = 25.0
         advance(50, 100)
     assert stream.getvalue().strip() == "longest: 50 of 100, 2/s, 25 s left"
+
+
+def test_many_short_pieces_get_a_line_every_twenty_seconds_together(monkeypatch):
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(console, "err", Console(file=stream, width=200, soft_wrap=True))
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.bars() as shown:
+        shown.start("kept earlier")(9, 9)
+        for piece in range(9):
+            advance = shown.start(f"piece {piece}")
+            for done in range(1, 6):
+                now[0] += 1.0
+                advance(done, 5)
+        shown.start("there already")(7, 7)
+    assert stream.getvalue().splitlines() == ["piece 3: 5 of 5, 1/s", "piece 7: 5 of 5, 1/s"]

@@ -90,11 +90,12 @@ class Bars:
 
     def __init__(self, progress: Progress, note: Callable[[], str]) -> None:
         self._progress, self._note = progress, note
+        self._printed = time.monotonic()
 
     def start(self, label: str) -> Advance:
         """Return the callback of a new piece of work."""
         if not err.is_terminal:
-            return _line_now_and_then(label, self._note)
+            return self._lines(label)
         task = self._progress.add_task(label, total=None)
 
         def advance(done: int, total: int) -> None:
@@ -102,23 +103,28 @@ class Bars:
 
         return advance
 
+    def _lines(self, label: str) -> Advance:
+        """Print a line when none was printed for a while, whichever piece that time went into."""
+        started = time.monotonic()
+        announced = False
 
-def _line_now_and_then(label: str, note: Callable[[], str]) -> Advance:
-    started = said = time.monotonic()
+        def advance(done: int, total: int) -> None:
+            nonlocal announced
+            now = time.monotonic()
+            if now - self._printed < LINE_EVERY_S and not (announced and done == total):
+                return
+            self._printed, announced = now, True
+            words = [f"{label}: {done:,} of {total:,}"]
+            if done and now - started >= 1:  # what was there already has no speed
+                rate = done / (now - started)
+                words.append(f"{rate:.2g}/s")
+                if done < total:
+                    words.append(f"{seconds((total - done) / rate)} left")
+            if spent := self._note():
+                words.append(spent)
+            err.print(", ".join(words), highlight=False)
 
-    def advance(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said < LINE_EVERY_S and (done < total or now - started < LINE_EVERY_S):
-            return
-        said = now
-        rate = done / (now - started)
-        left = f", {seconds((total - done) / rate)} left" if done < total and rate else ""
-        spent = note()
-        more = f", {spent}" if spent else ""
-        err.print(f"{label}: {done:,} of {total:,}, {rate:.2g}/s{left}{more}", highlight=False)
-
-    return advance
+        return advance
 
 
 @contextmanager
