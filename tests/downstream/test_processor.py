@@ -167,6 +167,19 @@ def test_ids_beyond_the_tokenizer_never_follow(world: World, tiny: Any, session:
     assert torch.equal(wide.guidance()(ids, scores.log_softmax(-1)).argmax(-1), out.argmax(-1))
 
 
+@pytest.mark.parametrize(("arm", "policy"), [(1100, 1024), (1024, 1100), (1000, 1024)])
+def test_padding_rows_of_the_guides_head_may_differ(
+    tiny: Any, session: Any, arm: int, policy: int
+) -> None:
+    narrow = tiny.model(hidden_size=48, vocab_size=arm)
+    world = World(session, narrow, tiny.model(vocab_size=policy))
+    if arm < 1024:
+        with pytest.raises(UsageError, match="the guide's weights end at 1000 of 1024 tokens"):
+            world.guidance()
+        return
+    assert world.generate(world.guidance()) == world.written(PRESETS["genarm"].law(1.0), 1)
+
+
 def test_prompts_of_ones_own_and_what_a_user_wrote(world: World) -> None:
     texts = ["Once upon a time", "The cat sat on"]
     batch = world.tokenizer(texts, padding=True, return_tensors="pt")

@@ -249,6 +249,17 @@ def test_tokens_must_mean_the_same_to_a_decoder(tiny):
     assert math.isfinite(scores(build(model, guide=f"autoregressive:{other_ends}"))[0])
 
 
+@pytest.mark.parametrize(("kind", "method"), [("autoregressive", "genarm"), ("classifier", "args")])
+def test_a_decoder_reads_the_tokens_that_both_heads_have(tiny, kind, method):
+    make = tiny.classifier if kind == "classifier" else tiny.model
+    how = {"score": "decoder", "method": method}
+    for size, other in ((1024, 1100), (1100, 1024)):
+        guide = f"{kind}:{make(vocab_size=other)}"
+        assert None not in scores(build(tiny.model(vocab_size=size), guide=guide, **how))
+    with pytest.raises(UsageError, match="end at 1000 of 1024 tokens"):
+        build(tiny.model(), guide=f"{kind}:{make(vocab_size=1000)}", **how)
+
+
 def test_a_method_takes_the_guide_it_is_made_for(tiny):
     model = tiny.model()
     implicit = f"implicit:{tiny.model(initializer_range=0.5)}?reference={model}"

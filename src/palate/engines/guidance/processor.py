@@ -19,8 +19,9 @@ from palate.engines.guidance.fusion import Fusion
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.guidance.row_matching import Row, rows_of, shared_with
-from palate.engines.guidance.stepwise import vocabulary, weighted, without
+from palate.engines.guidance.stepwise import weighted
 from palate.engines.local.decoding.members import Member, Members
+from palate.engines.local.heads import vocabulary, without
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
 from palate.models import import_torch
@@ -42,6 +43,11 @@ class CallersModel:
         self.model, self.tokenizer = model, tokenizer
         self.reference = str(getattr(model, "name_or_path", "") or type(model).__name__)
         self.vocabulary = vocabulary_of(tokenizer)
+
+    @property
+    def ids(self) -> int:
+        """How many ids there are."""
+        return vocabulary(self)[0]
 
     @property
     def ends(self) -> frozenset[int]:
