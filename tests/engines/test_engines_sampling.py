@@ -112,6 +112,7 @@ def test_what_is_no_token_is_never_drawn():
     outside = sorted({*range(WIDTH)} - {*WORDS})
     assert float(logp[outside].exp().max()) > 0.05
     drawn = [it.ids[0] for it in sample(local, [0, 1], 4000, 1)]
+    assert {*drawn} <= {*WORDS}
     share = logp[list(WORDS)].softmax(-1).tolist()
     for word, expected in zip(WORDS, share, strict=True):
         assert drawn.count(word) / 4000 == pytest.approx(expected, abs=0.03)
