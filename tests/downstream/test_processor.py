@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,27 @@ def test_a_second_generate_begins_at_the_prompts(world: World) -> None:
     assert world.generate(processor, max_new_tokens=5) == [ids[:5] for ids in first]
     assert world.generate(processor) == first
     assert read == len(QUESTIONS) * (LENGTH - 1)
+
+
+@pytest.mark.parametrize("kind", ["autoregressive", "implicit", "classifier"])
+def test_models_between_calls_of_generate_are_in_use(tiny: Any, kind: str) -> None:
+    with palate.Session(room=0) as session:
+        world = World(session, tiny.model(hidden_size=48), tiny.model())
+        processor = world.guidance(**{
+            "autoregressive": {},
+            "implicit": {"scorer": f"implicit:{world.arm}?reference={world.folder}"},
+            "classifier": {"scorer": f"classifier:{tiny.classifier()}", "method": "args"},
+        }[kind])  # fmt: skip
+        first, loaded = world.generate(processor), session.loaded
+        models = processor.guide.models
+        assert all(model.users == 1 for model in models)
+        session.language_model(tiny.model(hidden_size=64), F32).load()
+        session.close()
+        assert world.generate(processor) == first
+        assert processor.guide.models == models and session.loaded == loaded + 1
+        del processor
+        gc.collect()
+        assert not any(model.users for model in models)
 
 
 def test_weight_0_is_plain_generate(world: World) -> None:
