@@ -81,8 +81,8 @@ class Decoder:
         self._last: tuple[Slate, Prepared] | None = None
 
     def _guide(self, named: str) -> TokenGuide | PrefixGuide:
-        guide: TokenGuide | PrefixGuide | None
-        guide, what = getattr(self.scorer, "token_guide", lambda: None)(), "single tokens"
+        what = "single tokens"
+        guide: TokenGuide | PrefixGuide | None = getattr(self.scorer, "token_guide", lambda: None)()
         if guide is None and self.preset is None:
             guide = getattr(self.scorer, "prefix_guide", lambda: None)()
             what += " and no prefixes"
