@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,27 @@ def test_a_second_generate_begins_at_the_prompts(world: World) -> None:
     assert read == len(QUESTIONS) * (LENGTH - 1)
 
 
+@pytest.mark.parametrize("kind", ["autoregressive", "implicit", "classifier"])
+def test_models_between_calls_of_generate_are_in_use(tiny: Any, kind: str) -> None:
+    with palate.Session(room=0) as session:
+        world = World(session, tiny.model(hidden_size=48), tiny.model())
+        processor = world.guidance(**{
+            "autoregressive": {},
+            "implicit": {"scorer": f"implicit:{world.arm}?reference={world.folder}"},
+            "classifier": {"scorer": f"classifier:{tiny.classifier()}", "method": "args"},
+        }[kind])  # fmt: skip
+        first, loaded = world.generate(processor), session.loaded
+        models = processor.guide.models
+        assert all(model.users == 1 for model in models)
+        session.language_model(tiny.model(hidden_size=64), F32).load()
+        session.close()
+        assert world.generate(processor) == first
+        assert processor.guide.models == models and session.loaded == loaded + 1
+        del processor
+        gc.collect()
+        assert not any(model.users for model in models)
+
+
 def test_weight_0_is_plain_generate(world: World) -> None:
     assert world.generate(world.guidance(weight=0.0)) == world.generate(None)
 
@@ -165,6 +187,19 @@ def test_ids_beyond_the_tokenizer_never_follow(world: World, tiny: Any, session:
     assert out.shape == scores.shape and out.dtype == scores.dtype
     assert (out[:, 1024:] == -torch.inf).all() and out[:, 3:1024].isfinite().all()
     assert torch.equal(wide.guidance()(ids, scores.log_softmax(-1)).argmax(-1), out.argmax(-1))
+
+
+@pytest.mark.parametrize(("arm", "policy"), [(1100, 1024), (1024, 1100), (1000, 1024)])
+def test_padding_rows_of_the_guides_head_may_differ(
+    tiny: Any, session: Any, arm: int, policy: int
+) -> None:
+    narrow = tiny.model(hidden_size=48, vocab_size=arm)
+    world = World(session, narrow, tiny.model(vocab_size=policy))
+    if arm < 1024:
+        with pytest.raises(UsageError, match="the guide's weights end at 1000 of 1024 tokens"):
+            world.guidance()
+        return
+    assert world.generate(world.guidance()) == world.written(PRESETS["genarm"].law(1.0), 1)
 
 
 def test_prompts_of_ones_own_and_what_a_user_wrote(world: World) -> None:

@@ -12,6 +12,7 @@ from palate.engines import ChatTemplate, LocalModel, sample
 from palate.engines.local.decoding import Rows, draw
 from palate.errors import ModelError, UsageError
 from palate.records import Message, Settings
+from palate.selfcheck.decoding.words import WIDTH, WORDS, WordModel
 from palate.specs import Reference
 from tiny import EOS, KINDS
 
@@ -103,6 +104,21 @@ def test_a_sample_ends_at_an_end_token_which_is_no_part_of_it(tiny):
     (one,) = sample(local, ids, 1, 5, temperature=0)
     assert (one.ids, one.text, one.cut_off) == ([], "", False)
     assert one.log_probability < 0
+
+
+def test_what_is_no_token_is_never_drawn():
+    local = WordModel(3, ends=())
+    logp = local.next_token_logits([[0, 1]]).log_softmax(-1)[0]
+    outside = sorted({*range(WIDTH)} - {*WORDS})
+    assert float(logp[outside].exp().max()) > 0.05
+    drawn = [it.ids[0] for it in sample(local, [0, 1], 4000, 1)]
+    assert {*drawn} <= {*WORDS}
+    share = logp[list(WORDS)].softmax(-1).tolist()
+    for word, expected in zip(WORDS, share, strict=True):
+        assert drawn.count(word) / 4000 == pytest.approx(expected, abs=0.03)
+    (likeliest,) = sample(local, [0, 1], 1, 1, temperature=0)
+    assert likeliest.ids == [WORDS[share.index(max(share))]]
+    assert likeliest.log_probability == pytest.approx(float(logp[likeliest.ids[0]]), abs=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [{"n": 0}, {"max_tokens": 0}, {"temperature": -1}, {"top_p": 0}])

@@ -13,11 +13,15 @@ from palate.engines import LocalModel
 from palate.engines.guidance import (
     CandidateRows,
     Candidates,
+    FusedRows,
+    Fusion,
     GuidedRow,
+    Writing,
     prefix_guide,
     refuse_other_tokens,
     token_guide,
     weighted,
+    write,
 )
 from palate.engines.local.decoding.members import Member, Members
 from palate.errors import UsageError
@@ -282,3 +286,32 @@ def test_models_whose_tokens_mean_something_else_are_refused(tiny, tmp_path):
     (words / "tokenizer.json").write_text(json.dumps(tokenizer))
     with pytest.raises(UsageError, match="other tokens"):
         refuse_other_tokens(one, token_guide(built(f"likelihood:{words}"), ""), "spec")
+
+
+@pytest.mark.parametrize(("policy_ids", "guide_ids"), [(1024, 1100), (1100, 1024), (1024, 1000)])
+def test_padding_rows_of_a_head_may_differ_and_tokens_may_not(tiny, policy_ids, guide_ids):
+    # The tokenizer has 1024.
+    local = build_scorer(f"likelihood:{tiny.model(vocab_size=policy_ids)}", default_session(),
+                         SETTINGS).local.model  # fmt: skip
+    policy = default_session().reader(local.reference, SETTINGS)
+    assert policy.ids == 1024
+    wide = {"vocab_size": guide_ids}
+    terms = token_guide(built(f"autoregressive:{tiny.model(rms_norm_eps=0.1, **wide)}"), "")
+    rater = prefix_guide(built(f"classifier:{tiny.classifier(**wide)}"), "")
+    if guide_ids < 1024:
+        for guide in (terms, rater):
+            with pytest.raises(UsageError) as caught:
+                refuse_other_tokens(policy, guide, "spec")
+            assert "weights end at 1000 of 1024 tokens; resize its token emb" in str(caught.value)
+            assert "\n" not in str(caught.value)
+        return
+    ids = policy.template.prompt(SLATE.question)
+    for guide, kind, law in (
+        (terms, FusedRows, Fusion(1.0, 1.0)),
+        (rater, CandidateRows, Candidates(1.0, 1024)),
+    ):
+        refuse_other_tokens(policy, guide, "spec")
+        with guide.in_place():
+            rows = [GuidedRow(ids, guide.read(SLATE, ROOM), k) for k in range(8)]
+            made = write(kind(law, local, guide, rows, ROOM), local, rows, Writing(6, 3.0))
+        assert max(token for it in made for token in it.ids) < 1024

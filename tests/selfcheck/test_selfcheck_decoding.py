@@ -158,11 +158,11 @@ def test_a_preset_with_another_number_in_it_is_caught(
 
 
 def test_extra_ids_are_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = stepwise.vocabulary
-    monkeypatch.setattr(stepwise, "vocabulary", lambda policy: (plain(policy)[0] + 2, None))
+    size, _ = world.policy.valid_ids
+    monkeypatch.setattr(world.policy, "valid_ids", (size + 2, None))
     assert not preset(world, "genarm").ok
     assert any(not check.ok for check in drawn_fusion(world, ""))
-    monkeypatch.setattr(segments, "vocabulary", lambda policy: (plain(policy)[0], None))
+    monkeypatch.setattr(world.policy, "valid_ids", (size, None))
     assert not best_of_three(world).ok
 
 

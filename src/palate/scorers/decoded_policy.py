@@ -24,6 +24,7 @@ from palate.engines.guidance.forced import (
     fused_sums,
     weight_name,
 )
+from palate.engines.guidance.fusion import args_preset
 from palate.errors import SpecError, UsageError
 from palate.metrics.policy import PolicyScores
 from palate.records import (
@@ -66,6 +67,8 @@ class Decoder:
         if self.method != CANDIDATES and "k" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: k counts candidates; it goes with method=args")
         self.candidates = Candidates(1.0, spec.number("k", K, least=1))
+        self.preset = PRESETS.get(self.method)
+        """The fusion; None for candidates whose prefixes are rated."""
         self.weights = tuple(weights)
         named = spec.options["guide"]
         self.guide = self._guide(named)
@@ -78,18 +81,19 @@ class Decoder:
         self._last: tuple[Slate, Prepared] | None = None
 
     def _guide(self, named: str) -> TokenGuide | PrefixGuide:
-        if self.method == CANDIDATES:
-            offer, what = getattr(self.scorer, "prefix_guide", lambda: None), "prefixes"
-        else:
-            offer, what = getattr(self.scorer, "token_guide", lambda: None), "single tokens"
-        guide: TokenGuide | PrefixGuide | None = offer()
+        what = "single tokens"
+        guide: TokenGuide | PrefixGuide | None = getattr(self.scorer, "token_guide", lambda: None)()
+        if guide is None and self.preset is None:
+            guide = getattr(self.scorer, "prefix_guide", lambda: None)()
+            what += " and no prefixes"
         if guide is None:
             raise UsageError(f"{named} rewards no {what}; use --score tilt, which takes any scorer")
         otherwise = "--score tilt reads texts"
         refuse_other_tokens(self.policy.local.reader, guide, named, otherwise)
-        if self.method != CANDIDATES:
-            coefficients = cast(TokenGuide, guide).coefficients
-            PRESETS[self.method].check(self.method, coefficients, named)
+        if self.preset is not None:
+            self.preset.check(self.method, cast(TokenGuide, guide).coefficients, named)
+        elif getattr(guide, "coefficients", None) is not None:
+            self.preset = args_preset(self.candidates.k)
         return guide
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
@@ -151,15 +155,14 @@ class Decoder:
             policy: LocalModel = self.policy.local.model
             stack.enter_context(policy.in_use())
             stack.enter_context(self.guide.in_place())
-            if self.method == CANDIDATES:
+            if self.preset is None:
                 guide = cast(PrefixGuide, self.guide)
                 sums = candidate_sums(
                     self.candidates, policy, guide, read.slate, responses, self.weights
                 )
             else:
-                preset = PRESETS[self.method]
                 terms = cast(TokenGuide, self.guide)
-                sums = fused_sums(preset, policy, terms, responses, self.weights)
+                sums = fused_sums(self.preset, policy, terms, responses, self.weights)
         made = iter(sums)
         return [None if one is None else next(made) for one in candidates]
 
@@ -201,7 +204,7 @@ class DecodedPolicy(SteeredPolicy):
     """A policy that a guide steers token by token: Σ_t log π_w(y_t | x, y_<t), teacher-forced.
 
     `?method=` is one of the fusions, by default `genarm`, or `args`, where the policy's `?k=`
-    likeliest tokens and the response's own are candidates.
+    likeliest tokens and the response's own are candidates, rated by token or by prefix.
     """
 
     def read_weights(self, spec: Spec) -> tuple[float, ...]:

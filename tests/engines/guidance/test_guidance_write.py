@@ -20,8 +20,8 @@ from palate.engines.guidance import (
 )
 from palate.engines.guidance.forced import Forced, fused_sums
 from palate.engines.guidance.processor import GuidanceProcessor
-from palate.engines.guidance.stepwise import vocabulary, without
 from palate.engines.local.decoding.members import Member, Members
+from palate.engines.local.heads import without
 from palate.selfcheck.decoding.words import WordModel
 from tiny import EOS, KINDS
 
@@ -229,7 +229,7 @@ def test_no_id_beyond_the_tokenizer_or_in_a_hole_of_it_is_drawn(tiny):
     other = load(tiny.model(vocab_size=1400, rms_norm_eps=0.1))
     there = set(policy.tokenizer.get_vocab().values())
     assert len(there) <= 1024
-    size, blocked = vocabulary(policy)
+    size, blocked = policy.valid_ids
     outside = [k for k in range(size) if blocked is not None and blocked[k]]
     assert {*range(size)} - {*outside} == {k for k in there if k < size}
     head = policy.model.get_output_embeddings().weight
@@ -239,8 +239,10 @@ def test_no_id_beyond_the_tokenizer_or_in_a_hole_of_it_is_drawn(tiny):
     assert head.shape[0] == 1400
     ids = prompt(policy)
     rows = rows_of([ids] * 20, [[ids]] * 20)
-    plain = sample(policy, ids, 20, ROOM)
-    assert any(token >= 1024 for it in plain for token in it.ids), "they are likely"
+    (likely,) = policy.next_token_logits([ids])
+    assert float(likely.softmax(-1)[1024:].sum()) > 0.1
+    for how in ({}, {"temperature": 0.0}, {"top_p": 0.5}):
+        assert {token for it in sample(policy, ids, 20, ROOM, **how) for token in it.ids} <= there
     guides = Terms((1.0,), (other,)), Direction((other,), closing=(EOS,))
     for stepper in (
         fused(Fusion(1, 1), policy, guides[0], rows),

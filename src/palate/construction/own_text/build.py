@@ -127,9 +127,9 @@ def build_own_text(
             for split in ("test", "adapt"):
                 if split == "adapt":
                     selection.keep_apart()
-                pair_with_authors(spool, split, settings.seed)
+                alike = pair_with_authors(spool, split, settings.seed)
                 if answers is None:
-                    selection.count(split, drop_unpaired(spool, split))
+                    selection.count(split, drop_unpaired(spool, split, alike))
                 if split == "adapt":
                     selection.limit(adapt)
                 if answers is not None:

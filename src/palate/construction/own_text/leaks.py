@@ -77,11 +77,15 @@ class Passage:
         """Tell whether these words are a near-duplicate."""
         if words == self.words:
             return bool(words)
-        fewest, most = sorted((len(words), len(self.words)))
-        if fewest >= RUN:
+        if min(len(words), len(self.words)) >= RUN:
             return self.shares_run(words)
+        return self.is_alike(words)
+
+    def is_alike(self, words: Sequence[str]) -> bool:
+        """Tell whether the Jaccard index is 0.8 or more, however long both are."""
+        fewest, most = sorted((len(words), len(self.words)))
         if fewest < FEWEST or fewest < JACCARD * most:
-            return False
+            return words == self.words and bool(words)
         first, second = Counter(words), Counter(self.words)
         return (first & second).total() >= JACCARD * (first | second).total()
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.construction.own_text.entries import ADAPT
-from palate.construction.own_text.leaks import text_key
+from palate.construction.own_text.leaks import Passage, text_key, words_of
 from palate.construction.own_text.spool import Spool, Spooled
 from palate.downstream.sampling import build_policy, draw_samples
 from palate.evaluation import Progress, Start
@@ -20,6 +20,7 @@ from palate.session import Session
 OTHERS = "others"
 AT_ONCE = 256
 NO_OTHER = "no other author on this input"
+ALIKE = "other authors wrote nearly the same"
 EMPTY, SAME = "the model's answer is empty", "the model's answer is the user's text"
 IN_TEST = "the rejected text is in the test split"
 
@@ -70,31 +71,38 @@ def _from(done: int, total: int, progress: Progress) -> Progress:
     return lambda more, of_part: progress(done + more, total)
 
 
-def pair_with_authors(spool: Spool, split: str, seed: int) -> None:
+def pair_with_authors(spool: Spool, split: str, seed: int) -> set[int]:
     """Give the rows of a split another author's text where there is one, drawn by the seed.
 
-    No adapt row gets a text that a test row holds.
+    No adapt row gets a text that a test row holds. Two texts that are nearly the same tell no
+    authors apart: returns the numbers of the rows whose other authors wrote nothing else.
     """
+    alike = set()
     for n in spool.numbers(split):
         row = spool.get(n)
         texts = spool.others(row)
         if split == ADAPT:
             texts = [text for text in texts if not spool.is_test_text(text)]
-        if texts:
-            order = {text: digest("other author", seed, row.row["id"], text) for text in texts}
-            spool.reject(n, min(texts, key=order.__getitem__), OTHERS)
+        chosen = Passage(row.row["chosen"])
+        unlike = [text for text in texts if not chosen.is_alike(words_of(text))]
+        if unlike:
+            order = {text: digest("other author", seed, row.row["id"], text) for text in unlike}
+            spool.reject(n, min(unlike, key=order.__getitem__), OTHERS)
+        elif texts or spool.is_shared(row):
+            alike.add(n)
+    return alike
 
 
-def drop_unpaired(spool: Spool, split: str) -> Counter[str]:
-    """Leave out the rows that no other author wrote on, and count them."""
+def drop_unpaired(spool: Spool, split: str, alike: Collection[int]) -> Counter[str]:
+    """Leave out the rows without another author's text, and count them by the reason."""
     missing = spool.numbers(split, "rejected IS NULL")
     spool.drop(missing)
-    return Counter({NO_OTHER: len(missing)} if missing else {})
+    return Counter(ALIKE if n in alike else NO_OTHER for n in missing)
 
 
 def _useless(text: str, row: Spooled, spool: Spool) -> str | None:
     if not text:
         return EMPTY
-    if text_key(text) == row.text:
+    if text_key(text) == row.text or Passage(row.row["chosen"]).is_alike(words_of(text)):
         return SAME
     return IN_TEST if row.row["split"] == ADAPT and spool.is_test_text(text) else None

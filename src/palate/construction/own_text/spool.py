@@ -146,6 +146,14 @@ class Spool:
         )
         return [text for (text,) in listed]
 
+    def is_shared(self, row: Spooled) -> bool:
+        """Tell whether another user wrote the same words on the same input."""
+        other = self.db.execute(
+            "SELECT 1 FROM rows WHERE question = ? AND user <> ? AND text = ? LIMIT 1",
+            (row.question, row.user, row.text),
+        )
+        return other.fetchone() is not None
+
     def reject(self, n: int, text: str, by: str) -> None:
         """Give a row its rejected text, and say whose it is."""
         self.db.execute("UPDATE rows SET rejected = ?, rejected_by = ? WHERE n = ?", (text, by, n))

@@ -31,7 +31,7 @@ from palate.engines.guidance import (
     write_segments,
 )
 from palate.engines.guidance.candidates import K
-from palate.engines.guidance.fusion import Keep
+from palate.engines.guidance.fusion import args_preset
 from palate.engines.guidance.segments import Rate
 from palate.errors import UsageError
 from palate.metrics.selection import kl_bound
@@ -171,7 +171,7 @@ class CandidateMethod(ByToken):
     def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion | Candidates:
         """Return the law; where tokens have rewards, prefixes differ by their last token's."""
         if hasattr(guide, "coefficients"):
-            return Fusion(1.0, self.weight, Keep("top-k", self.k))
+            return args_preset(self.k).law(self.weight)
         return Candidates(self.weight, self.k)
 
 

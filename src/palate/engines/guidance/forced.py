@@ -16,11 +16,10 @@ from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.stepwise import (
     CandidateRows,
     GuidedRow,
-    vocabulary,
     weighted,
-    without,
 )
 from palate.engines.local import LocalModel, TokenSpan
+from palate.engines.local.heads import without
 from palate.engines.local.loading import LOGIT_ROWS
 from palate.models import import_torch
 from palate.records import Slate
@@ -62,7 +61,7 @@ def fused_sums(
     for k, model in enumerate(models):
         spans = [_span((one.prompt, *one.prompts)[k], one.response) for one in responses]
         read.append(next(outputs for _, outputs in model.outputs([spans])))
-    size, blocked = vocabulary(policy)
+    size, blocked = policy.valid_ids
     law, more = preset.law(0.0), preset.law(1.0)
     per_unit = more.policy - law.policy, more.guide - law.guide
     sums = []

@@ -215,3 +215,9 @@ PRESETS = {
     "farma": Preset(_one_of, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
 }  # fmt: skip
 """The weight's place in the coefficients of policy and guide, by the method's name."""
+
+
+def args_preset(k: int) -> Preset:
+    """Return candidates rated by single tokens: prefixes then differ by their last token alone."""
+    source = "ARGS, arXiv 2402.01694, with rewards of tokens"
+    return Preset(_one_of, _the_weight, Keep("top-k", k), 1.0, "either", source)

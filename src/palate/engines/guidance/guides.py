@@ -104,6 +104,10 @@ class Tokens(Protocol):
         """Hash of which id means which token."""
 
     @property
+    def ids(self) -> int:
+        """How many ids there are."""
+
+    @property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply."""
 
@@ -114,7 +118,10 @@ def refuse_other_tokens(
     spec: str,
     otherwise: str = "methods of segments (blocks, rejection) read texts",
 ) -> None:
-    """Raise `UsageError` where a token or an end token does not mean the same to both."""
+    """Raise `UsageError` where a token or an end token does not mean the same to both.
+
+    Rows of a head beyond the tokenizer mean nothing, so their number may differ.
+    """
     for reader in guide.readers:
         if reader.reference == policy.reference:
             continue
@@ -123,3 +130,8 @@ def refuse_other_tokens(
             raise UsageError(f"{what} split texts into other tokens; {otherwise}")
         if reader.ends != policy.ends:
             raise UsageError(f"{what} have other end tokens; {otherwise}")
+        if reader.ids < policy.ids:
+            raise UsageError(
+                f"{what} share a tokenizer, but the guide's weights end at {reader.ids} of "
+                f"{policy.ids} tokens; resize its token embeddings, or: {otherwise}"
+            )

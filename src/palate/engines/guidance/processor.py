@@ -8,6 +8,7 @@ back, and another call of `generate` begins again at the prompts.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ from palate.engines.guidance.fusion import Fusion
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.guidance.row_matching import Row, rows_of, shared_with
-from palate.engines.guidance.stepwise import vocabulary, weighted, without
-from palate.engines.local.decoding.members import Member, Members
+from palate.engines.guidance.stepwise import weighted
+from palate.engines.local.decoding.members import Member, Members, pinned
+from palate.engines.local.heads import vocabulary, without
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
 from palate.models import import_torch
@@ -42,6 +44,11 @@ class CallersModel:
         self.model, self.tokenizer = model, tokenizer
         self.reference = str(getattr(model, "name_or_path", "") or type(model).__name__)
         self.vocabulary = vocabulary_of(tokenizer)
+
+    @property
+    def ids(self) -> int:
+        """How many ids there are."""
+        return vocabulary(self)[0]
 
     @property
     def ends(self) -> frozenset[int]:
@@ -170,6 +177,8 @@ class GuidanceProcessor(LogitsProcessor):
 
     @cached_property
     def _beginning(self) -> Members | PrefixRows:
+        # What is held between calls of `generate` is in use until this object is gone.
+        weakref.finalize(self, pinned(self.guide.models).close).atexit = False
         if isinstance(self.law, Candidates):
             return PrefixRows(self.guide, self.readings, self.policy.ends, self.room)  # type: ignore[arg-type]
         return Members(

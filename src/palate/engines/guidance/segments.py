@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from palate.engines.guidance.stepwise import Guided, GuidedRow, Writing, vocabulary
+from palate.engines.guidance.stepwise import Guided, GuidedRow, Writing
 from palate.engines.local import LocalModel
 from palate.engines.local.decoding import Rows, draw
 from palate.errors import ModelError, UsageError
@@ -185,7 +185,7 @@ class _Segment:
     ) -> None:
         self.policy, self.rows, self.responses, self.how = policy, rows, responses, how
         self.rate, self.number, self.length = rate, number, length
-        self.size, self.blocked = vocabulary(policy)
+        self.size, self.blocked = policy.valid_ids
 
     def point(self, row: int, proposal: int) -> float:
         """Return the point in [0, 1) that decides whether a proposal is accepted."""

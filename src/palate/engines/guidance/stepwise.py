@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from palate.engines.guidance.candidates import Candidates
 from palate.engines.guidance.fusion import Fusion
@@ -15,6 +15,7 @@ from palate.engines.local import LocalModel
 from palate.engines.local.decoding import Continuation, draw
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.local.decoding.sampling import stream
+from palate.engines.local.heads import without
 from palate.models import import_torch
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class FusedRows:
         room: int,
     ) -> None:
         self.law, self.coefficients = law, guide.coefficients
-        self.size, self.blocked = vocabulary(policy)
+        self.size, self.blocked = policy.valid_ids
         self.members = Members(
             [
                 Member(policy, [row.prompt for row in rows]),
@@ -127,7 +128,7 @@ class CandidateRows:
         room: int,
     ) -> None:
         self.law = law
-        self.size, self.blocked = vocabulary(policy)
+        self.size, self.blocked = policy.valid_ids
         self.policy = Members([Member(policy, [row.prompt for row in rows])], room)
         self.prefixes = PrefixRows(guide, [row.reading for row in rows], policy.ends, room)
         self.read = {"policy": 1, "guide": law.k}
@@ -224,37 +225,3 @@ def weighted(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
         for part in (part for c, part in zip(coefficients, parts, strict=True) if c):
             summed = summed.masked_fill(part == -math.inf, -math.inf)
     return summed
-
-
-class Vocabulary(Protocol):
-    """A loaded model with its tokenizer."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """None where there is none."""
-
-    @property
-    def model(self) -> Any:
-        """The transformers model."""
-
-    @property
-    def device(self) -> Any:
-        """Where it is."""
-
-
-def vocabulary(policy: Vocabulary) -> tuple[int, Tensor | None]:
-    """Return how many ids there are, and where among them there is no token; None for nowhere."""
-    torch = import_torch()
-    if policy.tokenizer is None:
-        return int(policy.model.config.get_text_config().vocab_size), None
-    ids = sorted(policy.tokenizer.get_vocab().values())
-    size = min(ids[-1] + 1, int(policy.model.config.get_text_config().vocab_size))
-    blocked = torch.ones(size, dtype=torch.bool)
-    blocked[[k for k in ids if k < size]] = False
-    return size, blocked.to(policy.device) if bool(blocked.any()) else None
-
-
-def without(blocked: Tensor | None, logp: Tensor) -> Tensor:
-    """Return log-probabilities (rows × ids) that are −∞ where there is no token."""
-    # Of policy and guides alike, or a keep-set of the guide's holds such ids.
-    return logp if blocked is None else logp.masked_fill(blocked.to(logp.device), -math.inf)

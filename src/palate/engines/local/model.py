@@ -41,6 +41,11 @@ class LocalModel(LoadedModel):
         """The language model's head, apart from what is below it."""
         return heads.Head(self)
 
+    @cached_property
+    def valid_ids(self) -> tuple[int, torch.Tensor | None]:
+        """How many ids may be drawn, and where among them there is no token; None for nowhere."""
+        return heads.vocabulary(self)
+
     def read(self, groups: Iterable[Group], reduce: Reduce) -> Iterator[tuple[int, list[Any]]]:
         """Yield (group, what `reduce` makes of the last hidden states wanted of each sequence)."""
         return self._read(groups, reduce)

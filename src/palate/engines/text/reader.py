@@ -75,6 +75,11 @@ class Reader:
         return vocabulary_of(self.tokenizer)
 
     @cached_property
+    def ids(self) -> int:
+        """How many ids there are: those of the tokenizer that the model has."""
+        return id_count(self.tokenizer, self.config)
+
+    @cached_property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply, by the model's generation settings."""
         made = import_transformers().GenerationConfig
@@ -139,6 +144,12 @@ class Reader:
 def vocabulary_of(tokenizer: Any) -> str:
     """Return the hash of which id means which token."""
     return digest("vocabulary", sorted(tokenizer.get_vocab().items()))
+
+
+def id_count(tokenizer: Any, config: Any) -> int:
+    """Return how many ids a model reads and writes: it is often wider than its tokenizer."""
+    width = int(config.vocab_size)
+    return width if tokenizer is None else min(max(tokenizer.get_vocab().values()) + 1, width)
 
 
 def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None:

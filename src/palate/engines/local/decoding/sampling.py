@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.decoding.rows import Rows
+from palate.engines.local.heads import without
 from palate.engines.local.model import LocalModel
 from palate.errors import ModelError, UsageError
 from palate.seeding import rng
@@ -41,10 +42,10 @@ def sample(
 ) -> list[Continuation]:
     """Draw n continuations of one prompt, which is read once; or those of these numbers.
 
-    A token is drawn from softmax(logits / temperature), cut to the smallest set of tokens that
-    holds `top_p` of it; temperature 0 takes the likeliest. Each sample has a random stream of its
-    own, so that the first of 4 is the first of 16. `log_probability` is the model's own, in nats,
-    without temperature and cut.
+    A token is drawn from softmax(logits / temperature), cut to the ids of the tokenizer and to the
+    smallest set of tokens that holds `top_p` of it; temperature 0 takes the likeliest. Each sample
+    has a random stream of its own, so that the first of 4 is the first of 16. `log_probability` is
+    the model's own, in nats, without temperature and cuts.
     """
     if n < 1 or max_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
         raise UsageError(
@@ -52,6 +53,7 @@ def sample(
             f"top_p {top_p:g}"
         )
     torch, head = local.torch, local.head
+    size, blocked = local.valid_ids
     drawn = range(n) if numbers is None else numbers
     streams = [stream(seed, ids, k) for k in drawn]
     samples = [Continuation() for _ in drawn]
@@ -59,7 +61,7 @@ def sample(
     with torch.inference_mode():
         rows = Rows(local, [ids], [0] * len(drawn), max_tokens, logits=not head.apart)
         for step in range(max_tokens):
-            logp = rows.each(head.distributions)
+            logp = without(blocked, rows.each(head.distributions)[:, :size])
             points = [streams[k].random() for k in going]
             left = []
             for row, (k, token) in enumerate(
