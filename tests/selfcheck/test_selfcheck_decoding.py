@@ -25,6 +25,7 @@ from palate.engines.guidance import (
     segments,
     stepwise,
 )
+from palate.engines.guidance.vocabulary import Vocabulary
 from palate.selfcheck import decoding
 from palate.selfcheck.decoding import LawCheck, checks, laws
 from palate.selfcheck.decoding.checks import chi_square
@@ -158,11 +159,11 @@ def test_a_preset_with_another_number_in_it_is_caught(
 
 
 def test_extra_ids_are_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = stepwise.vocabulary
-    monkeypatch.setattr(stepwise, "vocabulary", lambda policy: (plain(policy)[0] + 2, None))
+    plain = Vocabulary.of
+    monkeypatch.setattr(Vocabulary, "of", lambda policy: Vocabulary(plain(policy).size + 2, None))
     assert not preset(world, "genarm").ok
     assert any(not check.ok for check in drawn_fusion(world, ""))
-    monkeypatch.setattr(segments, "vocabulary", lambda policy: (plain(policy)[0], None))
+    monkeypatch.setattr(Vocabulary, "of", lambda policy: plain(policy)._replace(blocked=None))
     assert not best_of_three(world).ok
 
 

@@ -179,9 +179,5 @@ class GuidedPolicy:
         order = sorted(range(len(places)), key=lambda at: -places[at][1])  # see `_missing`
         for at in order:
             answer = answers[at]
-            guidance = Guidance(
-                self.method.divergence(answer),
-                len(answer.ids) + (not answer.cut_off),
-                answer.tokens,
-            )
+            guidance = Guidance(self.method.divergence(answer), answer.drawn, answer.tokens)
             yield (*places[at], Sample(answer.text, answer.cut_off, guidance))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from transformers import LogitsProcessor
 
 from palate.engines.guidance.candidates import Candidates
-from palate.engines.guidance.fusion import Fusion
+from palate.engines.guidance.fusion import Fusion, weighted
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.guidance.row_matching import Row, rows_of, shared_with
-from palate.engines.guidance.stepwise import vocabulary, weighted, without
+from palate.engines.guidance.vocabulary import Vocabulary
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
@@ -95,21 +95,16 @@ class GuidanceProcessor(LogitsProcessor):
         """
         torch, rows = import_torch(), self._checked(input_ids.tolist())
         with torch.no_grad():
-            policy = torch.log_softmax(scores.float(), dim=-1)[:, : self._size]
-            policy = without(self._blocked, policy)
+            policy = self._vocabulary.only(torch.log_softmax(scores.float(), dim=-1))
             with self.guide.in_place():
                 fused = self._fused(policy, rows)
             guided: Tensor = torch.full_like(scores, -math.inf)
-            guided[:, : self._size] = fused.to(scores.dtype)
+            guided[:, : self._vocabulary.size] = fused.to(scores.dtype)
         return guided
 
     @cached_property
-    def _size(self) -> int:
-        return vocabulary(self.policy)[0]
-
-    @cached_property
-    def _blocked(self) -> Tensor | None:
-        return vocabulary(self.policy)[1]
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary.of(self.policy)
 
     def _fused(self, policy: Tensor, rows: list[Row]) -> Tensor:
         if isinstance(self.law, Fusion):
@@ -130,8 +125,8 @@ class GuidanceProcessor(LogitsProcessor):
             return self._recent[key]
         there = self._at(rows)
         assert isinstance(there, Members)
-        made = [without(self._blocked, each) for each in there.log_probabilities(self._size)]
-        rewards = weighted(self.guide.coefficients, made)  # type: ignore[union-attr]
+        terms = [self._vocabulary.only(logp) for logp in there.log_probabilities()]
+        rewards = weighted(self.guide.coefficients, terms)  # type: ignore[union-attr]
         if len(rows) == 1:
             self._recent[key] = rewards
             if len(self._recent) > REMEMBERED:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from palate.engines.guidance.stepwise import Guided, GuidedRow, Writing, vocabulary
+from palate.engines.guidance.stepwise import Guided, GuidedRow, Writing
+from palate.engines.guidance.vocabulary import Vocabulary
 from palate.engines.local import LocalModel
 from palate.engines.local.decoding import Rows, draw
 from palate.errors import ModelError, UsageError
@@ -86,11 +87,8 @@ def write_segments(
     Raises `ModelError` where a reward of a text that is written is missing.
     """
     law.check()
-    prompts = list(dict.fromkeys(tuple(row.prompt) for row in rows))
-    base = Rows(
-        policy, prompts, [prompts.index(tuple(row.prompt)) for row in rows], how.max_tokens,
-        logits=not policy.head.apart,
-    )  # fmt: skip
+    prompts = [row.prompt for row in rows]
+    base = Rows(policy, prompts, how.max_tokens, logits=not policy.head.apart)
     responses = [Guided(tokens={"policy": 0, "guide": 0}) for _ in rows]
     going, segment = list(range(len(rows))), 0
     while going:
@@ -185,7 +183,7 @@ class _Segment:
     ) -> None:
         self.policy, self.rows, self.responses, self.how = policy, rows, responses, how
         self.rate, self.number, self.length = rate, number, length
-        self.size, self.blocked = vocabulary(policy)
+        self.vocabulary = Vocabulary.of(policy)
 
     def point(self, row: int, proposal: int) -> float:
         """Return the point in [0, 1) that decides whether a proposal is accepted."""
@@ -226,9 +224,7 @@ class _Segment:
         proposals = [_Proposal() for _ in owners]
         rows = base.of(owners)
         for _ in range(self.length):
-            logp = rows.each(self.policy.head.distributions)[:, : self.size]
-            if self.blocked is not None:
-                logp = logp.masked_fill(self.blocked, -math.inf)
+            logp = self.vocabulary.only(rows.each(self.policy.head.distributions))
             points = [stream.random() for stream in streams]
             tokens = draw(torch, logp, points, how.temperature, how.top_p)
             at = logp[range(len(tokens)), tokens].tolist()

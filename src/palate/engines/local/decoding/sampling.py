@@ -27,6 +27,11 @@ class Continuation:
     log_probability: float = 0.0
     cut_off: bool = True
 
+    @property
+    def drawn(self) -> int:
+        """How many tokens were drawn, the end token included."""
+        return len(self.ids) + (not self.cut_off)
+
 
 def sample(
     local: LocalModel,
@@ -57,7 +62,7 @@ def sample(
     samples = [Continuation() for _ in drawn]
     going = list(range(len(drawn)))
     with torch.inference_mode():
-        rows = Rows(local, [ids], [0] * len(drawn), max_tokens, logits=not head.apart)
+        rows = Rows(local, [ids] * len(drawn), max_tokens, logits=not head.apart)
         for step in range(max_tokens):
             logp = rows.each(head.distributions)
             points = [streams[k].random() for k in going]
@@ -77,8 +82,8 @@ def sample(
                 rows = rows.of(left)
                 going = [going[row] for row in left]
             rows.advance([samples[k].ids[-1] for k in going])
-    for one in samples:
-        one.text = local.text(one.ids)
+    for continuation in samples:
+        continuation.text = local.text(continuation.ids)
     return samples
 
 
