@@ -20,18 +20,18 @@ from palate.downstream.best_of_result import (
 from palate.downstream.quality import (
     QualityMetric,
     SampleQuality,
-    build_quality,
+    build_qualities,
     check_mirrored,
-    contrast_samples,
-    rate_samples,
+    rate_by_all,
 )
+from palate.downstream.question_rows import question_hashes
 from palate.downstream.sampling import DRAWN, Samples, check_number, samples_of
 from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
 from palate.evaluation import Start
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
 from palate.records import Settings
-from palate.runs import Manifest, VerdictRow, holm_within, versions
+from palate.runs import Manifest, holm_within, versions
 from palate.session import Session, default_session
 
 FIRST_FIT = 3
@@ -114,10 +114,7 @@ def best_of_n(
     if contrast:
         check_mirrored(pairs)
     cells = plan_cells(scorers, contexts, pairs, session, settings)  # a wrong spec costs no sample
-    measures = [
-        build_quality(given, session, settings) if isinstance(given, str) else given
-        for given in dict.fromkeys(qualities)
-    ]
+    measures = build_qualities(qualities, session, settings)
     for quality in measures:
         quality.check(pairs.rows)
     begin = start or (lambda label: lambda done, total: None)
@@ -128,21 +125,10 @@ def best_of_n(
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
-    gold = [
-        rate_samples(
-            each, samples, pairs, session.store, begin(each.spec), retry_unscored=retry_unscored
-        )
-        for each in measures
-    ]
-    if contrast:
-        what = "for the mirrored user"
-        gold += [
-            contrast_samples(
-                each, rated, samples, pairs, session.store, begin(f"{each.spec} {what}"),
-                retry_unscored=retry_unscored,
-            )
-            for each, rated in zip(measures, gold, strict=True)
-        ]  # fmt: skip
+    gold = rate_by_all(
+        measures, samples, pairs, session.store, begin, contrast=contrast,
+        retry_unscored=retry_unscored,
+    )  # fmt: skip
     scored = [
         score_samples(
             scorer, samples, pairs, session, context, root=root, settings=settings,
@@ -169,7 +155,7 @@ def _result(
     seed: int,
 ) -> BestOfResult:
     users = [row.user_id for row in pairs.rows]
-    questions = [VerdictRow.hash_of(row.text) for row in pairs.rows]
+    questions = question_hashes(pairs)
     common = [_common(scored, rated, samples) for rated in gold]
     ks = tuple(wanted) or _sizes(samples.n, common)
     picks = _corrected([
@@ -184,15 +170,11 @@ def _result(
         selections=tuple(selection for selection, _ in picks),
     )  # fmt: skip
     rows = tuple(
-        BestOfRow(
-            id=row.id, content_hash=row.content, question_hash=question, user=row.user_id,
-            mirror_of=getattr(row, "mirror_of", None),
-            expected_quality=tuple(
-                None if np.isnan(values[k]).all() else tuple(values[k].tolist())
-                for _, values in picks
-            ),
-        )
-        for k, (row, question) in enumerate(zip(pairs.rows, questions, strict=True))
+        BestOfRow.of(row, expected_quality=tuple(
+            None if np.isnan(values[k]).all() else tuple(values[k].tolist())
+            for _, values in picks
+        ))
+        for k, row in enumerate(pairs.rows)
     )  # fmt: skip
     return BestOfResult(summary, rows)
 

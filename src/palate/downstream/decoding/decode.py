@@ -18,11 +18,11 @@ from palate.downstream.decoding.tabulating import Decoded, result_of
 from palate.downstream.quality import (
     QualityMetric,
     SampleQuality,
-    build_quality,
+    build_qualities,
     check_mirrored,
-    contrast_samples,
-    rate_samples,
+    rate_by_all,
 )
+from palate.downstream.question_rows import question_hashes
 from palate.downstream.sampling import Samples, build_policy, check_number, samples_of
 from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
 from palate.downstream.sampling.policies import GuideInput, LanguageModelPolicy
@@ -30,7 +30,7 @@ from palate.downstream.scores import SampleScores, score_samples
 from palate.errors import UsageError
 from palate.evaluation import Start
 from palate.records import Scorer, Settings
-from palate.runs import Manifest, VerdictRow, slug, versions
+from palate.runs import Manifest, slug, versions
 from palate.session import Session, default_session
 
 ANSWERS = 4
@@ -84,10 +84,7 @@ def decode(
         raise UsageError("decode: name a scorer (-s), a method and a measure of quality (-q)")
     check_number(n)
     built = all_methods(methods, weights)
-    measures = [
-        build_quality(given, session, settings) if isinstance(given, str) else given
-        for given in dict.fromkeys(qualities)
-    ]
+    measures = build_qualities(qualities, session, settings)
     pairs = dataset_of(benchmark, settings.seed)
     if contrast:
         check_mirrored(pairs)
@@ -137,25 +134,12 @@ class _Work:
     retry_unscored: bool
     begin: Start
 
-    def rated(self, samples: Samples, named: str = "") -> list[SampleQuality]:
+    def rated(self, samples: Samples, of: str = "") -> list[SampleQuality]:
         """Return every measure of the answers, contrasts last."""
-        pairs, store, retry = self.pairs, self.session.store, self.retry_unscored
-        rated = [
-            rate_samples(
-                each, samples, pairs, store, self.begin(f"{each.spec}{named}"),
-                retry_unscored=retry,
-            )
-            for each in self.measures
-        ]  # fmt: skip
-        if self.contrast:
-            rated += [
-                contrast_samples(
-                    each, own, samples, pairs, store,
-                    self.begin(f"{each.spec} for the mirrored user{named}"), retry_unscored=retry,
-                )
-                for each, own in zip(self.measures, rated, strict=True)
-            ]  # fmt: skip
-        return rated
+        return rate_by_all(
+            self.measures, samples, self.pairs, self.session.store, self.begin,
+            contrast=self.contrast, retry_unscored=self.retry_unscored, of=of,
+        )  # fmt: skip
 
     def scores(self, cell: GuideCell, samples: Samples) -> SampleScores:
         """Return the guide's own rewards of answers."""
@@ -179,7 +163,7 @@ class _Work:
         for given in methods:
             method, inputs = given, cell.inputs()
             if isinstance(given, RejectionMethod):
-                each, scale = thresholds(before, questions_of(self.pairs), given.quantile)
+                each, scale = thresholds(before, question_hashes(self.pairs), given.quantile)
                 method, inputs = given.having(scale), cell.inputs(each)
             weight = "" if method.weight is None else f" {method.weight:g}"
             how = f"{cell.job.spec} · {cell.job.context.spec} · {method.spec}{weight}"
@@ -221,11 +205,6 @@ class _Work:
         )  # fmt: skip
         file = f"{slug(named)}-{samples.content[:8]}.jsonl"
         written.save(self.root / slug(f"{self.pairs.name} samples") / file)
-
-
-def questions_of(pairs: Dataset) -> list[str]:
-    """Return the hash of each row's question."""
-    return [VerdictRow.hash_of(row.text) for row in pairs.rows]
 
 
 def _manifest(

@@ -56,21 +56,6 @@ class RowFigures:
         return Units.of(self.users, self.questions, ~np.isnan(values), mirrors)
 
 
-def row_means(values: Doubles, there: NDArray[np.bool_] | None = None) -> Doubles:
-    """Return each row's mean over the answers that have a value; NaN without any.
-
-    >>> row_means(np.array([[1.0, np.nan], [np.nan, np.nan]])).tolist()
-    [1.0, nan]
-    """
-    known = ~np.isnan(values)
-    if there is not None:
-        known &= there[:, None]
-    counts = known.sum(axis=1)
-    sums = np.where(known, values, 0.0).sum(axis=1)
-    means: Doubles = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
-    return means
-
-
 def text_facts(samples: Samples, there: NDArray[np.bool_] | None = None) -> TextFacts:
     """Return what the answers look like."""
     answers = _answers(samples, there)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
 from palate.downstream.decoding.cells import GuideCell, stranger_of
-from palate.downstream.decoding.figures import RowFigures, divergences, row_means, text_facts
+from palate.downstream.decoding.figures import RowFigures, divergences, text_facts
 from palate.downstream.decoding.methods import Method
 from palate.downstream.decoding.result import (
     DecodeResult,
@@ -22,9 +22,11 @@ from palate.downstream.decoding.result import (
     UnguidedQuality,
 )
 from palate.downstream.quality import SampleQuality
+from palate.downstream.question_rows import question_hashes
 from palate.downstream.sampling import Samples
 from palate.downstream.scores import SampleScores
-from palate.runs import VerdictRow, holm_within
+from palate.metrics.arrays import row_means
+from palate.runs import holm_within
 
 Doubles = NDArray[np.float64]
 
@@ -45,7 +47,8 @@ class Decoded:
     @property
     def values(self) -> list[Doubles]:
         """Of each measure, every row's mean quality; NaN where the row is left out."""
-        return [row_means(rated.values, self.cell.there) for rated in self.qualities]
+        there = self.cell.there[:, None]
+        return [row_means(np.where(there, rated.values, np.nan)) for rated in self.qualities]
 
 
 def result_of(
@@ -57,8 +60,7 @@ def result_of(
 ) -> DecodeResult:
     """Return all cells with their figures."""
     users = [row.user_id for row in pairs.rows]
-    questions = [VerdictRow.hash_of(row.text) for row in pairs.rows]
-    rows = RowFigures(users, questions, seed)
+    rows = RowFigures(users, question_hashes(pairs), seed)
     plain = [row_means(rated.values) for rated in base]
     values = [one.values for one in decoded]
     cells = _corrected([
@@ -78,16 +80,15 @@ def result_of(
         ),
         cells=tuple(cells),
     )  # fmt: skip
-    each = tuple(
-        DecodeRow(
-            id=row.id, content_hash=row.content, question_hash=questions[k], user=row.user_id,
-            mirror_of=getattr(row, "mirror_of", None),
-            unguided=tuple(_number(own[k]) for own in plain),
-            guided=tuple(tuple(_number(own[k]) for own in of_cell) for of_cell in values),
+    decode_rows = tuple(
+        DecodeRow.of(
+            row,
+            unguided=tuple(_number(quality[k]) for quality in plain),
+            guided=tuple(tuple(_number(quality[k]) for quality in of_cell) for of_cell in values),
         )
         for k, row in enumerate(pairs.rows)
-    )  # fmt: skip
-    return DecodeResult(summary, each)
+    )
+    return DecodeResult(summary, decode_rows)
 
 
 def _cell(

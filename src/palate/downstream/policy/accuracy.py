@@ -43,7 +43,7 @@ from palate.evaluation import Computation, PlannedRun, Progress, Start
 from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
-from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, VerdictRow, versions
+from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, versions
 from palate.scorers.tilted_policy import SteeredPolicy
 from palate.session import Session, default_session
 
@@ -246,14 +246,10 @@ def _manifest(
 
 def _rows(pairs: Dataset, values_of_cells: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
     return tuple(
-        PolicyRow(
-            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.text),
-            user=row.user_id, mirror_of=getattr(row, "mirror_of", None),
-            values=tuple(
-                None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
-                for cell in values_of_cells
-            ),
-        )
+        PolicyRow.of(row, values=tuple(
+            None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
+            for cell in values_of_cells
+        ))
         for k, row in enumerate(pairs.rows)
     )  # fmt: skip
 
