@@ -189,23 +189,23 @@ def _manifest(
     *,
     contrast: bool,
 ) -> Manifest:
-    folders = {each.folder.name: each for each in scored if each.folder is not None}
+    folders = {scores.folder.name: scores for scores in scored if scores.folder is not None}
     return Manifest(
         kind=BestOfResult.kind,
         identity={
             "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
             "samples": samples.content, "ks": list(ks),
             "scores": [
-                {"scorer": each.summary.scorer, "context": each.summary.context,
-                 "fingerprints": list(each.summary.fingerprints), "folder": name}
-                for name, each in folders.items()
+                {"scorer": scores.summary.scorer, "context": scores.summary.context,
+                 "fingerprints": list(scores.summary.fingerprints), "folder": name}
+                for name, scores in folders.items()
             ],
             "qualities": {quality.spec: quality.fingerprint for quality in qualities},
             "contrast": contrast, "seed": seed,
         },
         inputs={
             "samples": samples.content,
-            **{name: each.content_hash for name, each in folders.items()},
+            **{name: scores.content_hash for name, scores in folders.items()},
         },
         details=tuple(quality.details for quality in qualities),
         versions=versions(),
@@ -223,14 +223,14 @@ def _common(
     exactly ½.
     """
     usable = ~np.isnan(rated.values)
-    for one in scored:
-        there = ~np.isnan(one.values)
-        if there.any():
-            usable &= there
+    for scores in scored:
+        known = ~np.isnan(scores.values)
+        if known.any():
+            usable &= known
     if rated.mirrors is None:
         return usable
-    ours = list(samples.of_row)
-    alike = np.array([own == ours[k] for own, k in zip(ours, rated.mirrors, strict=True)])
+    of_row = samples.of_row
+    alike = np.array([of_row[k] == of_row[mirror] for k, mirror in enumerate(rated.mirrors)])
     return np.where(alike[:, None], usable & usable[list(rated.mirrors)], usable)
 
 
@@ -240,8 +240,8 @@ def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
     for shared in common:
         counts = shared.sum(axis=1)
         firm = max(k for k in sizes if 2 * k <= max(n, 2))
-        kept = int((counts >= firm).sum())
-        sizes = tuple(k for k in sizes if k <= firm or int((counts >= k).sum()) == kept)
+        questions = int((counts >= firm).sum())
+        sizes = tuple(k for k in sizes if k <= firm or int((counts >= k).sum()) == questions)
     return sizes
 
 
@@ -281,15 +281,15 @@ def _picked(
 
 def _corrected(picks: Sequence[Picks]) -> list[Picks]:
     """Put Holm's p to each; a scorer that picks alike under several contexts is one test."""
-    keys = [(one.quality, one.scorer, one.oracle, expected.tobytes()) for one, expected in picks]
+    keys = [(it.quality, it.scorer, it.oracle, expected.tobytes()) for it, expected in picks]
     tests: dict[tuple[str, str, bool, bytes], Selection] = {}
-    for key, (one, _) in zip(keys, picks, strict=True):
-        tests.setdefault(key, one)
+    for key, (selection, _) in zip(keys, picks, strict=True):
+        tests.setdefault(key, selection)
     families = [None if oracle else quality for quality, _, oracle, _ in tests]
-    gains = ([point.gain.p for point in one.curve.points] for one in tests.values())
+    gains = ([point.gain.p for point in test.curve.points] for test in tests.values())
     by_size = [holm_within(families, p) for p in zip(*gains, strict=True)]
     p_holm = dict(zip(tests, zip(*by_size, strict=True), strict=True))
     return [
-        (one.model_copy(update={"p_holm": p_holm[key]}), expected)
-        for key, (one, expected) in zip(keys, picks, strict=True)
+        (selection.model_copy(update={"p_holm": p_holm[key]}), expected)
+        for key, (selection, expected) in zip(keys, picks, strict=True)
     ]

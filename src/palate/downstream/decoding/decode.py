@@ -10,9 +10,10 @@ import numpy as np
 
 from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
+from palate.downstream.decoding.build import all_methods
 from palate.downstream.decoding.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.downstream.decoding.guided_policy import GuidedPolicy
-from palate.downstream.decoding.methods import Method, RejectionMethod, all_methods
+from palate.downstream.decoding.methods import Method, RejectionMethod
 from palate.downstream.decoding.result import DecodeResult
 from palate.downstream.decoding.tabulating import Decoded, result_of
 from palate.downstream.quality import (
@@ -77,7 +78,7 @@ def decode(
     session, settings = session or default_session(), settings or Settings()
     root = None if root is None else Path(root)
     scorers, methods, contexts = (
-        [each] if isinstance(each, str) else list(each) for each in (scorers, methods, contexts)
+        [specs] if isinstance(specs, str) else list(specs) for specs in (scorers, methods, contexts)
     )
     qualities = [qualities] if isinstance(qualities, str) else list(qualities)
     if not scorers or not methods or not qualities:
@@ -104,7 +105,7 @@ def decode(
         start=begin,
     )  # fmt: skip
     base = work.rated(unguided)
-    decoded = [one for cell in cells for one in work.guided(plain, cell, built, unguided)]
+    decoded = [written for cell in cells for written in work.guided(plain, cell, built, unguided)]
     result = result_of(pairs, unguided, base, decoded, settings.seed)
     if root is not None:
         manifest = _manifest(pairs, unguided, decoded, measures, settings.seed, contrast=contrast)
@@ -163,8 +164,8 @@ class _Work:
         for given in methods:
             method, inputs = given, cell.inputs()
             if isinstance(given, RejectionMethod):
-                each, scale = thresholds(before, question_hashes(self.pairs), given.quantile)
-                method, inputs = given.having(scale), cell.inputs(each)
+                of_rows, scale = thresholds(before, question_hashes(self.pairs), given.quantile)
+                method, inputs = given.having(scale), cell.inputs(of_rows)
             weight = "" if method.weight is None else f" {method.weight:g}"
             how = f"{cell.job.spec} · {cell.job.context.spec} · {method.spec}{weight}"
             named = f"{unguided.policy} guided by {how}"
@@ -218,11 +219,11 @@ def _manifest(
 ) -> Manifest:
     cells = [
         {
-            "scorer": one.cell.key[0], "context": one.cell.key[1], "method": one.method.spec,
-            "weight": one.method.weight, "identity": list(one.method.identity),
-            "fingerprints": list(one.scores.summary.fingerprints),
+            "scorer": work.cell.key[0], "context": work.cell.key[1], "method": work.method.spec,
+            "weight": work.method.weight, "identity": list(work.method.identity),
+            "fingerprints": list(work.scores.summary.fingerprints),
         }
-        for one in decoded
+        for work in decoded
     ]  # fmt: skip
     return Manifest(
         kind=DecodeResult.kind,
@@ -234,7 +235,7 @@ def _manifest(
         },
         inputs={
             "samples": unguided.content,
-            **{f"guided {k}": one.samples.content for k, one in enumerate(decoded)},
+            **{f"guided {k}": work.samples.content for k, work in enumerate(decoded)},
         },
         details=tuple(quality.details for quality in measures),
         versions=versions(),

@@ -62,10 +62,10 @@ def result_of(
     users = [row.user_id for row in pairs.rows]
     rows = RowFigures(users, question_hashes(pairs), seed)
     plain = [row_means(rated.values) for rated in base]
-    values = [one.values for one in decoded]
+    values = [work.values for work in decoded]
     cells = _corrected([
-        _cell(one, values[k], plain, _stranger_values(one, decoded, values), rows)
-        for k, one in enumerate(decoded)
+        _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
+        for k, work in enumerate(decoded)
     ])  # fmt: skip
     summary = DecodeSummary(
         benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
@@ -73,10 +73,10 @@ def result_of(
         qualities=tuple(
             UnguidedQuality(
                 quality=rated.quality, surrogate=rated.surrogate,
-                contrast=rated.mirrors is not None, mean=rows.mean(own, rated.mirrors),
+                contrast=rated.mirrors is not None, mean=rows.mean(means, rated.mirrors),
                 unrated=rated.reasons,
             )
-            for rated, own in zip(base, plain, strict=True)
+            for rated, means in zip(base, plain, strict=True)
         ),
         cells=tuple(cells),
     )  # fmt: skip
@@ -113,13 +113,14 @@ def _cell(
             GuidedQuality(
                 quality=rated.quality, surrogate=rated.surrogate,
                 contrast=rated.mirrors is not None,
-                mean=rows.mean(own, rated.mirrors), gain=rows.gain(own, base, rated.mirrors),
+                mean=rows.mean(means, rated.mirrors),
+                gain=rows.gain(means, plain[k], rated.mirrors),
                 identity_gain=None
                 if stranger is None
-                else rows.gain(own, stranger[k], rated.mirrors),
+                else rows.gain(means, stranger[k], rated.mirrors),
                 unrated=rated.reasons,
             )
-            for k, (rated, own, base) in enumerate(zip(work.qualities, values, plain, strict=True))
+            for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
         ),
         notes=of.notes,
     )  # fmt: skip
@@ -129,8 +130,8 @@ def _stranger_values(
     work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
 ) -> Sequence[Doubles] | None:
     alike = [
-        k for k, other in enumerate(decoded)
-        if (other.method.spec, other.method.weight) == (work.method.spec, work.method.weight)
+        k for k, guided in enumerate(decoded)
+        if (guided.method.spec, guided.method.weight) == (work.method.spec, work.method.weight)
     ]  # fmt: skip
     stranger = stranger_of(work.cell.key, [decoded[k].cell.key for k in alike])
     return next((values[k] for k in alike if decoded[k].cell.key == stranger), None)
@@ -138,16 +139,16 @@ def _stranger_values(
 
 def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
     """Put Holm's p to each gain; the cells of one measure are one family."""
-    listed = [(k, own) for k, cell in enumerate(cells) for own in cell.qualities]
-    families = [None if cells[k].oracle else own.quality for k, own in listed]
-    gains = holm_within(families, [own.gain.p for _, own in listed])
+    listed = [(k, rated) for k, cell in enumerate(cells) for rated in cell.qualities]
+    families = [None if cells[k].oracle else rated.quality for k, rated in listed]
+    gains = holm_within(families, [rated.gain.p for _, rated in listed])
     identity = holm_within(families, [
-        None if own.identity_gain is None else own.identity_gain.p for _, own in listed
+        None if rated.identity_gain is None else rated.identity_gain.p for _, rated in listed
     ])  # fmt: skip
     by_cell: dict[int, list[GuidedQuality]] = {}
-    for (k, own), p, other in zip(listed, gains, identity, strict=True):
+    for (k, rated), p, identity_p in zip(listed, gains, identity, strict=True):
         by_cell.setdefault(k, []).append(
-            own.model_copy(update={"p_holm": p, "identity_p_holm": other})
+            rated.model_copy(update={"p_holm": p, "identity_p_holm": identity_p})
         )
     return [
         cell.model_copy(update={"qualities": tuple(by_cell[k])}) for k, cell in enumerate(cells)

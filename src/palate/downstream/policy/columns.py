@@ -65,8 +65,8 @@ def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
             reason = "nothing shown"
         if reason is not None:
             reasons[reason] += 1
-            scores = scores.map(lambda each: np.full_like(each, np.nan))
-        by_row.append(scores if at == 0 else scores.map(lambda each: each[::-1]))
+            scores = scores.map(lambda array: np.full_like(array, np.nan))
+        by_row.append(scores if at == 0 else scores.map(lambda array: array[::-1]))
     shape = len(rows) // rows.draws, rows.draws, 2
-    whole = PolicyScores.stacked(by_row).map(lambda each: each.reshape(shape))
+    whole = PolicyScores.stacked(by_row).map(lambda array: array.reshape(shape))
     return Columns(whole, dict(sorted(reasons.items())))

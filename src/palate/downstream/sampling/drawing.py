@@ -115,8 +115,7 @@ def draw_samples(
     ids = tuple(row.id for row in pairs.rows)
     empty = (Sample(""),) * n
     of_row = tuple(
-        empty if key is None else tuple(known[key, number] for number in range(n))
-        for key in keys
+        empty if key is None else tuple(known[key, number] for number in range(n)) for key in keys
     )
     left_out = frozenset(k for k, key in enumerate(keys) if key is None)
     samples = Samples(named or policy.spec, ids, of_row, left_out)
