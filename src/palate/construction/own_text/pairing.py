@@ -77,7 +77,7 @@ def pair_with_authors(spool: Spool, split: str, seed: int) -> None:
     """
     for n in spool.numbers(split):
         row = spool.get(n)
-        texts = spool.others(row)
+        texts = spool.other_texts(row)
         if split == ADAPT:
             texts = [text for text in texts if not spool.is_test_text(text)]
         if texts:
