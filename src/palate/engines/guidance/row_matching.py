@@ -21,8 +21,8 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
 
     Raises `UsageError` where the rows are not those of the prompts.
     """
-    each, rest = divmod(len(ids), len(prompts))
-    if rest or not each:
+    per_prompt, rest = divmod(len(ids), len(prompts))
+    if rest or not per_prompt:
         raise UsageError(
             f"generate has {len(ids)} rows and palate.guidance {len(prompts)} prompts; give both "
             "the same prompts, in the same order"
@@ -30,13 +30,13 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
     width = _end_of_prompt(ids[0], prompts[0], max(map(len, prompts)))
     rows = []
     for k, row in enumerate(ids):
-        prompt = prompts[k // each]
+        prompt = prompts[k // per_prompt]
         if width is None or not _ends_at(width, row, prompt):
             raise UsageError(
-                f"row {k} of generate does not begin with prompt {k // each} of palate.guidance, "
+                f"row {k} of generate does not begin with prompt {k // per_prompt} of palate.guidance, "
                 "padded on the left; give prompts= what generate is given"
             )
-        rows.append(Row(k // each, row[width:]))
+        rows.append(Row(k // per_prompt, row[width:]))
     return rows
 
 
