@@ -84,7 +84,7 @@ class GuidanceProcessor(LogitsProcessor):
         """Tokens that a response may have, drafts included."""
         self.read = 0
         """Tokens that the guide has read behind its prompts, over all rows."""
-        self._held: list[Row] = []
+        self._earlier: list[Row] = []
         self._rows: Members | PrefixRows | None = None
         self._recent: dict[tuple[int, tuple[int, ...]], Tensor] = {}
 
@@ -134,24 +134,24 @@ class GuidanceProcessor(LogitsProcessor):
         return rewards
 
     def _at(self, rows: list[Row]) -> Members | PrefixRows:
-        """Return the guide's rows at these, from what they share with those that are held."""
+        """Return the guide's rows at these, from what they share with the earlier ones."""
         length = len(rows[0].response)
-        shared, order = shared_with(self._held, rows)
-        held, there = self._held, self._rows
-        self._held = []  # whatever is raised below, the next call begins anew
-        if shared == length < len(held[0].response if held else ()):
+        shared, order = shared_with(self._earlier, rows)
+        earlier, there = self._earlier, self._rows
+        self._earlier = []  # whatever is raised below, the next call begins anew
+        if shared == length < len(earlier[0].response if earlier else ()):
             shared -= 1  # outputs are kept of the last token alone
         if there is None or shared <= 0:
             there, shared = self._beginning.of([row.prompt for row in rows]), 0
         else:
-            back = len(held[0].response) - shared
-            there = there if order == list(range(len(held))) else there.of(order)
+            back = len(earlier[0].response) - shared
+            there = there if order == list(range(len(earlier))) else there.of(order)
             if back:
                 there.back(back)
         for step in range(shared, length):
             there.advance([row.response[step] for row in rows])
         self.read += (length - shared) * len(rows)
-        self._rows, self._held = there, rows
+        self._rows, self._earlier = there, rows
         return there
 
     def _checked(self, ids: list[list[int]]) -> list[Row]:

@@ -125,10 +125,9 @@ def _best_of(law: Blocks, writer: _Segment, base: Rows, going: Sequence[int]) ->
     best: list[_Proposal] = []
     for wave in waves:
         made = writer.propose(base, going, list(range(len(going))), wave)
-        every = (
-            made if not best else [[first, *more] for first, more in zip(best, made, strict=True)]
-        )
-        best = [max(proposals, key=lambda it: it.reward) for proposals in every]
+        if best:
+            made = [[former, *more] for former, more in zip(best, made, strict=True)]
+        best = [max(proposals, key=lambda it: it.reward) for proposals in made]
         _keep_apart(best)
     return best
 
