@@ -8,19 +8,8 @@ from typing import Self
 
 from palate.errors import UsageError
 from palate.personal import UserStates
-from palate.personal.p_dpo import (
-    METHOD,
-    FromChoices,
-    FromFile,
-    Joined,
-    PersonalPolicy,
-    Users,
-)
-from palate.records import (
-    Choice,
-    Settings,
-    Slate,
-)
+from palate.personal.p_dpo import METHOD, FromChoices, FromFile, Joined, PersonalPolicy, Users
+from palate.records import Choice, Settings, Slate
 from palate.scorers.lift import ScaledDifference
 from palate.scorers.state_options import OPTIONS, StatefulScorer
 from palate.scorers.user_likelihood import ReferencePolicy, UserLikelihood
