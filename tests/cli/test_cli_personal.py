@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from palate.cli.app import app
 from palate.errors import ModelError, UsageError
-from palate.scorers.personal_policy import ReferencePolicy
+from palate.scorers.user_likelihood import ReferencePolicy
 
 USERS = [f"u{k}" for k in range(12)]
 

@@ -44,7 +44,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
     local, distributions = both
     ids, head = prompt(local), local.head
     prompts, owners = [ids, ids[:37], ids[5:60]], [0, 0, 1, 2, 2]
-    rows = Rows(local, prompts, owners, 12, logits=not head.apart)
+    rows = Rows(local, [prompts[owner] for owner in owners], 12, logits=not head.apart)
     held = [list(prompts[owner]) for owner in owners]
     for step in range(3):
         close(rows.each(head.distributions), distributions(held))
@@ -76,7 +76,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
 def test_other_tokens_right_behind_the_prompt(both):
     local, distributions = both
     ids, head = prompt(local), local.head
-    rows = Rows(local, [ids, ids[:20]], [0, 1], 4, logits=not head.apart)
+    rows = Rows(local, [ids, ids[:20]], 4, logits=not head.apart)
     looked = rows.look([[5, 6, 7], [8, 9, 10]])
     held = [[*ids, t] for t in (5, 6, 7)] + [[*ids[:20], t] for t in (8, 9, 10)]
     close(of(head, looked), distributions(held))
@@ -89,7 +89,7 @@ def test_other_tokens_right_behind_the_prompt(both):
 def test_rows_forget_their_last_tokens_and_go_on_otherwise(both):
     local, distributions = both
     ids, head = prompt(local), local.head
-    rows = Rows(local, [ids, ids[:20]], [0, 1], 6, logits=not head.apart)
+    rows = Rows(local, [ids, ids[:20]], 6, logits=not head.apart)
     for token in (5, 6, 7):
         rows.advance([token, token + 1])
     rows = rows.of([1, 0, 0])
@@ -115,14 +115,14 @@ def test_what_members_read_alike_is_read_once_where_rows_are_copied(both):
     (shared,) = some._shared
     assert len(shared.rows) == 5
     behind = [[8, 9], [7, 10], [8, 11]]
-    for made, each in zip(some.log_probabilities(1024), prompts, strict=True):
+    for made, each in zip(some.log_probabilities(), prompts, strict=True):
         rows = [[*each[row], *behind[at]] for at, row in enumerate((1, 0, 1))]
         close(made, distributions(rows))
-    for made, each in zip(members.log_probabilities(1024), prompts, strict=True):
+    for made, each in zip(members.log_probabilities(), prompts, strict=True):
         close(made, distributions([[*each[0], 12], [*each[1], 13]]))
 
 
 def test_a_prompt_keeps_the_output_of_its_last_token_alone(tiny):
     local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
-    (read,) = Rows(local, [prompt(local)], [0], 4, logits=True)._rows.read
+    (read,) = Rows(local, [prompt(local)], 4, logits=True)._rows.read
     assert read.last.untyped_storage().nbytes() == read.last.nbytes

@@ -36,7 +36,7 @@ def test_each_step_is_the_models_own_distribution(tiny, name, budget):
     ids, n = prompt(local), 3
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rows = [list(ids) for _ in range(n)]
-    decoding = Rows(local, [ids], [0] * n, 8, logits=not local.head.apart)
+    decoding = Rows(local, [ids] * n, 8, logits=not local.head.apart)
     for step in range(5):
         with torch.inference_mode():
             own = [plain(torch.tensor([row])).logits[0, -1] for row in rows]

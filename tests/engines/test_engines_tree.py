@@ -12,10 +12,8 @@ from palate.engines.local.attention import (
     Steps,
     _attend_rows,
     _attend_tree,
-    causal,
-    dense,
-    written_out,
 )
+from palate.engines.local.kernels import causal, dense, written_out
 from palate.engines.local.tree import LEAST_SHARED, build_tree, packs
 
 FEW = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)

@@ -86,7 +86,7 @@ def summed(scorer, slate, *, closed=True):
             )
             total = 0.0
             for token in ids:
-                parts = members.log_probabilities(1024)
+                parts = members.log_probabilities()
                 total += float(weighted(guide.coefficients, parts)[0, token])
                 members.advance([token])
             made.append(total)

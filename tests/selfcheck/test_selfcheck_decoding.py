@@ -25,6 +25,7 @@ from palate.engines.guidance import (
     segments,
     stepwise,
 )
+from palate.engines.local.valid_ids import ValidIds
 from palate.selfcheck import decoding
 from palate.selfcheck.decoding import LawCheck, checks, laws
 from palate.selfcheck.decoding.checks import chi_square
@@ -158,11 +159,11 @@ def test_a_preset_with_another_number_in_it_is_caught(
 
 
 def test_extra_ids_are_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    size, _ = world.policy.valid_ids
-    monkeypatch.setattr(world.policy, "valid_ids", (size + 2, None))
+    plain = world.policy.valid_ids
+    monkeypatch.setattr(world.policy, "valid_ids", ValidIds(plain.size + 2, None))
     assert not preset(world, "genarm").ok
     assert any(not check.ok for check in drawn_fusion(world, ""))
-    monkeypatch.setattr(world.policy, "valid_ids", (size, None))
+    monkeypatch.setattr(world.policy, "valid_ids", plain._replace(blocked=None))
     assert not best_of_three(world).ok
 
 

@@ -89,11 +89,9 @@ class _Guide:
         del room
         return Reading(slate, ())
 
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Keep the model loaded."""
-        with nullcontext():
-            yield
+    def in_place(self) -> nullcontext[None]:
+        """Return nothing to keep in place."""
+        return nullcontext()
 
     def read_position(self, ids: Sequence[int]) -> int:
         """Read the last token."""
@@ -121,8 +119,8 @@ def bench_decoding(
     on one thread; no row ends before `written` tokens.
     """
     settings = settings or Settings(dtype="bfloat16")
-    policy, other = (_load(model, settings) for _ in range(2))
-    guide = _Guide(other)
+    policy, second = (_load(model, settings) for _ in range(2))
+    guide = _Guide(second)
     torch, done = import_torch(), count(1)
     enough = BenchCase("decoding", 3 * (PROMPT + RESPONSE), 1, 1)  # lengths are drawn
     (ids,) = draw_work(policy, enough).slates[0]

@@ -20,18 +20,18 @@ from palate.downstream.best_of_result import (
 from palate.downstream.quality import (
     QualityMetric,
     SampleQuality,
-    build_quality,
+    build_qualities,
     check_mirrored,
-    contrast_samples,
-    rate_samples,
+    rate_by_all,
 )
+from palate.downstream.question_rows import question_hashes
 from palate.downstream.sampling import DRAWN, Samples, check_number, samples_of
 from palate.downstream.scores import SampleScores, plan_cells, score_samples
 from palate.errors import DataError, UsageError
 from palate.evaluation import Start
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
 from palate.records import Settings
-from palate.runs import Manifest, VerdictRow, holm_within, versions
+from palate.runs import Manifest, holm_within, versions
 from palate.session import Session, default_session
 
 FIRST_FIT = 3
@@ -114,10 +114,7 @@ def best_of_n(
     if contrast:
         check_mirrored(pairs)
     cells = plan_cells(scorers, contexts, pairs, session, settings)  # a wrong spec costs no sample
-    measures = [
-        build_quality(given, session, settings) if isinstance(given, str) else given
-        for given in dict.fromkeys(qualities)
-    ]
+    measures = build_qualities(qualities, session, settings)
     for quality in measures:
         quality.check(pairs.rows)
     begin = start or (lambda label: lambda done, total: None)
@@ -128,21 +125,10 @@ def best_of_n(
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
-    gold = [
-        rate_samples(
-            each, samples, pairs, session.store, begin(each.spec), retry_unscored=retry_unscored
-        )
-        for each in measures
-    ]
-    if contrast:
-        what = "for the mirrored user"
-        gold += [
-            contrast_samples(
-                each, rated, samples, pairs, session.store, begin(f"{each.spec} {what}"),
-                retry_unscored=retry_unscored,
-            )
-            for each, rated in zip(measures, gold, strict=True)
-        ]  # fmt: skip
+    gold = rate_by_all(
+        measures, samples, pairs, session.store, begin, contrast=contrast,
+        retry_unscored=retry_unscored,
+    )  # fmt: skip
     scored = [
         score_samples(
             scorer, samples, pairs, session, context, root=root, settings=settings,
@@ -169,7 +155,7 @@ def _result(
     seed: int,
 ) -> BestOfResult:
     users = [row.user_id for row in pairs.rows]
-    questions = [VerdictRow.hash_of(row.text) for row in pairs.rows]
+    questions = question_hashes(pairs)
     common = [_common(scored, rated, samples) for rated in gold]
     ks = tuple(wanted) or _sizes(samples.n, common)
     picks = _corrected([
@@ -184,15 +170,11 @@ def _result(
         selections=tuple(selection for selection, _ in picks),
     )  # fmt: skip
     rows = tuple(
-        BestOfRow(
-            id=row.id, content_hash=row.content, question_hash=question, user=row.user_id,
-            mirror_of=getattr(row, "mirror_of", None),
-            expected_quality=tuple(
-                None if np.isnan(values[k]).all() else tuple(values[k].tolist())
-                for _, values in picks
-            ),
-        )
-        for k, (row, question) in enumerate(zip(pairs.rows, questions, strict=True))
+        BestOfRow.of(row, expected_quality=tuple(
+            None if np.isnan(values[k]).all() else tuple(values[k].tolist())
+            for _, values in picks
+        ))
+        for k, row in enumerate(pairs.rows)
     )  # fmt: skip
     return BestOfResult(summary, rows)
 
@@ -207,23 +189,23 @@ def _manifest(
     *,
     contrast: bool,
 ) -> Manifest:
-    folders = {each.folder.name: each for each in scored if each.folder is not None}
+    folders = {scores.folder.name: scores for scores in scored if scores.folder is not None}
     return Manifest(
         kind=BestOfResult.kind,
         identity={
             "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
             "samples": samples.content, "ks": list(ks),
             "scores": [
-                {"scorer": each.summary.scorer, "context": each.summary.context,
-                 "fingerprints": list(each.summary.fingerprints), "folder": name}
-                for name, each in folders.items()
+                {"scorer": scores.summary.scorer, "context": scores.summary.context,
+                 "fingerprints": list(scores.summary.fingerprints), "folder": name}
+                for name, scores in folders.items()
             ],
             "qualities": {quality.spec: quality.fingerprint for quality in qualities},
             "contrast": contrast, "seed": seed,
         },
         inputs={
             "samples": samples.content,
-            **{name: each.content_hash for name, each in folders.items()},
+            **{name: scores.content_hash for name, scores in folders.items()},
         },
         details=tuple(quality.details for quality in qualities),
         versions=versions(),
@@ -241,14 +223,14 @@ def _common(
     exactly ½.
     """
     usable = ~np.isnan(rated.values)
-    for one in scored:
-        there = ~np.isnan(one.values)
-        if there.any():
-            usable &= there
+    for scores in scored:
+        known = ~np.isnan(scores.values)
+        if known.any():
+            usable &= known
     if rated.mirrors is None:
         return usable
-    ours = list(samples.of_row)
-    alike = np.array([own == ours[k] for own, k in zip(ours, rated.mirrors, strict=True)])
+    of_row = samples.of_row
+    alike = np.array([of_row[k] == of_row[mirror] for k, mirror in enumerate(rated.mirrors)])
     return np.where(alike[:, None], usable & usable[list(rated.mirrors)], usable)
 
 
@@ -258,8 +240,8 @@ def _sizes(n: int, common: Sequence[NDArray[np.bool_]]) -> tuple[int, ...]:
     for shared in common:
         counts = shared.sum(axis=1)
         firm = max(k for k in sizes if 2 * k <= max(n, 2))
-        kept = int((counts >= firm).sum())
-        sizes = tuple(k for k in sizes if k <= firm or int((counts >= k).sum()) == kept)
+        questions = int((counts >= firm).sum())
+        sizes = tuple(k for k in sizes if k <= firm or int((counts >= k).sum()) == questions)
     return sizes
 
 
@@ -299,15 +281,15 @@ def _picked(
 
 def _corrected(picks: Sequence[Picks]) -> list[Picks]:
     """Put Holm's p to each; a scorer that picks alike under several contexts is one test."""
-    keys = [(one.quality, one.scorer, one.oracle, expected.tobytes()) for one, expected in picks]
+    keys = [(it.quality, it.scorer, it.oracle, expected.tobytes()) for it, expected in picks]
     tests: dict[tuple[str, str, bool, bytes], Selection] = {}
-    for key, (one, _) in zip(keys, picks, strict=True):
-        tests.setdefault(key, one)
+    for key, (selection, _) in zip(keys, picks, strict=True):
+        tests.setdefault(key, selection)
     families = [None if oracle else quality for quality, _, oracle, _ in tests]
-    gains = ([point.gain.p for point in one.curve.points] for one in tests.values())
+    gains = ([point.gain.p for point in test.curve.points] for test in tests.values())
     by_size = [holm_within(families, p) for p in zip(*gains, strict=True)]
     p_holm = dict(zip(tests, zip(*by_size, strict=True), strict=True))
     return [
-        (one.model_copy(update={"p_holm": p_holm[key]}), expected)
-        for key, (one, expected) in zip(keys, picks, strict=True)
+        (selection.model_copy(update={"p_holm": p_holm[key]}), expected)
+        for key, (selection, expected) in zip(keys, picks, strict=True)
     ]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from palate.contexts import build_context
-from palate.downstream.decoding.methods import ByToken, build_methods
+from palate.downstream.decoding.build import build_methods
+from palate.downstream.decoding.methods import ByToken
 from palate.downstream.generate_inputs import (
     Conversation,
     conversations_of,

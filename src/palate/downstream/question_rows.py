@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
-from palate.records import Record
-from palate.runs import RecordResult, TextHash
+from palate.benchmarks import Dataset
+from palate.records import Question, Record
+from palate.runs import RecordResult, TextHash, VerdictRow
 
 
 class QuestionRow(Record):
@@ -19,6 +20,19 @@ class QuestionRow(Record):
     """Rows of one question share what is hard about it."""
     user: str
     mirror_of: str | None
+
+    @classmethod
+    def of(cls, row: Question, **values: Any) -> Self:
+        """Return what is held of a row, with the values of a subclass."""
+        return cls(
+            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.text),
+            user=row.user_id, mirror_of=getattr(row, "mirror_of", None), **values,
+        )  # fmt: skip
+
+
+def question_hashes(pairs: Dataset) -> list[str]:
+    """Return the hash of each row's question."""
+    return [VerdictRow.hash_of(row.text) for row in pairs.rows]
 
 
 S = TypeVar("S", bound=Record)

@@ -72,6 +72,19 @@ def sums(codes: IntArray, weights: FloatArray, size: int) -> FloatArray:
     return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
 
+def row_means(values: FloatArray) -> FloatArray:
+    """Return the mean of each row's numbers; NaN of a row without any, and no warning.
+
+    >>> row_means(np.array([[1.0, np.nan], [np.nan, np.nan]])).tolist()
+    [1.0, nan]
+    """
+    known = ~np.isnan(values)
+    counts = known.sum(axis=1)
+    sums = np.where(known, values, 0.0).sum(axis=1)
+    means: FloatArray = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
+    return means
+
+
 def scored_rows(values: FloatArray, ids: Ids) -> tuple[FloatArray, IntArray, list[Hashable]]:
     """Leave out the NaN rows and code the ids of the others; also return their distinct ids.
 

@@ -55,32 +55,32 @@ class PolicyScores:
         >>> scores.at(2, "sum").tolist(), scores.at(2, "ratio").tolist()
         ([-7.0, -8.0], [2.0, 0.0])
         """
-        p, r, n = (np.asarray(each, np.float64) for each in (base, reward, tokens))
+        p, r, n = (np.asarray(column, np.float64) for column in (base, reward, tokens))
         unscored = np.isnan(p) | np.isnan(r) | np.isnan(n)
-        p, r, n = (np.where(unscored, np.nan, each) for each in (p, r, n))
+        p, r, n = (np.where(unscored, np.nan, column) for column in (p, r, n))
         return cls(base=p, tokens=n, slope=r, limit=r, ties=p, reward=r)
 
     @classmethod
     def stacked(cls, scores: Sequence[Self]) -> Self:
         """Return several scores of one shape as one, along a first axis."""
-        columns = [each._columns() for each in scores]
-        return cls._of({key: np.stack([each[key] for each in columns]) for key in columns[0]})
+        parts = [part._columns() for part in scores]
+        return cls._of({key: np.stack([part[key] for part in parts]) for key in parts[0]})
 
     def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
         """Return the scores with every array changed."""
-        return self._of({key: change(each) for key, each in self._columns().items()})
+        return self._of({key: change(column) for key, column in self._columns().items()})
 
     def _columns(self) -> dict[str | float, FloatArray]:
         named: dict[str | float, FloatArray] = {
-            name: each for name in NAMES if (each := getattr(self, name)) is not None
+            name: column for name in NAMES if (column := getattr(self, name)) is not None
         }
         named.update((self.weighted or {}).items())
         return named
 
     @classmethod
     def _of(cls, columns: Mapping[str | float, FloatArray]) -> Self:
-        weighted = {key: each for key, each in columns.items() if not isinstance(key, str)}
-        named: dict[str, Any] = {k: each for k, each in columns.items() if isinstance(k, str)}
+        weighted = {key: column for key, column in columns.items() if not isinstance(key, str)}
+        named: dict[str, Any] = {k: column for k, column in columns.items() if isinstance(k, str)}
         return cls(**named, weighted=weighted or None)
 
     def at(self, weight: float, reading: Reading) -> FloatArray:
@@ -114,18 +114,18 @@ def ranked(scores: PolicyScores, weight: float, reading: Reading) -> FloatArray:
 
     At weight ∞ responses of equal limit stand apart by the smallest steps of float32.
     """
-    found = scores.at(weight, reading)
+    values = scores.at(weight, reading)
     if weight != INFINITE or reading == "ratio":
-        return found
-    single = found.astype(np.float32)
+        return values
+    single = values.astype(np.float32)
     ties = (scores.ties / scores.tokens if reading == "mean" else scores.ties).astype(np.float32)
-    made = single.copy()
+    apart = single.copy()
     for a, b in pairwise(np.lexsort((ties, single)).tolist()):  # NaN last
         if (single[a], ties[a]) == (single[b], ties[b]):
-            made[b] = made[a]
-        elif made[b] <= made[a]:
-            made[b] = np.nextafter(made[a], np.float32(np.inf))
-    return made.astype(np.float64)
+            apart[b] = apart[a]
+        elif apart[b] <= apart[a]:
+            apart[b] = np.nextafter(apart[a], np.float32(np.inf))
+    return apart.astype(np.float64)
 
 
 def relative_unit(base: ArrayLike, reward: ArrayLike) -> float:
@@ -138,8 +138,8 @@ def relative_unit(base: ArrayLike, reward: ArrayLike) -> float:
     >>> relative_unit([[3.0, 0.0], [0.0, 4.0]], [[0.75, 0.0], [0.0, 1.0]])
     4.0
     """
-    margins = [np.subtract(*np.moveaxis(np.asarray(each, np.float64), -1, 0))
-               for each in (base, reward)]  # fmt: skip
+    margins = [np.subtract(*np.moveaxis(np.asarray(scores, np.float64), -1, 0))
+               for scores in (base, reward)]  # fmt: skip
     scored = ~np.isnan(margins[0] + margins[1])
     if not scored.any():
         raise UsageError("relative weights: no pair that could set the unit has both scores")
@@ -172,12 +172,12 @@ def cross_fitted(values: FloatArray, folds: IntArray, weights: Sequence[float]) 
     [0, 0, 1]
     """
     smallest = int(np.argmin(weights))
-    found = np.full(len(values), smallest, dtype=np.int64)
+    chosen = np.full(len(values), smallest, dtype=np.int64)
     for fold in np.unique(folds).tolist():
-        others = values[(folds != fold) & ~np.isnan(values).any(axis=1)]
-        if len(others):
-            found[folds == fold] = best_weight(others.mean(axis=0).tolist(), weights)
-    return found
+        rest = values[(folds != fold) & ~np.isnan(values).any(axis=1)]
+        if len(rest):
+            chosen[folds == fold] = best_weight(rest.mean(axis=0).tolist(), weights)
+    return chosen
 
 
 def _order(scores: FloatArray) -> FloatArray:

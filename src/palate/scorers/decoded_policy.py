@@ -109,7 +109,7 @@ class Decoder:
         fitting = [] if not slate.shown else [r for r in self._responses(slate) if r is not None]
         if not fitting:
             return Prepared(slate)
-        read = self.guide.read(slate, max(len(one.response) for one in fitting))
+        read = self.guide.read(slate, max(len(forced.response) for forced in fitting))
         return Prepared(read.slate, read.dropped)
 
     def sums(self, slate: Slate) -> list[Sums | None]:
@@ -118,7 +118,7 @@ class Decoder:
         key = digest(self.fingerprint, slate.prompt_key, slate.candidates)
         stored: list[Sums | None] | None = store.get_json(key)
         wanted = {weight_name(w) for w in self.weights if w and np.isfinite(w)}
-        if stored is not None and all(one is None or wanted <= one.keys() for one in stored):
+        if stored is not None and all(sums is None or wanted <= sums.keys() for sums in stored):
             return stored
         made = self._computed(slate)
         if stored is not None:  # what is there stays as it is
@@ -146,11 +146,11 @@ class Decoder:
 
     def _computed(self, slate: Slate) -> list[Sums | None]:
         candidates = self._responses(slate)
-        fitting = [one for one in candidates if one is not None]
+        fitting = [forced for forced in candidates if forced is not None]
         if not fitting:
             return [None] * len(candidates)
-        read = self.guide.read(slate, max(len(one.response) for one in fitting))
-        responses = [one._replace(prompts=read.prompts) for one in fitting]
+        read = self.guide.read(slate, max(len(forced.response) for forced in fitting))
+        responses = [forced._replace(prompts=read.prompts) for forced in fitting]
         with ExitStack() as stack:
             policy: LocalModel = self.policy.local.model
             stack.enter_context(policy.in_use())
@@ -164,7 +164,7 @@ class Decoder:
                 terms = cast(TokenGuide, self.guide)
                 sums = fused_sums(self.preset, policy, terms, responses, self.weights)
         made = iter(sums)
-        return [None if one is None else next(made) for one in candidates]
+        return [None if forced is None else next(made) for forced in candidates]
 
 
 class DecoderColumn:
@@ -192,11 +192,11 @@ class DecoderColumn:
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
         """Yield the sums, as `score`."""
         for k, read in enumerate(prepared):
-            sums = self.decoder.sums(read.slate)
+            by_candidate = self.decoder.sums(read.slate)
             yield k, Scores(
-                values=tuple(None if one is None else one[self.name] for one in sums),
-                reasons=tuple(TOO_LONG if one is None else None for one in sums)
-                if None in sums else (),
+                values=tuple(None if sums is None else sums[self.name] for sums in by_candidate),
+                reasons=tuple(TOO_LONG if sums is None else None for sums in by_candidate)
+                if None in by_candidate else (),
             )  # fmt: skip
 
 
@@ -226,11 +226,11 @@ class DecodedPolicy(SteeredPolicy):
         """Return the scores at all weights that were asked for."""
         by = {name: numbers(parts[column]) for name, column in self.columns.items()}
         lost = np.isnan(reward) | np.isnan(by["base"])
-        by = {name: np.where(lost, np.nan, each) for name, each in by.items()}
+        by = {name: np.where(lost, np.nan, sums) for name, sums in by.items()}
         named = {name: by.pop(name) for name in COLUMNS}
         return PolicyScores(
             **named, reward=np.where(lost, np.nan, reward),
-            weighted={float(name): each for name, each in by.items()},
+            weighted={float(name): sums for name, sums in by.items()},
         )  # fmt: skip
 
 

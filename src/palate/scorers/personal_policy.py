@@ -2,191 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
-from palate.errors import DataError, UsageError
-from palate.models import import_torch
+from palate.errors import UsageError
 from palate.personal import UserStates
-from palate.personal.p_dpo import (
-    METHOD,
-    STATE,
-    FromChoices,
-    FromFile,
-    Joined,
-    PersonalPolicy,
-    Users,
-)
-from palate.prompts import prompt_hash
-from palate.records import (
-    NO_STRANGER,
-    Choice,
-    Encoded,
-    Prepared,
-    Scores,
-    Settings,
-    Slate,
-    unpacked,
-)
-from palate.scorers.autoregressive import Autoregressive
-from palate.scorers.causal import LocalText
+from palate.personal.p_dpo import METHOD, FromChoices, FromFile, Joined, PersonalPolicy, Users
+from palate.records import Choice, Settings, Slate
 from palate.scorers.lift import ScaledDifference
-from palate.scorers.state_options import OPTIONS, State, StatefulScorer
+from palate.scorers.state_options import OPTIONS, StatefulScorer
+from palate.scorers.user_likelihood import ReferencePolicy, UserLikelihood
 from palate.seeding import digest
 from palate.session import Session
-from palate.specs import Reference, Spec
-from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
-
-if TYPE_CHECKING:
-    import torch
-
-AT_ONCE = 256
-"""Slates scored with one table of users' tokens in place."""
-
-
-class UserLikelihood(Autoregressive):
-    """Σ_t log π(y_t | e_u, x, y_<t), the end of turn included."""
-
-    def __init__(
-        self,
-        policy: PersonalPolicy,
-        session: Session,
-        settings: Settings,
-        state: State,
-        users: Users | None,
-    ) -> None:
-        self.policy, self.state = policy, state
-        self.users = users if state != "prior" else None
-        self.beta = 1.0
-        identity = self.users.identity if self.users is not None else None
-        what = f"{METHOD} {policy.fingerprint} {state} {identity}"
-        self.local = LocalText(policy.policy, "causal", session, settings)
-        self.info = self.local.info(what, prompt_hash("about.jinja"), needs_user=True)
-
-    @cached_property
-    def opening(self) -> tuple[int, ...]:
-        """What stands before the user's tokens."""
-        return opening(self.local.template)
-
-    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
-        """Cut what is shown to the window; nobody is told apart under the prior's state."""
-        read = slate.replace(user=None) if self.state == "prior" else slate
-        return super().prepare(read, dropped)
-
-    def fit(self, slate: Slate, dropped: int | None = None) -> Prepared:
-        """Cut what is shown until it fits beside the user's tokens, which are put in last."""
-        return self.local.fit(slate, super().encoded, self.policy.tokens, dropped)
-
-    def inputs(self, read: Prepared) -> list[Encoded]:
-        """Return, per candidate, the closed conversation with the user's tokens in it."""
-        plain = unpacked(read.inputs) if read.inputs else super().encoded(read.slate)
-        tokens = block(self.policy.first, self.policy.tokens, self._place(read.slate))
-        return [with_tokens(it, self.opening, tokens) for it in plain]
-
-    def prompt_ids(self, slate: Slate) -> Sequence[int]:
-        """Return what stands before the response, with the user's tokens in it."""
-        ids = super().prompt_ids(slate)
-        tokens = block(self.policy.first, self.policy.tokens, self._place(slate))
-        return with_tokens(Encoded(ids, len(ids)), self.opening, tokens).ids
-
-    def encoded(self, slate: Slate) -> list[Encoded]:
-        """Return, per candidate, the closed conversation with the user's tokens in it."""
-        return self.inputs(Prepared(slate))
-
-    def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
-        """Yield sums; where a stranger is asked for and there is none, the slate is unscored."""
-        todo: dict[int, Prepared] = {}
-        for k, read in enumerate(prepared):
-            if self.state == "stranger" and read.slate.user is None:
-                yield k, Scores.unscored(len(read.slate.candidates), NO_STRANGER)
-                continue
-            todo[k] = read
-            if len(todo) == AT_ONCE:
-                yield from self._of_table(todo)
-                todo = {}
-        yield from self._of_table(todo)
-
-    def _of_table(self, todo: dict[int, Prepared]) -> list[tuple[int, Scores]]:
-        if not todo:
-            return []
-        places = list(todo)
-        with self.in_place():
-            results = list(super().score_prepared(list(todo.values())))
-        return [(places[j], scores) for j, scores in results]
-
-    def prompts(self, slate: Slate) -> list[str]:
-        """Return what the model reads, the user's tokens in brackets."""
-        start = head(self.local.template)
-        mark = f"[{self.policy.tokens} tokens of the user]"
-        return [
-            text.replace(start, f"{start}{mark}", 1) if text.startswith(start) else f"{mark}{text}"
-            for text in super().prompts(slate)
-        ]
-
-    def _place(self, slate: Slate) -> int:
-        # 0 is the generic user; a user without a state of their own is one too.
-        if self.users is None or slate.user is None:
-            return 0
-        return self.users.place.get(slate.user, -1) + 1
-
-    def per_token(self, slate: Slate) -> list[torch.Tensor]:
-        """Return log p of each token of each candidate, end of turn included."""
-        with self.in_place():
-            return tokens_of(self, slate)
-
-    @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Keep the users' tokens in the loaded model meanwhile."""
-        # Another scorer may share the loaded model, so the table is there while it is needed.
-        users = self.users
-        offsets = users.offsets if users is not None else self.policy.prior().states[STATE]
-        numpy, local = import_torch().from_numpy, self.local.model
-        with local.in_use(), local.turns.of():
-            install(local.model, numpy(self.policy.generic), numpy(offsets))
-            try:
-                yield
-            finally:
-                uninstall(local.model)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the loaded model out and the users' states in."""
-        if self.users is not None:
-            _ = self.users.offsets
-        return {**self.__dict__, "local": _unloaded(self.local)}
-
-
-class ReferencePolicy(Autoregressive):
-    """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers."""
-
-    def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
-        super().__init__(Spec(kind="autoregressive", reference=str(reference)), session, settings)
-
-    def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
-        """Read the slate as nobody's."""
-        return super().prepare(slate.replace(user=None), dropped)
-
-    def per_token(self, slate: Slate) -> list[torch.Tensor]:
-        """Return log p of each token of each candidate, end of turn included."""
-        return tokens_of(self, slate)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the loaded model out."""
-        return {**self.__dict__, "local": _unloaded(self.local)}
-
-
-def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
-    """Return log p of each token of each candidate; raises `DataError` for one that is too long."""
-    encoded = model.encoded(slate)
-    local = model.local.model
-    longest = max(len(ids) for ids, _ in encoded)
-    if local.window is not None and longest > local.window:
-        raise DataError(
-            f"a conversation of {longest} tokens is longer than the window ({local.window})"
-        )
-    return next(found for _, found in local.log_probabilities([encoded]))
+from palate.specs import Spec
 
 
 class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
@@ -246,10 +75,10 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         than a window.
         """
         read = self.prepare(slate).slate
-        ours, theirs = (model.per_token(model.prepare(read).slate) for model in self.models)
+        personal, plain = (model.per_token(model.prepare(read).slate) for model in self.models)
         return [
             tuple((self.policy.beta * (a.double() - b.double())).tolist())
-            for a, b in zip(ours, theirs, strict=True)
+            for a, b in zip(personal, plain, strict=True)
         ]
 
     def notes(self) -> tuple[str, ...]:
@@ -275,21 +104,21 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
 
     def _compose(self) -> None:
         policy = UserLikelihood(self.policy, self.session, self.settings, self.state, self.users)
-        other: UserLikelihood | ReferencePolicy = (
+        taken_off: UserLikelihood | ReferencePolicy = (
             UserLikelihood(self.policy, self.session, self.settings, "prior", None)
             if self.minus
             else ReferencePolicy(self.reference, self.session, self.settings)
         )
         if self.minus:
-            other.local = policy.local  # one tokenizer reads each text once for both
-        self.compose((policy, other))
+            taken_off.local = policy.local  # one tokenizer reads each text once for both
+        self.compose((policy, taken_off))
         prints = [model.info.fingerprint for model in self.models]
         details = {
             "method": METHOD,
             "model": self.policy.fingerprint,
             "tokens": self.policy.tokens,
             "policy": policy.info.details,
-            "taken off": other.info.details,
+            "taken off": taken_off.info.details,
         }
         self.info = policy.info.model_copy(
             update={
@@ -298,7 +127,3 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
                 "details": details,
             }
         )
-
-
-def _unloaded(text: LocalText) -> LocalText:
-    return LocalText(text.reference, text.head, text.session, text.settings)

@@ -52,10 +52,10 @@ class OwnRatio(ScaledDifference):
 
     beta = 1.0
 
-    def __init__(self, own: PolicyLikelihood, base: PolicyLikelihood) -> None:
-        self.models = (own, base)
-        self.components = (Component(own), Component(base, blind=True))
-        self.info = own.info
+    def __init__(self, shown: PolicyLikelihood, base: PolicyLikelihood) -> None:
+        self.models = (shown, base)
+        self.components = (Component(shown), Component(base, blind=True))
+        self.info = shown.info
 
 
 class SteeredPolicy:
@@ -98,10 +98,10 @@ class SteeredPolicy:
     @property
     def guide_spec(self) -> str:
         """The guide's own spec; of a policy without one its own."""
-        own = getattr(self.guide, "canonical", None)
         if "guide" not in self.spec.options:
             return str(self.spec)
-        return own if isinstance(own, str) else str(guide_of(self.spec))
+        canonical = getattr(self.guide, "canonical", None)
+        return canonical if isinstance(canonical, str) else str(guide_of(self.spec))
 
     @property
     def canonical(self) -> str:
@@ -128,9 +128,9 @@ class SteeredPolicy:
 
     def reward(self, parts: Mapping[Component, Scores]) -> Scores:
         """Return the guide's scores, from what the components gave."""
-        own = [parts[part] for part in components_of(self.guide)]
+        of_guide = [parts[part] for part in components_of(self.guide)]
         combine = getattr(self.guide, "combine", None)
-        return combine(own) if combine is not None else own[0]
+        return combine(of_guide) if combine is not None else of_guide[0]
 
     def scores_of(self, parts: Sequence[Scores]) -> tuple[PolicyScores, tuple[str | None, ...]]:
         """Return what is known of a slate's responses, and why each is unscored that is."""
@@ -138,8 +138,8 @@ class SteeredPolicy:
         reward = self.reward(by)
         every = (reward, *by.values())
         reasons = [
-            next((r for each in every if (r := each.reason(k))), None) if None in column else None
-            for k, column in enumerate(zip(*(each.values for each in every), strict=True))
+            next((r for part in every if (r := part.reason(k))), None) if None in column else None
+            for k, column in enumerate(zip(*(part.values for part in every), strict=True))
         ]
         return self.policy_scores(numbers(reward), by), tuple(reasons)
 
@@ -150,8 +150,8 @@ class SteeredPolicy:
     def combine(self, parts: Sequence[Scores]) -> Scores:
         """Return the scores at the weight and reading of the spec."""
         scores, reasons = self.scores_of(parts)
-        found = ranked(scores, self.weight, self.reading)
-        values = tuple(None if math.isnan(value) else value for value in found.tolist())
+        order = ranked(scores, self.weight, self.reading)
+        values = tuple(None if math.isnan(value) else value for value in order.tolist())
         return Scores(values=values, reasons=reasons if any(reasons) else ())
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
@@ -163,13 +163,13 @@ class SteeredPolicy:
                 prepare(scorer, slate.without_context() if blind else slate) for slate in slates
             ]
             if not number:
-                shown = [bool(each.slate.shown) for each in read]
+                shown = [bool(prepared.slate.shown) for prepared in read]
             parts.append(dict(results_of(scorer, read)))  # type: ignore[arg-type]
         for k, slate in enumerate(slates):
             if self.info.needs_shown and not shown[k]:
                 yield k, Scores.unscored(len(slate.candidates), "nothing shown")
             else:
-                yield k, self.combine([each[k] for each in parts])
+                yield k, self.combine([part[k] for part in parts])
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the guide reads, and what the policy does."""
@@ -178,10 +178,10 @@ class SteeredPolicy:
 
     def notes(self) -> tuple[str, ...]:
         """Return what guide and policy note."""
-        told: list[tuple[str, ...]] = [
-            getattr(each, "notes", tuple)() for each in (self.guide, self.start)
+        listed: list[tuple[str, ...]] = [
+            getattr(scorer, "notes", tuple)() for scorer in (self.guide, self.start)
         ]
-        return tuple(dict.fromkeys(note for notes in told for note in notes))
+        return tuple(dict.fromkeys(note for notes in listed for note in notes))
 
 
 class StatefulPolicy(SteeredPolicy):

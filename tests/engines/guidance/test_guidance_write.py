@@ -21,7 +21,6 @@ from palate.engines.guidance import (
 from palate.engines.guidance.forced import Forced, fused_sums
 from palate.engines.guidance.processor import GuidanceProcessor
 from palate.engines.local.decoding.members import Member, Members
-from palate.engines.local.heads import without
 from palate.selfcheck.decoding.words import WordModel
 from tiny import EOS, KINDS
 
@@ -89,7 +88,7 @@ def test_each_step_of_a_fusion_is_that_of_reading_all_anew(kind):
     for step in range(5):
         made = stepper.step()
         p, g = (
-            plainly(folder, [[*of[k], *held[k]] for k in live], stepper.size)
+            plainly(folder, [[*of[k], *held[k]] for k in live], stepper.valid_ids.size)
             for folder, of in ((kind[0], prompts), (kind[1], [of for (of,) in theirs]))
         )
         expected = law.logits(p, 0.5 * g)
@@ -116,7 +115,7 @@ def test_each_step_of_candidates_is_that_of_reading_all_anew(kind):
     held, live = [[] for _ in rows], [0, 1, 2]
     for step in range(5):
         made = stepper.step()
-        p = plainly(kind[0], [[*prompts[k], *held[k]] for k in live], stepper.size)
+        p = plainly(kind[0], [[*prompts[k], *held[k]] for k in live], stepper.valid_ids.size)
         tokens = law.tokens(p)
         assert made.tokens.tolist() == tokens.tolist()
         read = [[[*theirs[k], *held[k], token] for token in of_row]
@@ -159,7 +158,7 @@ def test_an_end_token_is_rated_by_the_closed_response(kind, pad):
     stepper.go_on([0], [1])
     token = int(made.tokens[0, 1])
     second = stepper.step()
-    p = plainly(kind[0], [[*ids, token]], stepper.size)
+    p = plainly(kind[0], [[*ids, token]], stepper.valid_ids.size)
     assert float((second.policy - p).abs().max()) < 1e-3
 
 
@@ -271,7 +270,7 @@ def test_a_keep_set_of_the_guide_holds_no_id_that_is_no_token():
             law = stepper.step().logits
             guided = processor(before, policy.model(before).logits[:, -1])
         assert torch.allclose(guided[:, : law.shape[1]], law, atol=1e-4)
-        p, q = (without(stepper.blocked, each) for each in stepper.members.log_probabilities(9))
+        p, q = map(stepper.valid_ids.only, stepper.members.log_probabilities())
         also = preset.law(2.0).log_probabilities(p, q, also=torch.tensor([token]))
         total += float(also[0, token])
         stepper.go_on([0], [token])
@@ -295,7 +294,7 @@ def test_what_members_of_one_model_read_alike_is_read_once(tiny):
     same = Members([Member(model, [ids] * 3)] * 2, ROOM)
     same.advance([5, 6, 7])
     assert counts == [len(ids), 3]
-    one, two = same.log_probabilities(1000)
+    one, two = same.log_probabilities()
     assert torch.equal(one, two)
     del counts[:]
     apart = Members([Member(model, [ids] * 3), Member(model, [ids[:20], ids, ids[:20]])], ROOM)
@@ -315,7 +314,7 @@ def test_rows_of_members_that_go_on_alone_are_theirs(kind, order):
     members.advance([5, 6, 7])
     fewer = members.of(order)
     fewer.advance([20 + row for row in order])
-    made = fewer.log_probabilities(1000)
+    made = fewer.log_probabilities()
     for folder, of, logp in zip(folders, prompts, made, strict=True):
         held = [[*of[row], 5 + row, 20 + row] for row in order]
-        assert float((logp - plainly(folder, held, 1000)).abs().max()) < 1e-3
+        assert float((logp - plainly(folder, held, 1024)).abs().max()) < 1e-3

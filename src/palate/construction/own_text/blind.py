@@ -67,7 +67,7 @@ class BlindScorers:
         fold = folds(choices, FOLDS, rng("blind", seed))
         margins = np.zeros(n)
         for k in range(FOLDS):
-            held, fitted = choices.take(fold == k), choices.take(fold != k)
-            if len(held) and len(fitted):
-                margins[fold == k] = held.differences @ fit_head(fitted, RIDGE)
+            tested, fitted = choices.take(fold == k), choices.take(fold != k)
+            if len(tested) and len(fitted):
+                margins[fold == k] = tested.differences @ fit_head(fitted, RIDGE)
         return 0.5 + 0.5 * np.sign(margins)

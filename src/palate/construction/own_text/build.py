@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 from palate.construction.own_text.blind import WARN_ABOVE, BlindScorers
 from palate.construction.own_text.entries import Entries
 from palate.construction.own_text.lamp import lamp_files, read_lamp
-from palate.construction.own_text.longlamp import longlamp_files, read_longlamp
+from palate.construction.own_text.longlamp import read_longlamp
 from palate.construction.own_text.pairing import (
     OTHERS,
     Answers,
     drop_unpaired,
     pair_with_authors,
 )
-from palate.construction.own_text.rows import read_rows, rows_files
+from palate.construction.own_text.rows import read_rows
 from palate.construction.own_text.selection import RowSelection
 from palate.construction.own_text.spool import Spool
-from palate.construction.own_text.streams import hash_of_file
+from palate.construction.own_text.streams import JSON, ROWS, files_of, hash_of_file
 from palate.construction.own_text.writing import check_output, rows_file, write_manifest
 from palate.data.rows import read_question
 from palate.errors import DataError, ResourceError, UsageError
@@ -37,15 +37,15 @@ ADAPT_ROWS = 8
 
 
 class SourceLayout(NamedTuple):
-    """How a layout's files are named, and how they are read."""
+    """How a layout's files end, and how they are read."""
 
-    files: Callable[[Path], list[Path]]
+    endings: tuple[str, ...]
     read: Callable[[list[Path]], Entries]
 
 
 LAYOUTS = {
-    "longlamp": SourceLayout(longlamp_files, read_longlamp),
-    "rows": SourceLayout(rows_files, read_rows),
+    "longlamp": SourceLayout((*JSON, *ROWS), read_longlamp),
+    "rows": SourceLayout(ROWS, read_rows),
 }
 
 
@@ -71,7 +71,7 @@ class OwnTextBuild:
     @property
     def given_away(self) -> tuple[str, ...]:
         """Blind scorers that are right too often."""
-        return tuple(name for name, each in self.blind.items() if (each.value or 0) > WARN_ABOVE)
+        return tuple(name for name, it in self.blind.items() if (it.value or 0) > WARN_ABOVE)
 
     def document(self) -> dict[str, Any]:
         """Return it as the JSON document that is its manifest."""
@@ -80,7 +80,7 @@ class OwnTextBuild:
             "rows": {split: dict(counts) for split, counts in self.rows.items()},
             "dropped": {what: dict(counts) for what, counts in self.dropped.items()},
             "undated_profile_items": self.undated,
-            "blind_scorers": {name: asdict(each) for name, each in self.blind.items()},
+            "blind_scorers": {name: asdict(estimate) for name, estimate in self.blind.items()},
             "rows_hash": self.rows_hash,
         })  # fmt: skip
 
@@ -158,7 +158,8 @@ def _layout(
         raise UsageError(f"--layout {layout}: expected one of lamp, {', '.join(LAYOUTS)}")
     if outputs is not None:
         raise UsageError(f"--outputs {outputs}: only --layout lamp has outputs in a file apart")
-    return LAYOUTS[layout].files(source), LAYOUTS[layout].read
+    endings, read = LAYOUTS[layout]
+    return files_of(source, endings), read
 
 
 def _write(output: Path, spool: Spool) -> BlindScorers:

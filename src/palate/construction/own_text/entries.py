@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from palate.construction.own_text.streams import rows_of
 from palate.data.rows import SURROGATE
 from palate.errors import DataError
 
@@ -42,6 +44,18 @@ class OwnTextEntry(NamedTuple):
 
 Entries = Iterator[OwnTextEntry | DataError]
 """What a layout yields: entries, and the errors of rows that cannot be read."""
+
+
+def read_entries(
+    files: Sequence[Path], entry: Callable[[Mapping[str, Any], str], OwnTextEntry]
+) -> Entries:
+    """Yield the entries of files of rows, each made of a row and a name for one without an id."""
+    for path in files:
+        for number, row in rows_of(path):
+            try:
+                yield entry(as_mapping(row), f"{path.name.partition('.')[0]}-{number}")
+            except DataError as error:
+                yield DataError(error.problem, file=str(path), line=number, field=error.field)
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:

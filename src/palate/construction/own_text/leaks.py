@@ -114,7 +114,7 @@ class Guard:
         if self.reference.is_near(words) or self.reference.shares_run(on):
             return SHARES_REFERENCE
         plain = normal(text)
-        return next((why for held, why in self.openings if held and held in plain), None)
+        return next((why for opening, why in self.openings if opening and opening in plain), None)
 
 
 def _opening(text: str, otherwise: str) -> str:

@@ -11,13 +11,12 @@ from palate.construction.own_text.entries import (
     EarlierText,
     Entries,
     OwnTextEntry,
-    as_mapping,
     date_of,
     earlier_items,
     possible_text,
+    read_entries,
     text_of,
 )
-from palate.construction.own_text.streams import JSON, ROWS, files_of, rows_of
 from palate.errors import DataError
 
 
@@ -40,19 +39,9 @@ TASKS = {
 QUOTED = re.compile(r'"([^"]+)"')
 
 
-def longlamp_files(source: Path) -> list[Path]:
-    """Return the files of rows."""
-    return files_of(source, (*JSON, *ROWS))
-
-
 def read_longlamp(files: list[Path]) -> Entries:
     """Yield the rows of files; what has no id is named by its file and number."""
-    for path in files:
-        for number, row in rows_of(path):
-            try:
-                yield _entry(as_mapping(row), f"{path.name.partition('.')[0]}-{number}")
-            except DataError as error:
-                yield DataError(error.problem, file=str(path), line=number, field=error.field)
+    return read_entries(files, _entry)
 
 
 def _entry(row: Mapping[str, Any], name: str) -> OwnTextEntry:

@@ -80,7 +80,7 @@ def pair_with_authors(spool: Spool, split: str, seed: int) -> set[int]:
     alike = set()
     for n in spool.numbers(split):
         row = spool.get(n)
-        texts = spool.others(row)
+        texts = spool.other_texts(row)
         if split == ADAPT:
             texts = [text for text in texts if not spool.is_test_text(text)]
         chosen = Passage(row.row["chosen"])

@@ -11,19 +11,13 @@ from palate.construction.own_text.entries import (
     EarlierText,
     Entries,
     OwnTextEntry,
-    as_mapping,
     date_of,
     earlier_items,
     possible_text,
+    read_entries,
     text_of,
 )
-from palate.construction.own_text.streams import ROWS, files_of, rows_of
 from palate.errors import DataError
-
-
-def rows_files(source: Path) -> list[Path]:
-    """Return the files of rows."""
-    return files_of(source, ROWS)
 
 
 def read_rows(files: list[Path]) -> Entries:
@@ -31,12 +25,7 @@ def read_rows(files: list[Path]) -> Entries:
 
     Rows whose `split` is `adapt` stay in that split.
     """
-    for path in files:
-        for number, row in rows_of(path):
-            try:
-                yield _entry(as_mapping(row))
-            except DataError as error:
-                yield DataError(error.problem, file=str(path), line=number, field=error.field)
+    return read_entries(files, lambda row, name: _entry(row))
 
 
 def _entry(row: Mapping[str, Any]) -> OwnTextEntry:

@@ -137,7 +137,7 @@ class Spool:
             "SELECT n, user, question, text, date, row FROM rows WHERE n = ?", (n,)
         ).fetchone())  # fmt: skip
 
-    def others(self, row: Spooled) -> list[str]:
+    def other_texts(self, row: Spooled) -> list[str]:
         """Return other users' texts on the same input, those of rows left out too."""
         listed = self.db.execute(
             "SELECT json_extract(row, '$.chosen') FROM rows"
@@ -170,8 +170,8 @@ class Spool:
 
     def is_test_text(self, text: str) -> bool:
         """Tell whether a test row holds this text."""
-        held = self.db.execute("SELECT 1 FROM test_texts WHERE key = ?", (text_key(text),))
-        return held.fetchone() is not None
+        rows = self.db.execute("SELECT 1 FROM test_texts WHERE key = ?", (text_key(text),))
+        return rows.fetchone() is not None
 
     def finished(self, split: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a split with their rejected text, and with whose that is."""

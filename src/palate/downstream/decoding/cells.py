@@ -58,12 +58,12 @@ class GuideCell:
     @property
     def left_out(self) -> dict[str, int]:
         """Why rows are left out."""
-        return dict(Counter(each for each in self.slates if isinstance(each, str)))
+        return dict(Counter(reason for reason in self.slates if isinstance(reason, str)))
 
     @cached_property
     def there(self) -> NDArray[np.bool_]:
         """Which rows are guided."""
-        return np.array([not isinstance(each, str) for each in self.slates])
+        return np.array([isinstance(slate, Slate) for slate in self.slates])
 
     def inputs(self, thresholds: Sequence[float] | None = None) -> list[GuideInput | None]:
         """Return what the guide reads of each row, with its threshold where there is one."""
@@ -141,8 +141,8 @@ def guide_cells(
 def stranger_of(key: ScorerInContext, keys: Sequence[ScorerInContext]) -> ScorerInContext | None:
     """Return the cell that shows the same of a stranger, or reads a stranger's state.
 
-    >>> own, other = ("longest", "profile:2"), ("longest", "profile:2?of=stranger")
-    >>> stranger_of(own, [own, other]), stranger_of(other, [own, other])
+    >>> user, stranger = ("longest", "profile:2"), ("longest", "profile:2?of=stranger")
+    >>> stranger_of(user, [user, stranger]), stranger_of(stranger, [user, stranger])
     (('longest', 'profile:2?of=stranger'), None)
     """
     scorer, context = (Spec.parse(text) for text in key)
@@ -179,14 +179,14 @@ def thresholds(
     of = np.array(questions)
     by_question: dict[str, float] = {}
     for question in dict.fromkeys(questions):
-        others = values[of != question]
-        others = others[~np.isnan(others)]
-        if not others.size:
+        elsewhere = values[of != question]
+        elsewhere = elsewhere[~np.isnan(elsewhere)]
+        if not elsewhere.size:
             raise UsageError(
                 "--method rejection: thresholds come from rewards of other questions, and there "
                 "are none; give two questions or more, or take blocks"
             )
-        by_question[question] = float(np.quantile(others, quantile))
+        by_question[question] = float(np.quantile(elsewhere, quantile))
     scale = float(np.nanstd(values))
     if not scale > 0:
         raise UsageError("--method rejection: the guide rewards all unguided answers alike")

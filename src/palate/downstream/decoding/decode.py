@@ -10,19 +10,20 @@ import numpy as np
 
 from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
+from palate.downstream.decoding.build import all_methods
 from palate.downstream.decoding.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.downstream.decoding.guided_policy import GuidedPolicy
-from palate.downstream.decoding.methods import Method, RejectionMethod, all_methods
+from palate.downstream.decoding.methods import Method, RejectionMethod
 from palate.downstream.decoding.result import DecodeResult
 from palate.downstream.decoding.tabulating import Decoded, result_of
 from palate.downstream.quality import (
     QualityMetric,
     SampleQuality,
-    build_quality,
+    build_qualities,
     check_mirrored,
-    contrast_samples,
-    rate_samples,
+    rate_by_all,
 )
+from palate.downstream.question_rows import question_hashes
 from palate.downstream.sampling import Samples, build_policy, check_number, samples_of
 from palate.downstream.sampling.drawing import draw_samples, shown_to_policy
 from palate.downstream.sampling.policies import GuideInput, LanguageModelPolicy
@@ -30,7 +31,7 @@ from palate.downstream.scores import SampleScores, score_samples
 from palate.errors import UsageError
 from palate.evaluation import Start
 from palate.records import Scorer, Settings
-from palate.runs import Manifest, VerdictRow, slug, versions
+from palate.runs import Manifest, slug, versions
 from palate.session import Session, default_session
 
 ANSWERS = 4
@@ -77,17 +78,14 @@ def decode(
     session, settings = session or default_session(), settings or Settings()
     root = None if root is None else Path(root)
     scorers, methods, contexts = (
-        [each] if isinstance(each, str) else list(each) for each in (scorers, methods, contexts)
+        [specs] if isinstance(specs, str) else list(specs) for specs in (scorers, methods, contexts)
     )
     qualities = [qualities] if isinstance(qualities, str) else list(qualities)
     if not scorers or not methods or not qualities:
         raise UsageError("decode: name a scorer (-s), a method and a measure of quality (-q)")
     check_number(n)
     built = all_methods(methods, weights)
-    measures = [
-        build_quality(given, session, settings) if isinstance(given, str) else given
-        for given in dict.fromkeys(qualities)
-    ]
+    measures = build_qualities(qualities, session, settings)
     pairs = dataset_of(benchmark, settings.seed)
     if contrast:
         check_mirrored(pairs)
@@ -107,7 +105,7 @@ def decode(
         start=begin,
     )  # fmt: skip
     base = work.rated(unguided)
-    decoded = [one for cell in cells for one in work.guided(plain, cell, built, unguided)]
+    decoded = [written for cell in cells for written in work.guided(plain, cell, built, unguided)]
     result = result_of(pairs, unguided, base, decoded, settings.seed)
     if root is not None:
         manifest = _manifest(pairs, unguided, decoded, measures, settings.seed, contrast=contrast)
@@ -137,25 +135,12 @@ class _Work:
     retry_unscored: bool
     begin: Start
 
-    def rated(self, samples: Samples, named: str = "") -> list[SampleQuality]:
+    def rated(self, samples: Samples, of: str = "") -> list[SampleQuality]:
         """Return every measure of the answers, contrasts last."""
-        pairs, store, retry = self.pairs, self.session.store, self.retry_unscored
-        rated = [
-            rate_samples(
-                each, samples, pairs, store, self.begin(f"{each.spec}{named}"),
-                retry_unscored=retry,
-            )
-            for each in self.measures
-        ]  # fmt: skip
-        if self.contrast:
-            rated += [
-                contrast_samples(
-                    each, own, samples, pairs, store,
-                    self.begin(f"{each.spec} for the mirrored user{named}"), retry_unscored=retry,
-                )
-                for each, own in zip(self.measures, rated, strict=True)
-            ]  # fmt: skip
-        return rated
+        return rate_by_all(
+            self.measures, samples, self.pairs, self.session.store, self.begin,
+            contrast=self.contrast, retry_unscored=self.retry_unscored, of=of,
+        )  # fmt: skip
 
     def scores(self, cell: GuideCell, samples: Samples) -> SampleScores:
         """Return the guide's own rewards of answers."""
@@ -179,8 +164,8 @@ class _Work:
         for given in methods:
             method, inputs = given, cell.inputs()
             if isinstance(given, RejectionMethod):
-                each, scale = thresholds(before, questions_of(self.pairs), given.quantile)
-                method, inputs = given.having(scale), cell.inputs(each)
+                of_rows, scale = thresholds(before, question_hashes(self.pairs), given.quantile)
+                method, inputs = given.having(scale), cell.inputs(of_rows)
             weight = "" if method.weight is None else f" {method.weight:g}"
             how = f"{cell.job.spec} · {cell.job.context.spec} · {method.spec}{weight}"
             named = f"{unguided.policy} guided by {how}"
@@ -223,11 +208,6 @@ class _Work:
         written.save(self.root / slug(f"{self.pairs.name} samples") / file)
 
 
-def questions_of(pairs: Dataset) -> list[str]:
-    """Return the hash of each row's question."""
-    return [VerdictRow.hash_of(row.text) for row in pairs.rows]
-
-
 def _manifest(
     pairs: Dataset,
     unguided: Samples,
@@ -239,11 +219,11 @@ def _manifest(
 ) -> Manifest:
     cells = [
         {
-            "scorer": one.cell.key[0], "context": one.cell.key[1], "method": one.method.spec,
-            "weight": one.method.weight, "identity": list(one.method.identity),
-            "fingerprints": list(one.scores.summary.fingerprints),
+            "scorer": work.cell.key[0], "context": work.cell.key[1], "method": work.method.spec,
+            "weight": work.method.weight, "identity": list(work.method.identity),
+            "fingerprints": list(work.scores.summary.fingerprints),
         }
-        for one in decoded
+        for work in decoded
     ]  # fmt: skip
     return Manifest(
         kind=DecodeResult.kind,
@@ -255,7 +235,7 @@ def _manifest(
         },
         inputs={
             "samples": unguided.content,
-            **{f"guided {k}": one.samples.content for k, one in enumerate(decoded)},
+            **{f"guided {k}": work.samples.content for k, work in enumerate(decoded)},
         },
         details=tuple(quality.details for quality in measures),
         versions=versions(),

@@ -56,30 +56,14 @@ class RowFigures:
         return Units.of(self.users, self.questions, ~np.isnan(values), mirrors)
 
 
-def row_means(values: Doubles, there: NDArray[np.bool_] | None = None) -> Doubles:
-    """Return each row's mean over the answers that have a value; NaN without any.
-
-    >>> row_means(np.array([[1.0, np.nan], [np.nan, np.nan]])).tolist()
-    [1.0, nan]
-    """
-    known = ~np.isnan(values)
-    if there is not None:
-        known &= there[:, None]
-    counts = known.sum(axis=1)
-    sums = np.where(known, values, 0.0).sum(axis=1)
-    means: Doubles = np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
-    return means
-
-
 def text_facts(samples: Samples, there: NDArray[np.bool_] | None = None) -> TextFacts:
     """Return what the answers look like."""
     answers = _answers(samples, there)
-    distinct = [share for one in answers if (share := distinct_bigrams(one.text)) is not None]
     return TextFacts(
-        words=float(np.mean([len(one.text.split()) for one in answers])),
-        cut_off=float(np.mean([one.cut_off for one in answers])),
-        empty=float(np.mean([not one.text.strip() for one in answers])),
-        distinct_bigrams=float(np.mean(distinct)) if distinct else None,
+        words=float(np.mean([len(answer.text.split()) for answer in answers])),
+        cut_off=float(np.mean([answer.cut_off for answer in answers])),
+        empty=float(np.mean([not answer.text.strip() for answer in answers])),
+        distinct_bigrams=_mean([distinct_bigrams(answer.text) for answer in answers]),
     )
 
 
@@ -98,23 +82,27 @@ def divergences(
     method: Method, samples: Samples, there: NDArray[np.bool_]
 ) -> tuple[float | None, float | None, dict[str, float]]:
     """Return mean divergence, its bound, and the mean tokens by model."""
-    known = [one.guidance for one in _answers(samples, there) if one.guidance is not None]
-    estimates = [each.divergence for each in known if each.divergence is not None]
-    bounds = [bound for each in known if (bound := method.bound(each.written)) is not None]
+    known = [it.guidance for it in _answers(samples, there) if it.guidance is not None]
     tokens = {
-        name: float(np.mean([each.tokens[name] for each in known])) for name in ("policy", "guide")
+        name: float(np.mean([guidance.tokens[name] for guidance in known]))
+        for name in ("policy", "guide")
     }
     return (
-        float(np.mean(estimates)) if estimates else None,
-        float(np.mean(bounds)) if bounds else None,
+        _mean([guidance.divergence for guidance in known]),
+        _mean([method.bound(guidance.written) for guidance in known]),
         tokens,
     )
 
 
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
 def _answers(samples: Samples, there: NDArray[np.bool_] | None) -> list[Sample]:
     return [
-        one
+        answer
         for k, of_row in enumerate(samples.of_row)
         if there is None or there[k]
-        for one in of_row
+        for answer in of_row
     ]

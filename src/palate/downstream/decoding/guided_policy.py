@@ -83,7 +83,7 @@ class GuidedPolicy:
 
         Raises `UsageError` where a guide has no room for an answer.
         """
-        prompts = [self.model.reader.template.prompt(each.prompt) for each in wanted]
+        prompts = [self.model.reader.template.prompt(missing.prompt) for missing in wanted]
         if not all(prompts):
             raise UsageError(f"{self.policy.spec}: a prompt without a token cannot be gone on from")
         room = (self.model.reader.window or NO_LIMIT) - self.policy.how.max_tokens
@@ -92,9 +92,9 @@ class GuidedPolicy:
             yield from ((k, n, Reply(failure=TOO_LONG)) for n in wanted[k].numbers)
         if too_long:
             return
-        readings = [self._read(each.guide_input) for each in wanted]
+        readings = [self._read(missing.guide_input) for missing in wanted]
         batches = [
-            [k for k, _ in some] for _, some in groupby(enumerate(wanted), lambda it: it[1].batch)
+            [k for k, _ in batch] for _, batch in groupby(enumerate(wanted), lambda it: it[1].batch)
         ]
         with ExitStack() as stack:
             model = self.model.load()
@@ -102,16 +102,16 @@ class GuidedPolicy:
             _ = model.head  # made by one thread
             if self.guide is not None:
                 stack.enter_context(self.guide.in_place())
-                for other in self.guide.models:
-                    stack.enter_context(other.in_use())
+                for guiding in self.guide.models:
+                    stack.enter_context(guiding.in_use())
                     if hasattr(self.guide, "coefficients"):
-                        _ = other.head
+                        _ = guiding.head
             jobs = (
-                (some, partial(self._write, model, wanted, prompts, readings, some))
-                for some in batches
+                (batch, partial(self._write, model, wanted, prompts, readings, batch))
+                for batch in batches
             )
-            for some, answers in self._run(model, jobs):
-                yield from self._given(wanted, some, answers)
+            for batch, answers in self._run(model, jobs):
+                yield from self._given(wanted, batch, answers)
 
     def _run(
         self, model: LocalModel, jobs: Iterator[tuple[list[int], Callable[[], list[Guided]]]]
@@ -119,8 +119,8 @@ class GuidedPolicy:
         if self.guide is not None:
             yield from spread(model.torch, model.device, jobs, model.turns)
             return
-        for some, job in jobs:  # whose scorer has its own work side by side
-            yield some, job()
+        for batch, job in jobs:  # whose scorer has its own work side by side
+            yield batch, job()
 
     def _read(self, given: GuideInput | None) -> Reading:
         assert given is not None, "a guided policy is told what its guide reads"
@@ -134,10 +134,10 @@ class GuidedPolicy:
         wanted: Sequence[MissingSamples],
         prompts: Sequence[Ids],
         readings: Sequence[Reading],
-        some: Sequence[int],
+        batch: Sequence[int],
     ) -> list[Guided]:
-        rows = [GuidedRow(prompts[k], readings[k], n) for k in some for n in wanted[k].numbers]
-        inputs = [wanted[k].guide_input for k in some for _ in wanted[k].numbers]
+        rows = [GuidedRow(prompts[k], readings[k], n) for k in batch for n in wanted[k].numbers]
+        inputs = [wanted[k].guide_input for k in batch for _ in wanted[k].numbers]
         how = self.policy.how
         thresholds = [it.threshold for it in inputs if it is not None and it.threshold is not None]
         return self.method.write(
@@ -173,15 +173,11 @@ class GuidedPolicy:
         return rate
 
     def _given(
-        self, wanted: Sequence[MissingSamples], some: Sequence[int], answers: Sequence[Guided]
+        self, wanted: Sequence[MissingSamples], batch: Sequence[int], answers: Sequence[Guided]
     ) -> Drawn:
-        places = [(k, n) for k in some for n in wanted[k].numbers]
+        places = [(k, n) for k in batch for n in wanted[k].numbers]
         order = sorted(range(len(places)), key=lambda at: -places[at][1])  # see `_missing`
         for at in order:
             answer = answers[at]
-            guidance = Guidance(
-                self.method.divergence(answer),
-                len(answer.ids) + (not answer.cut_off),
-                answer.tokens,
-            )
+            guidance = Guidance(self.method.divergence(answer), answer.drawn, answer.tokens)
             yield (*places[at], Sample(answer.text, answer.cut_off, guidance))

@@ -1,4 +1,4 @@
-"""Methods: what `--method NAME?option=…` and a weight make of a policy and its guide."""
+"""Methods: how a policy and its guide write an answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from palate.engines import LocalModel
 from palate.engines.guidance import (
-    PRESETS,
     Blocks,
     CandidateRows,
     Candidates,
@@ -30,16 +28,10 @@ from palate.engines.guidance import (
     write,
     write_segments,
 )
-from palate.engines.guidance.candidates import K
 from palate.engines.guidance.fusion import args_preset
 from palate.engines.guidance.segments import Rate
 from palate.errors import UsageError
 from palate.metrics.selection import kl_bound
-from palate.specs import Spec
-
-QUANTILE = 0.7
-WEIGHTED = (*PRESETS, "args")
-NAMES = (*WEIGHTED, "blocks", "rejection")
 
 
 class GuidedBatch(NamedTuple):
@@ -66,9 +58,6 @@ class Method(Protocol):
     def weight(self) -> float | None:
         """How much the guide counts; None for a method that takes no weight."""
 
-    reads: Literal["tokens", "texts"]
-    """What of an answer its guide rates."""
-
     @property
     def identity(self) -> tuple[object, ...]:
         """All of it that answers depend on."""
@@ -88,8 +77,6 @@ class Method(Protocol):
 
 class ByToken(ABC):
     """What methods have in common that draw token by token."""
-
-    reads: Literal["tokens", "texts"] = "tokens"
 
     @abstractmethod
     def guide(self, scorer: Any, spec: str) -> TokenGuide | PrefixGuide:
@@ -178,7 +165,6 @@ class CandidateMethod(ByToken):
 class BySegment:
     """What methods have in common that rate texts."""
 
-    reads: Literal["tokens", "texts"] = "texts"
     weight: float | None = None
 
     def guide(self, scorer: Any, spec: str) -> None:
@@ -244,70 +230,3 @@ class RejectionMethod(BySegment):
     def bound(self, written: int) -> None:
         """Return None: it depends on how rewards are spread."""
         del written
-
-
-def all_methods(texts: Sequence[str], weights: Sequence[float] = ()) -> list[Method]:
-    """Return every method at each weight, equal ones once; weights are for those that take one.
-
-    Raises `UsageError` as `build_methods`, and for a weight that no method takes.
-
-    >>> [(one.spec, one.weight) for one in all_methods(["mod", "blocks"], [0.5])]
-    [('mod', 0.5), ('blocks', None)]
-    """
-    without = [text for text in texts if text.partition("?")[0] not in WEIGHTED]
-    built = (
-        method
-        for text in texts
-        for method in build_methods(
-            text, () if text in without and len(without) < len(texts) else weights
-        )
-    )
-    return list({(method.spec, method.weight): method for method in built}.values())
-
-
-def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
-    """Return a method at each weight, by default at its own.
-
-    Raises `UsageError` for a name, an option or a weight that means nothing.
-
-    >>> [(one.spec, one.weight) for one in build_methods("genarm", [0.5, 1])]
-    [('genarm', 0.5), ('genarm', 1)]
-    >>> build_methods("blocks?K=0")
-    Traceback (most recent call last):
-    palate.errors.SpecError: spec 'blocks?k=0': k='0' is not a whole number of 1 or more
-    """
-    spec = Spec.parse(text.replace("?K=", "?k=").replace("&K=", "&k="))  # as papers write it
-    spec.refuse_reference()
-    weights = list(dict.fromkeys(weights))
-    if spec.kind in PRESETS:
-        spec.only(())
-        preset = PRESETS[spec.kind]
-        fused = [FusionMethod(str(spec), w, preset) for w in weights or [preset.weight]]
-        for method in fused:
-            _ = method.law  # refuses a weight that is no number
-        return [*fused]
-    if spec.kind == "args":
-        spec.only({"k"})
-        k = spec.number("k", K, least=1)
-        for weight in weights:
-            Candidates(weight, k).check()
-        return [CandidateMethod(str(spec), weight, k) for weight in weights or [1.0]]
-    if spec.kind not in NAMES:
-        near = get_close_matches(spec.kind, NAMES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--method {text}: expected one of {', '.join(NAMES)}{hint}")
-    if weights:
-        raise UsageError(f"--weight {weights[0]:g}: {spec.kind} takes no weight")
-    length = spec.number("length", Blocks().length, least=1)
-    if spec.kind == "blocks":
-        spec.only({"k", "length"})
-        law = Blocks(spec.number("k", Blocks().proposals, least=1), length)
-        return [BlockMethod(str(spec), law)]
-    spec.only({"quantile", "beta", "length", "retries"})
-    quantile = spec.positive("quantile", QUANTILE)
-    if quantile >= 1:
-        raise UsageError(f"--method {text}: quantile: expected a number between 0 and 1")
-    scale = spec.positive("beta", 1.0) if "beta" in spec.options else None
-    return [
-        RejectionMethod(str(spec), quantile, scale, length, spec.number("retries", 20, least=1))
-    ]

@@ -29,10 +29,10 @@ class OracleGuide:
         )  # fmt: skip
         self._rows: dict[tuple[str, str | None], Question] = {}
         for row in pairs.rows:
-            other = self._rows.setdefault((row.text, user_key(row.user_id)), row)
-            if other.gold != row.gold:
+            first = self._rows.setdefault((row.text, user_key(row.user_id)), row)
+            if first.gold != row.gold:
                 raise UsageError(
-                    f"{self.spec}: rows {other.id} and {row.id} are one user's same question with "
+                    f"{self.spec}: rows {first.id} and {row.id} are one user's same question with "
                     "different gold; leave one out"
                 )
 
@@ -48,11 +48,11 @@ class OracleGuide:
         for k, slate in enumerate(slates):
             scores = [rated[at + j] for j in range(len(slate.candidates))]
             at += len(scores)
-            reasons = tuple(one.reason if one.value is None else None for one in scores)
+            reasons = tuple(score.reason if score.value is None else None for score in scores)
             yield (
                 k,
                 Scores(
-                    values=tuple(one.value for one in scores),
+                    values=tuple(score.value for score in scores),
                     reasons=reasons if any(reasons) else (),
                 ),
             )

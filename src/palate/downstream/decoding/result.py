@@ -133,7 +133,9 @@ class DecodeResult(QuestionResult[DecodeSummary, DecodeRow]):
         result = super().read(folder)
         summary = result.summary
         shape = len(summary.cells), len(summary.qualities)
-        shapes = {(len(row.guided), *{len(own) for own in row.guided}) for row in result.rows}
+        shapes = {
+            (len(row.guided), *{len(of_cell) for of_cell in row.guided}) for row in result.rows
+        }
         if shapes != {shape}:
             raise RunError(
                 f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run "

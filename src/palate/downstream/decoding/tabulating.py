@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
 from palate.downstream.decoding.cells import GuideCell, stranger_of
-from palate.downstream.decoding.figures import RowFigures, divergences, row_means, text_facts
+from palate.downstream.decoding.figures import RowFigures, divergences, text_facts
 from palate.downstream.decoding.methods import Method
 from palate.downstream.decoding.result import (
     DecodeResult,
@@ -22,9 +22,11 @@ from palate.downstream.decoding.result import (
     UnguidedQuality,
 )
 from palate.downstream.quality import SampleQuality
+from palate.downstream.question_rows import question_hashes
 from palate.downstream.sampling import Samples
 from palate.downstream.scores import SampleScores
-from palate.runs import VerdictRow, holm_within
+from palate.metrics.arrays import row_means
+from palate.runs import holm_within
 
 Doubles = NDArray[np.float64]
 
@@ -45,7 +47,8 @@ class Decoded:
     @property
     def values(self) -> list[Doubles]:
         """Of each measure, every row's mean quality; NaN where the row is left out."""
-        return [row_means(rated.values, self.cell.there) for rated in self.qualities]
+        there = self.cell.there[:, None]
+        return [row_means(np.where(there, rated.values, np.nan)) for rated in self.qualities]
 
 
 def result_of(
@@ -57,13 +60,12 @@ def result_of(
 ) -> DecodeResult:
     """Return all cells with their figures."""
     users = [row.user_id for row in pairs.rows]
-    questions = [VerdictRow.hash_of(row.text) for row in pairs.rows]
-    rows = RowFigures(users, questions, seed)
+    rows = RowFigures(users, question_hashes(pairs), seed)
     plain = [row_means(rated.values) for rated in base]
-    values = [one.values for one in decoded]
+    values = [work.values for work in decoded]
     cells = _corrected([
-        _cell(one, values[k], plain, _stranger_values(one, decoded, values), rows)
-        for k, one in enumerate(decoded)
+        _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
+        for k, work in enumerate(decoded)
     ])  # fmt: skip
     summary = DecodeSummary(
         benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
@@ -71,23 +73,22 @@ def result_of(
         qualities=tuple(
             UnguidedQuality(
                 quality=rated.quality, surrogate=rated.surrogate,
-                contrast=rated.mirrors is not None, mean=rows.mean(own, rated.mirrors),
+                contrast=rated.mirrors is not None, mean=rows.mean(means, rated.mirrors),
                 unrated=rated.reasons,
             )
-            for rated, own in zip(base, plain, strict=True)
+            for rated, means in zip(base, plain, strict=True)
         ),
         cells=tuple(cells),
     )  # fmt: skip
-    each = tuple(
-        DecodeRow(
-            id=row.id, content_hash=row.content, question_hash=questions[k], user=row.user_id,
-            mirror_of=getattr(row, "mirror_of", None),
-            unguided=tuple(_number(own[k]) for own in plain),
-            guided=tuple(tuple(_number(own[k]) for own in of_cell) for of_cell in values),
+    decode_rows = tuple(
+        DecodeRow.of(
+            row,
+            unguided=tuple(_number(quality[k]) for quality in plain),
+            guided=tuple(tuple(_number(quality[k]) for quality in of_cell) for of_cell in values),
         )
         for k, row in enumerate(pairs.rows)
-    )  # fmt: skip
-    return DecodeResult(summary, each)
+    )
+    return DecodeResult(summary, decode_rows)
 
 
 def _cell(
@@ -112,13 +113,14 @@ def _cell(
             GuidedQuality(
                 quality=rated.quality, surrogate=rated.surrogate,
                 contrast=rated.mirrors is not None,
-                mean=rows.mean(own, rated.mirrors), gain=rows.gain(own, base, rated.mirrors),
+                mean=rows.mean(means, rated.mirrors),
+                gain=rows.gain(means, plain[k], rated.mirrors),
                 identity_gain=None
                 if stranger is None
-                else rows.gain(own, stranger[k], rated.mirrors),
+                else rows.gain(means, stranger[k], rated.mirrors),
                 unrated=rated.reasons,
             )
-            for k, (rated, own, base) in enumerate(zip(work.qualities, values, plain, strict=True))
+            for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
         ),
         notes=of.notes,
     )  # fmt: skip
@@ -128,8 +130,8 @@ def _stranger_values(
     work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
 ) -> Sequence[Doubles] | None:
     alike = [
-        k for k, other in enumerate(decoded)
-        if (other.method.spec, other.method.weight) == (work.method.spec, work.method.weight)
+        k for k, guided in enumerate(decoded)
+        if (guided.method.spec, guided.method.weight) == (work.method.spec, work.method.weight)
     ]  # fmt: skip
     stranger = stranger_of(work.cell.key, [decoded[k].cell.key for k in alike])
     return next((values[k] for k in alike if decoded[k].cell.key == stranger), None)
@@ -137,16 +139,16 @@ def _stranger_values(
 
 def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
     """Put Holm's p to each gain; the cells of one measure are one family."""
-    listed = [(k, own) for k, cell in enumerate(cells) for own in cell.qualities]
-    families = [None if cells[k].oracle else own.quality for k, own in listed]
-    gains = holm_within(families, [own.gain.p for _, own in listed])
+    listed = [(k, rated) for k, cell in enumerate(cells) for rated in cell.qualities]
+    families = [None if cells[k].oracle else rated.quality for k, rated in listed]
+    gains = holm_within(families, [rated.gain.p for _, rated in listed])
     identity = holm_within(families, [
-        None if own.identity_gain is None else own.identity_gain.p for _, own in listed
+        None if rated.identity_gain is None else rated.identity_gain.p for _, rated in listed
     ])  # fmt: skip
     by_cell: dict[int, list[GuidedQuality]] = {}
-    for (k, own), p, other in zip(listed, gains, identity, strict=True):
+    for (k, rated), p, identity_p in zip(listed, gains, identity, strict=True):
         by_cell.setdefault(k, []).append(
-            own.model_copy(update={"p_holm": p, "identity_p_holm": other})
+            rated.model_copy(update={"p_holm": p, "identity_p_holm": identity_p})
         )
     return [
         cell.model_copy(update={"qualities": tuple(by_cell[k])}) for k, cell in enumerate(cells)

@@ -43,7 +43,7 @@ from palate.evaluation import Computation, PlannedRun, Progress, Start
 from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
-from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, VerdictRow, versions
+from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, versions
 from palate.scorers.tilted_policy import SteeredPolicy
 from palate.session import Session, default_session
 
@@ -115,8 +115,8 @@ def policy_accuracy(
             folder = manifest.folder(Path(root))
             work.root = Path(root)
             work.journal = stack.enter_context(Journal(folder / JOURNAL))
-        for each in planned:
-            cell, values = _cell(each, steering, read_at, relative, units, work)
+        for steered in planned:
+            cell, values = _cell(steered, steering, read_at, relative, units, work)
             cells.append(cell)
             values_of_cells.append(values)
         n_common, over_scorers = agreements(cells, values_of_cells, units, read_at, settings.seed)
@@ -131,9 +131,8 @@ def policy_accuracy(
         )  # fmt: skip
         result = PolicyAccuracy(summary, _rows(parts.evaluated, values_of_cells), folder)
         if folder is not None:
-            made = manifest.model_copy(update={"passes": tuple(dict.fromkeys(work.passes)),
-                                               "details": tuple(work.details)})  # fmt: skip
-            made.write(folder)
+            finished = {"passes": tuple(dict.fromkeys(work.passes)), "details": tuple(work.details)}
+            manifest.model_copy(update=finished).write(folder)
             result.save()
     return result
 
@@ -166,15 +165,15 @@ class _Work:
         job = PlannedRun.of(
             spec, rows, context, self.session, self.settings, retry_unscored=self.retry_unscored
         )
-        made = Computation(
+        computation = Computation(
             job.scorer, job.spec, job.rows, self.session, self.settings,
             built_from=job.built_from, retry_unscored=self.retry_unscored,
         )  # fmt: skip
-        self.passes += [plan.id for plan in made.plans]
-        self.details += [each for each in made.details if each not in self.details]
+        self.passes += [plan.id for plan in computation.plans]
+        self.details += [model for model in computation.details if model not in self.details]
         runner = build_runner(self.session.engine)
         progress = self.start(f"{job.spec} · {context}")
-        return job, columns(job, made.run(self.journal, self.root, runner, progress))
+        return job, columns(job, computation.run(self.journal, self.root, runner, progress))
 
 
 def _cell(
@@ -196,8 +195,8 @@ def _cell(
     job, scored = work.columns(spec, context, work.parts.evaluated)
     values = cell_values(scored, units, read_at, unit, choosing)
     if np.isnan(values.reward).all():
-        told = "; ".join(f"{n:,} {reason}" for reason, n in scored.reasons.items())
-        raise UsageError(f"{job.spec} under {context}: no pair is scored ({told})")
+        reasons = "; ".join(f"{n:,} {reason}" for reason, n in scored.reasons.items())
+        raise UsageError(f"{job.spec} under {context}: no pair is scored ({reasons})")
     scorer = job.scorer
     assert isinstance(scorer, SteeredPolicy)
     # A policy without a guide goes by its own name, as in its runs.
@@ -246,14 +245,10 @@ def _manifest(
 
 def _rows(pairs: Dataset, values_of_cells: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
     return tuple(
-        PolicyRow(
-            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.text),
-            user=row.user_id, mirror_of=getattr(row, "mirror_of", None),
-            values=tuple(
-                None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
-                for cell in values_of_cells
-            ),
-        )
+        PolicyRow.of(row, values=tuple(
+            None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
+            for cell in values_of_cells
+        ))
         for k, row in enumerate(pairs.rows)
     )  # fmt: skip
 

@@ -30,39 +30,39 @@ def agreements(
     A scorer here is a scorer under one context, as in predictive validity: oracles do not count,
     and one that a context does not move counts once.
     """
-    bare = {cell.scorer: own for cell, own in zip(cells, values_of_cells, strict=True)
+    bare = {cell.scorer: values for cell, values in zip(cells, values_of_cells, strict=True)
             if cell.context == "none"}  # fmt: skip
     counted = [
-        own for cell, own in zip(cells, values_of_cells, strict=True)
+        values for cell, values in zip(cells, values_of_cells, strict=True)
         if not cell.oracle and not (
-            cell.context != "none" and cell.scorer in bare and _same(own, bare[cell.scorer])
+            cell.context != "none" and cell.scorer in bare and _same(values, bare[cell.scorer])
         )
     ]  # fmt: skip
     if not counted:
         return 0, ()
-    shared = np.asarray(~np.isnan([own.reward for own in counted]).any(axis=0))
+    shared = np.asarray(~np.isnan([values.reward for values in counted]).any(axis=0))
     n = int(shared.sum())
     if len(counted) < LEAST_SCORERS or not n:
         return n, ()
-    rewards = [_accuracy(units, shared, own.reward) for own in counted]
-    made = []
+    rewards = [_accuracy(units, shared, values.reward) for values in counted]
+    over_scorers = []
     for k, reading in enumerate(READINGS):
         for at, weight in enumerate((*map(written, weights), "chosen")):
-            policies = [_accuracy(units, shared, own.values[:, k, at]) for own in counted]
-            made.append(PolicyAgreement(
+            policies = [_accuracy(units, shared, values.values[:, k, at]) for values in counted]
+            over_scorers.append(PolicyAgreement(
                 reading=reading, weight=weight,
                 agreement=kendall_agreement(rewards, policies, seed=seed),
             ))  # fmt: skip
-    return n, tuple(made)
+    return n, tuple(over_scorers)
 
 
 def _accuracy(units: PairUnits, shared: NDArray[np.bool_], values: Doubles) -> float:
-    values_of_cells = units.accuracy(np.where(shared, values, np.nan)).value
-    assert values_of_cells is not None
-    return values_of_cells
+    accuracy = units.accuracy(np.where(shared, values, np.nan)).value
+    assert accuracy is not None
+    return accuracy
 
 
-def _same(one: CellValues, other: CellValues) -> bool:
-    size = 1 + float(np.nanmax(np.abs(other.margins), initial=0.0))
+def _same(shown: CellValues, bare: CellValues) -> bool:
+    size = 1 + float(np.nanmax(np.abs(bare.margins), initial=0.0))
     apart = ROUNDED * size
-    return bool(np.allclose(one.margins, other.margins, rtol=0.0, atol=apart, equal_nan=True))
+    return bool(np.allclose(shown.margins, bare.margins, rtol=0.0, atol=apart, equal_nan=True))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from palate.errors import EndpointError
 from palate.evaluation import PlannedRun
 from palate.execution import Results
+from palate.metrics.arrays import row_means
 from palate.metrics.policy import PolicyScores, Reading
 from palate.records import NO_STRANGER
 from palate.scorers.tilted_policy import SteeredPolicy
@@ -27,13 +28,13 @@ class Columns(NamedTuple):
 
     def values(self, weight: float, reading: Reading) -> Doubles:
         """Return 1, ½ or 0 of each pair, the mean over its strangers; NaN where unscored."""
-        return _mean(self.scores.values(weight, reading))
+        return row_means(self.scores.values(weight, reading))
 
     @property
     def reward(self) -> Doubles:
         """The same of the reward alone."""
         alone = self.scores.reward
-        return _mean(PolicyScores.tilt(0 * alone, alone, 1 + 0 * alone).values(1, "ratio"))
+        return row_means(PolicyScores.tilt(0 * alone, alone, 1 + 0 * alone).values(1, "ratio"))
 
     @property
     def reward_margins(self) -> Doubles:
@@ -64,16 +65,8 @@ def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
             reason = "nothing shown"
         if reason is not None:
             reasons[reason] += 1
-            scores = scores.map(lambda each: np.full_like(each, np.nan))
-        by_row.append(scores if at == 0 else scores.map(lambda each: each[::-1]))
+            scores = scores.map(lambda array: np.full_like(array, np.nan))
+        by_row.append(scores if at == 0 else scores.map(lambda array: array[::-1]))
     shape = len(rows) // rows.draws, rows.draws, 2
-    whole = PolicyScores.stacked(by_row).map(lambda each: each.reshape(shape))
+    whole = PolicyScores.stacked(by_row).map(lambda array: array.reshape(shape))
     return Columns(whole, dict(sorted(reasons.items())))
-
-
-def _mean(values: Doubles) -> Doubles:
-    # Over draws; without the warning that numpy has for rows of NaN.
-    there = ~np.isnan(values)
-    counts = there.sum(axis=1)
-    total = np.where(there, values, 0.0).sum(axis=1)
-    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)

@@ -42,20 +42,20 @@ def split(
     questions = {row.text for row in pairs.rows}
     whole = (*pairs.everyone, *pairs.rows)
 
-    def others(rows: Sequence[object]) -> list[PreferencePair]:
+    def not_evaluated(rows: Sequence[object]) -> list[PreferencePair]:
         return [
             row for row in rows
             if isinstance(row, PreferencePair) and not row.tie and row.text not in questions
             and (row.profile or not reads_posts)
         ]  # fmt: skip
 
-    past = [] if reads_choices else others(pairs.history)
+    past = [] if reads_choices else not_evaluated(pairs.history)
     if len(past) >= LEAST:
         drawn = replace(pairs, rows=_drawn(past, seed), everyone=whole, history=())
         return Split(pairs, as_mirrored(drawn), "adapt")
     if not relative:
         return Split(pairs)
-    left = others(pairs.everyone)
+    left = not_evaluated(pairs.everyone)
     if len(left) >= LEAST:
         drawn = replace(pairs, rows=_drawn(left, seed), everyone=whole)
         return Split(pairs, as_mirrored(drawn), "left out")
@@ -70,12 +70,12 @@ def split(
             f"{pairs.name}: {len(pairs.rows)} rows of {len(questions)} questions leave none to set "
             "the unit of relative weights; give more rows, or absolute weights (without --relative)"
         )
-    kept, taken = (
+    evaluated, reserved = (
         tuple(row for row in pairs.rows if (row.text in aside) is which) for which in (False, True)
     )
     return Split(
-        as_mirrored(replace(pairs, rows=kept, everyone=whole)),
-        as_mirrored(replace(pairs, rows=taken, everyone=whole)), "set aside",
+        as_mirrored(replace(pairs, rows=evaluated, everyone=whole)),
+        as_mirrored(replace(pairs, rows=reserved, everyone=whole)), "set aside",
     )  # fmt: skip
 
 

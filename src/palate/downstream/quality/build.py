@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from palate.downstream.quality.protocol import QualityMetric
 from palate.errors import SpecError
 from palate.records import Settings
@@ -9,6 +11,16 @@ from palate.session import Session
 from palate.specs import Spec, load
 
 GROUP = "palate.qualities"
+
+
+def build_qualities(
+    given: Sequence[str | QualityMetric], session: Session, settings: Settings
+) -> list[QualityMetric]:
+    """Return each measure once, built where it is a spec; raises as `build_quality`."""
+    return [
+        build_quality(measure, session, settings) if isinstance(measure, str) else measure
+        for measure in dict.fromkeys(given)
+    ]
 
 
 def build_quality(spec: str, session: Session, settings: Settings | None = None) -> QualityMetric:

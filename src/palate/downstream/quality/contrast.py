@@ -13,6 +13,7 @@ interval that mirrored accuracy has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from palate.benchmarks import Dataset
@@ -20,7 +21,7 @@ from palate.downstream.quality.protocol import QualityMetric
 from palate.downstream.quality.rating import SampleQuality, rate_samples
 from palate.downstream.sampling.samples import Samples
 from palate.errors import UsageError
-from palate.evaluation import Progress
+from palate.evaluation import Progress, Start
 from palate.stores import Store
 
 
@@ -31,6 +32,39 @@ def check_mirrored(pairs: Dataset) -> None:
             f"{pairs.name}: a contrast needs mirrored couples, two users who ask the same and want "
             "the opposite; --mirrors only takes those there are"
         )
+
+
+def rate_by_all(
+    measures: Sequence[QualityMetric],
+    samples: Samples,
+    pairs: Dataset,
+    store: Store,
+    start: Start,
+    *,
+    contrast: bool,
+    retry_unscored: bool,
+    of: str = "",
+) -> list[SampleQuality]:
+    """Return the samples' quality by every measure; with `contrast` each again, as a contrast.
+
+    `of` ends the labels of progress. Raises as `rate_samples` and `contrast_samples`.
+    """
+    rated = [
+        rate_samples(
+            measure, samples, pairs, store, start(f"{measure.spec}{of}"),
+            retry_unscored=retry_unscored,
+        )
+        for measure in measures
+    ]  # fmt: skip
+    if not contrast:
+        return rated
+    return rated + [
+        contrast_samples(
+            measure, quality, samples, pairs, store,
+            start(f"{measure.spec} for the mirrored user{of}"), retry_unscored=retry_unscored,
+        )
+        for measure, quality in zip(measures, rated, strict=True)
+    ]  # fmt: skip
 
 
 def contrast_samples(

@@ -1,7 +1,7 @@
 """Guided writing: what policy and guide make of the next token, or of the next segment."""
 
 from palate.engines.guidance.candidates import Candidates
-from palate.engines.guidance.fusion import PRESETS, Fusion, Keep, Preset, amulet_shift
+from palate.engines.guidance.fusion import PRESETS, Fusion, Keep, Preset, amulet_shift, weighted
 from palate.engines.guidance.guides import (
     Guide,
     PrefixGuide,
@@ -19,7 +19,6 @@ from palate.engines.guidance.stepwise import (
     GuidedRow,
     Writing,
     divergence,
-    weighted,
     write,
 )
 

@@ -11,15 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from palate.engines.guidance.candidates import Candidates
-from palate.engines.guidance.fusion import Preset
+from palate.engines.guidance.fusion import Preset, weighted
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
-from palate.engines.guidance.stepwise import (
-    CandidateRows,
-    GuidedRow,
-    weighted,
-)
+from palate.engines.guidance.stepwise import CandidateRows, GuidedRow
 from palate.engines.local import LocalModel, TokenSpan
-from palate.engines.local.heads import without
 from palate.engines.local.loading import LOGIT_ROWS
 from palate.models import import_torch
 from palate.records import Slate
@@ -59,33 +54,32 @@ def fused_sums(
     models = (policy, *guide.models)
     read = []
     for k, model in enumerate(models):
-        spans = [_span((one.prompt, *one.prompts)[k], one.response) for one in responses]
+        spans = [
+            _span((forced.prompt, *forced.prompts)[k], forced.response) for forced in responses
+        ]
         read.append(next(outputs for _, outputs in model.outputs([spans])))
-    size, blocked = policy.valid_ids
     law, more = preset.law(0.0), preset.law(1.0)
     per_unit = more.policy - law.policy, more.guide - law.guide
     sums = []
-    for k, one in enumerate(responses):
+    for k, forced in enumerate(responses):
         total: Sums = {}
-        for first in range(0, len(one.response), LOGIT_ROWS):
+        for first in range(0, len(forced.response), LOGIT_ROWS):
             rows = slice(first, first + LOGIT_ROWS)
-            following = torch.tensor(list(one.response[rows]), device=policy.device)
+            following = torch.tensor(list(forced.response[rows]), device=policy.device)
             with torch.inference_mode():
-                logp, *others = (
-                    without(
-                        blocked,
-                        model.head.distributions(outputs[k][rows])[:, :size].to(policy.device),
-                    )
+                laws = (
+                    model.head.distributions(outputs[k][rows]).to(policy.device)
                     for model, outputs in zip(models, read, strict=True)
                 )
-                reward = weighted(guide.coefficients, others)
+                logp, *terms = map(policy.valid_ids.only, laws)
+                reward = weighted(guide.coefficients, terms)
                 start = law.logits(logp, reward, following)
-                step = sum_of(per_unit, (logp, reward))
+                step = weighted(per_unit, (logp, reward))
                 step = step.masked_fill(~reward.isfinite(), -math.inf)
-                kept = law.keep.mask(logp if law.keep.of == "policy" else reward)
+                mask = law.mask(logp, reward)
                 missed = following.new_zeros(len(following), dtype=torch.bool)
-                if kept is not None:
-                    missed = ~kept.gather(-1, following[:, None])[:, 0]
+                if mask is not None:
+                    missed = ~mask.gather(-1, following[:, None])[:, 0]
                 _add(total, token_sums(start, step, following, weights), missed)
         sums.append(total)
     return sums
@@ -101,15 +95,14 @@ def candidate_sums(
 ) -> list[Sums]:
     """Return the sums of responses to one slate on the policy's candidates and the next token."""
     torch = policy.torch
-    room = max(len(one.response) for one in responses)
-    rows = [GuidedRow(one.prompt, Reading(slate, tuple(one.prompts)), 0) for one in responses]
+    room = max(len(forced.response) for forced in responses)
+    rows = [GuidedRow(it.prompt, Reading(slate, tuple(it.prompts)), 0) for it in responses]
     going = list(range(len(responses)))
     sums: list[Sums] = [{} for _ in responses]
     with torch.inference_mode():
         stepper = CandidateRows(law, policy, guide, rows, room)
         for at in range(room):
-            (logp,) = stepper.policy.log_probabilities(stepper.size)
-            logp = without(stepper.blocked, logp)
+            logp = stepper.log_probabilities()
             following = torch.tensor(
                 [responses[k].response[at] for k in going], device=policy.device
             )
@@ -117,12 +110,11 @@ def candidate_sums(
             rewards = stepper.rewards(tokens)
             start = law._replace(weight=0.0).logits(logp, tokens, rewards)
             place = (tokens == following[:, None]).int().argmax(dim=-1)
-            best = logp.topk(min(law.k, logp.shape[-1]), dim=-1).indices
-            missed = ~(best == following[:, None]).any(dim=-1)
+            missed = ~(law.tokens(logp) == following[:, None]).any(dim=-1)
             made = token_sums(start, rewards.float(), place, weights)
             for row, k in enumerate(going):
-                one = {name: each[row : row + 1] for name, each in made.items()}
-                _add(sums[k], one, missed[row : row + 1])
+                of_row = slice(row, row + 1)
+                _add(sums[k], {name: part[of_row] for name, part in made.items()}, missed[of_row])
             left = [row for row, k in enumerate(going) if at + 1 < len(responses[k].response)]
             if not left:
                 break
@@ -161,22 +153,13 @@ def token_sums(
     return made
 
 
-def sum_of(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
-    """Return Σ c x, where a coefficient of 0 leaves a part out whatever it holds."""
-    summed = parts[0].new_zeros(parts[0].shape)
-    for coefficient, part in zip(coefficients, parts, strict=True):
-        if coefficient:
-            summed = summed + coefficient * part
-    return summed
-
-
 def _span(prompt: Ids, response: Ids) -> TokenSpan:
     ids = (*prompt, *response)
     return TokenSpan(ids, len(prompt) - 1, len(ids) - 1)
 
 
 def _add(total: Sums, made: Mapping[str, Tensor], missed: Tensor) -> None:
-    for name, each in made.items():
-        total[name] = total.get(name, 0.0) + float(each.double().sum())
+    for name, part in made.items():
+        total[name] = total.get(name, 0.0) + float(part.double().sum())
     total["tokens"] = total.get("tokens", 0.0) + len(missed)
     total["misses"] = total.get("misses", 0.0) + int(missed.sum())

@@ -56,6 +56,21 @@ def _only(tokens: Tensor, like: Tensor) -> Tensor:
     return mask
 
 
+def weighted(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
+    """Return Σ c_j x_j; −∞ where any part is, whatever its sign."""
+    summed = None
+    for coefficient, part in zip(coefficients, parts, strict=True):
+        if coefficient:
+            term = part if coefficient == 1 else coefficient * part
+            summed = term if summed is None else summed + term
+    if summed is None:
+        return parts[0].new_zeros(parts[0].shape)
+    if min(coefficients) < 0:
+        for part in (part for c, part in zip(coefficients, parts, strict=True) if c):
+            summed = summed.masked_fill(part == -math.inf, -math.inf)
+    return summed
+
+
 class Fusion(NamedTuple):
     """The law of one weight."""
 
@@ -65,17 +80,18 @@ class Fusion(NamedTuple):
     """c_g."""
     keep: Keep = Keep()
 
+    def mask(self, policy: Tensor, guide: Tensor) -> Tensor | None:
+        """Return True where a token may follow (rows × vocabulary); None where all may."""
+        return self.keep.mask(policy if self.keep.of == "policy" else guide)
+
     def logits(self, policy: Tensor, guide: Tensor, also: Tensor | None = None) -> Tensor:
         """Return s (rows × vocabulary); −∞ outside the keep-set, or what a member rules out.
 
         `policy` are log-probabilities, `guide` rewards. `also` (rows) are tokens kept in any case.
         A weight of 0 leaves a member out, whatever it says.
         """
-        mask = self.keep.mask(policy if self.keep.of == "policy" else guide)
-        parts = [(self.policy, policy), (self.guide, guide)]
-        summed = sum((c * part if c != 1 else part for c, part in parts if c), policy.new_zeros(()))
-        assert not isinstance(summed, int)
-        summed = summed.expand_as(policy)
+        mask = self.mask(policy, guide)
+        summed = weighted((self.policy, self.guide), (policy, guide))
         out = ~policy.isfinite()
         if self.guide:
             out |= ~guide.isfinite()
@@ -101,13 +117,13 @@ class Fusion(NamedTuple):
         It is the limit of log π / w as the weight w grows, where w is the guide's coefficient and
         the policy's stays.
         """
-        mask = self.keep.mask(policy if self.keep.of == "policy" else guide)
-        own = guide.gather(-1, also[..., None])
+        mask = self.mask(policy, guide)
+        reward = guide.gather(-1, also[..., None])
         out = ~policy.isfinite()
         if mask is not None:
             out |= ~mask.scatter(-1, also[..., None], True)
         guide = guide.masked_fill(out, -math.inf)
-        return (own - guide.amax(dim=-1, keepdim=True))[..., 0]
+        return (reward - guide.amax(dim=-1, keepdim=True))[..., 0]
 
 
 class Preset(NamedTuple):
@@ -167,7 +183,7 @@ def amulet_shift(
     return a[-1] - 1
 
 
-def _one_of(weight: float) -> float:
+def _always_1(weight: float) -> float:
     del weight
     return 1.0
 
@@ -190,11 +206,11 @@ def _less(weight: float) -> float:
 
 ALL, TOP_10 = Keep(), Keep("top-k", 10)
 PRESETS = {
-    "genarm": Preset(_one_of, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
+    "genarm": Preset(_always_1, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
     "pad": Preset(_1_less, _the_weight, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
-    "pad-reference": Preset(_one_of, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
+    "pad-reference": Preset(_always_1, _the_weight, TOP_10, 1.0, "difference", "PAD, its equation"),
     "proxy": Preset(
-        _one_of, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"
+        _always_1, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"
     ),
     "linear-alignment": Preset(
         _less, _1_more, Keep("top-p", 0.8, "guide"), 2.0, "model",
@@ -205,14 +221,14 @@ PRESETS = {
         "Amulet, arXiv 2502.19148; the guide is the policy shown more",
     ),
     "cope": Preset(
-        lambda weight: -weight, _one_of, Keep("share", 0.1, "guide"), 0.1, "model",
+        _less, _always_1, Keep("share", 0.1, "guide"), 0.1, "model",
         "CoPe, EMNLP 2025; the guide is the personal policy",
     ),
     "mod": Preset(_1_less, _the_weight, ALL, 0.5, "model", "MOD, arXiv 2406.18853, reverse KL"),
     "drift": Preset(
-        _one_of, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
+        _always_1, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
     ),
-    "farma": Preset(_one_of, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
+    "farma": Preset(_always_1, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
 }  # fmt: skip
 """The weight's place in the coefficients of policy and guide, by the method's name."""
 
@@ -220,4 +236,4 @@ PRESETS = {
 def args_preset(k: int) -> Preset:
     """Return candidates rated by single tokens: prefixes then differ by their last token alone."""
     source = "ARGS, arXiv 2402.01694, with rewards of tokens"
-    return Preset(_one_of, _the_weight, Keep("top-k", k), 1.0, "either", source)
+    return Preset(_always_1, _the_weight, Keep("top-k", k), 1.0, "either", source)

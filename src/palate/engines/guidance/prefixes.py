@@ -21,10 +21,8 @@ class PrefixRows:
         self.guide, self.ends = guide, ends
         self.slates = [reading.slate for reading in readings]
         (model,) = guide.models
-        prompts = [tuple(reading.prompts[0]) for reading in readings]
-        unlike = {ids: k for k, ids in enumerate(dict.fromkeys(prompts))}
-        owners = [unlike[ids] for ids in prompts]
-        self.rows = Rows(model, list(unlike), owners, room + len(guide.closing))
+        prompts = [reading.prompts[0] for reading in readings]
+        self.rows = Rows(model, prompts, room + len(guide.closing))
 
     def rewards(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Return the reward of each row's prefix with each of k tokens (rows × k), float32.

@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from transformers import LogitsProcessor
 
 from palate.engines.guidance.candidates import Candidates
-from palate.engines.guidance.fusion import Fusion
+from palate.engines.guidance.fusion import Fusion, weighted
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.guidance.row_matching import Row, rows_of, shared_with
-from palate.engines.guidance.stepwise import weighted
-from palate.engines.local.decoding.members import Member, Members, pinned
-from palate.engines.local.heads import vocabulary, without
+from palate.engines.local.decoding.members import Member, Members
+from palate.engines.local.valid_ids import ValidIds
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
 from palate.models import import_torch
@@ -48,7 +48,7 @@ class CallersModel:
     @property
     def ids(self) -> int:
         """How many ids there are."""
-        return vocabulary(self)[0]
+        return ValidIds.of(self).size
 
     @property
     def ends(self) -> frozenset[int]:
@@ -91,7 +91,7 @@ class GuidanceProcessor(LogitsProcessor):
         """Tokens that a response may have, drafts included."""
         self.read = 0
         """Tokens that the guide has read behind its prompts, over all rows."""
-        self._held: list[Row] = []
+        self._earlier: list[Row] = []
         self._rows: Members | PrefixRows | None = None
         self._recent: dict[tuple[int, tuple[int, ...]], Tensor] = {}
 
@@ -102,21 +102,16 @@ class GuidanceProcessor(LogitsProcessor):
         """
         torch, rows = import_torch(), self._checked(input_ids.tolist())
         with torch.no_grad():
-            policy = torch.log_softmax(scores.float(), dim=-1)[:, : self._size]
-            policy = without(self._blocked, policy)
+            policy = self._valid_ids.only(torch.log_softmax(scores.float(), dim=-1))
             with self.guide.in_place():
                 fused = self._fused(policy, rows)
             guided: Tensor = torch.full_like(scores, -math.inf)
-            guided[:, : self._size] = fused.to(scores.dtype)
+            guided[:, : self._valid_ids.size] = fused.to(scores.dtype)
         return guided
 
     @cached_property
-    def _size(self) -> int:
-        return vocabulary(self.policy)[0]
-
-    @cached_property
-    def _blocked(self) -> Tensor | None:
-        return vocabulary(self.policy)[1]
+    def _valid_ids(self) -> ValidIds:
+        return ValidIds.of(self.policy)
 
     def _fused(self, policy: Tensor, rows: list[Row]) -> Tensor:
         if isinstance(self.law, Fusion):
@@ -137,8 +132,8 @@ class GuidanceProcessor(LogitsProcessor):
             return self._recent[key]
         there = self._at(rows)
         assert isinstance(there, Members)
-        made = [without(self._blocked, each) for each in there.log_probabilities(self._size)]
-        rewards = weighted(self.guide.coefficients, made)  # type: ignore[union-attr]
+        terms = [self._valid_ids.only(logp) for logp in there.log_probabilities()]
+        rewards = weighted(self.guide.coefficients, terms)  # type: ignore[union-attr]
         if len(rows) == 1:
             self._recent[key] = rewards
             if len(self._recent) > REMEMBERED:
@@ -146,24 +141,24 @@ class GuidanceProcessor(LogitsProcessor):
         return rewards
 
     def _at(self, rows: list[Row]) -> Members | PrefixRows:
-        """Return the guide's rows at these, from what they share with those that are held."""
+        """Return the guide's rows at these, from what they share with the earlier ones."""
         length = len(rows[0].response)
-        shared, order = shared_with(self._held, rows)
-        held, there = self._held, self._rows
-        self._held = []  # whatever is raised below, the next call begins anew
-        if shared == length < len(held[0].response if held else ()):
+        shared, order = shared_with(self._earlier, rows)
+        earlier, there = self._earlier, self._rows
+        self._earlier = []  # whatever is raised below, the next call begins anew
+        if shared == length < len(earlier[0].response if earlier else ()):
             shared -= 1  # outputs are kept of the last token alone
         if there is None or shared <= 0:
             there, shared = self._beginning.of([row.prompt for row in rows]), 0
         else:
-            back = len(held[0].response) - shared
-            there = there if order == list(range(len(held))) else there.of(order)
+            back = len(earlier[0].response) - shared
+            there = there if order == list(range(len(earlier))) else there.of(order)
             if back:
                 there.back(back)
         for step in range(shared, length):
             there.advance([row.response[step] for row in rows])
         self.read += (length - shared) * len(rows)
-        self._rows, self._held = there, rows
+        self._rows, self._earlier = there, rows
         return there
 
     def _checked(self, ids: list[list[int]]) -> list[Row]:
@@ -178,7 +173,10 @@ class GuidanceProcessor(LogitsProcessor):
     @cached_property
     def _beginning(self) -> Members | PrefixRows:
         # What is held between calls of `generate` is in use until this object is gone.
-        weakref.finalize(self, pinned(self.guide.models).close).atexit = False
+        in_use = ExitStack()
+        for model in self.guide.models:
+            in_use.enter_context(model.in_use())
+        weakref.finalize(self, in_use.close).atexit = False
         if isinstance(self.law, Candidates):
             return PrefixRows(self.guide, self.readings, self.policy.ends, self.room)  # type: ignore[arg-type]
         return Members(

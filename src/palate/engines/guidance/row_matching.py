@@ -1,4 +1,4 @@
-"""The rows of `generate`: which prompt each goes on from, and with which held row it begins."""
+"""The rows of `generate`: which prompt each goes on from, and with which earlier row it begins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
 
     Raises `UsageError` where the rows are not those of the prompts.
     """
-    each, rest = divmod(len(ids), len(prompts))
-    if rest or not each:
+    per_prompt, rest = divmod(len(ids), len(prompts))
+    if rest or not per_prompt:
         raise UsageError(
             f"generate has {len(ids)} rows and palate.guidance {len(prompts)} prompts; give both "
             "the same prompts, in the same order"
@@ -30,13 +30,13 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
     width = _end_of_prompt(ids[0], prompts[0], max(map(len, prompts)))
     rows = []
     for k, row in enumerate(ids):
-        prompt = prompts[k // each]
+        prompt = prompts[k // per_prompt]
         if width is None or not _ends_at(width, row, prompt):
             raise UsageError(
-                f"row {k} of generate does not begin with prompt {k // each} of palate.guidance, "
-                "padded on the left; give prompts= what generate is given"
+                f"row {k} of generate does not begin with prompt {k // per_prompt} of "
+                "palate.guidance, padded on the left; give prompts= what generate is given"
             )
-        rows.append(Row(k // each, row[width:]))
+        rows.append(Row(k // per_prompt, row[width:]))
     return rows
 
 
@@ -55,27 +55,29 @@ def _ends_at(width: int, row: Ids, prompt: Ids) -> bool:
     return start >= 0 and row[start:width] == prompt and len(set(row[:start])) <= 1
 
 
-def shared_with(held: list[Row], rows: list[Row]) -> tuple[int, list[int]]:
-    """Return how many tokens all rows share with a held row, and with which each of them."""
-    if len(held) == len(rows) and all(map(_goes_on, held, rows)):
-        return len(held[0].response), list(range(len(rows)))
+def shared_with(earlier: list[Row], rows: list[Row]) -> tuple[int, list[int]]:
+    """Return how many tokens all rows share with an earlier row, and with which each of them."""
+    if len(earlier) == len(rows) and all(map(_goes_on, earlier, rows)):
+        return len(earlier[0].response), list(range(len(rows)))
     order, least = [], len(rows[0].response)
     for row in rows:
-        alike = [(_alike(it, row), -k) for k, it in enumerate(held)]
+        alike = [(_alike(it, row), -k) for k, it in enumerate(earlier)]
         longest, k = max(alike, default=(0, 0))
         order.append(-k)
         least = min(least, longest)
     return least, order
 
 
-def _goes_on(held: Row, row: Row) -> bool:
-    return held.prompt == row.prompt and row.response[: len(held.response)] == held.response
+def _goes_on(earlier: Row, row: Row) -> bool:
+    return (
+        earlier.prompt == row.prompt and row.response[: len(earlier.response)] == earlier.response
+    )
 
 
-def _alike(held: Row, row: Row) -> int:
-    if held.prompt != row.prompt:
+def _alike(earlier: Row, row: Row) -> int:
+    if earlier.prompt != row.prompt:
         return 0
-    n = min(len(held.response), len(row.response))
-    if held.response[:n] == row.response[:n]:
+    n = min(len(earlier.response), len(row.response))
+    if earlier.response[:n] == row.response[:n]:
         return n
-    return next(k for k in range(n) if held.response[k] != row.response[k])
+    return next(k for k in range(n) if earlier.response[k] != row.response[k])

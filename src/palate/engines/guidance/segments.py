@@ -86,11 +86,8 @@ def write_segments(
     Raises `ModelError` where a reward of a text that is written is missing.
     """
     law.check()
-    prompts = list(dict.fromkeys(tuple(row.prompt) for row in rows))
-    base = Rows(
-        policy, prompts, [prompts.index(tuple(row.prompt)) for row in rows], how.max_tokens,
-        logits=not policy.head.apart,
-    )  # fmt: skip
+    prompts = [row.prompt for row in rows]
+    base = Rows(policy, prompts, how.max_tokens, logits=not policy.head.apart)
     responses = [Guided(tokens={"policy": 0, "guide": 0}) for _ in rows]
     going, segment = list(range(len(rows))), 0
     while going:
@@ -127,8 +124,9 @@ def _best_of(law: Blocks, writer: _Segment, base: Rows, going: Sequence[int]) ->
     best: list[_Proposal] = []
     for wave in waves:
         made = writer.propose(base, going, list(range(len(going))), wave)
-        every = made if not best else [[one, *more] for one, more in zip(best, made, strict=True)]
-        best = [max(proposals, key=lambda it: it.reward) for proposals in every]
+        if best:
+            made = [[former, *more] for former, more in zip(best, made, strict=True)]
+        best = [max(proposals, key=lambda it: it.reward) for proposals in made]
         _keep_apart(best)
     return best
 
@@ -185,7 +183,6 @@ class _Segment:
     ) -> None:
         self.policy, self.rows, self.responses, self.how = policy, rows, responses, how
         self.rate, self.number, self.length = rate, number, length
-        self.size, self.blocked = policy.valid_ids
 
     def point(self, row: int, proposal: int) -> float:
         """Return the point in [0, 1) that decides whether a proposal is accepted."""
@@ -226,9 +223,7 @@ class _Segment:
         proposals = [_Proposal() for _ in owners]
         rows = base.of(owners)
         for _ in range(self.length):
-            logp = rows.each(self.policy.head.distributions)[:, : self.size]
-            if self.blocked is not None:
-                logp = logp.masked_fill(self.blocked, -math.inf)
+            logp = self.policy.valid_ids.only(rows.each(self.policy.head.distributions))
             points = [stream.random() for stream in streams]
             tokens = draw(torch, logp, points, how.temperature, how.top_p)
             at = logp[range(len(tokens)), tokens].tolist()

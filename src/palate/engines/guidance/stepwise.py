@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from palate.engines.guidance.candidates import Candidates
-from palate.engines.guidance.fusion import Fusion
+from palate.engines.guidance.fusion import Fusion, weighted
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.local import LocalModel
 from palate.engines.local.decoding import Continuation, draw
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.local.decoding.sampling import stream
-from palate.engines.local.heads import without
 from palate.models import import_torch
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class FusedRows:
         room: int,
     ) -> None:
         self.law, self.coefficients = law, guide.coefficients
-        self.size, self.blocked = policy.valid_ids
+        self.valid_ids = policy.valid_ids
         self.members = Members(
             [
                 Member(policy, [row.prompt for row in rows]),
@@ -103,10 +102,8 @@ class FusedRows:
 
     def step(self) -> Step:
         """Return the fused logits of all tokens."""
-        policy, *others = (
-            without(self.blocked, each) for each in self.members.log_probabilities(self.size)
-        )
-        reward = weighted(self.coefficients, others)
+        policy, *terms = map(self.valid_ids.only, self.members.log_probabilities())
+        reward = weighted(self.coefficients, terms)
         return Step(self.law.logits(policy, reward), policy)
 
     def go_on(self, rows: Sequence[int], chosen: Sequence[int]) -> None:
@@ -127,18 +124,21 @@ class CandidateRows:
         rows: Sequence[GuidedRow],
         room: int,
     ) -> None:
-        self.law = law
-        self.size, self.blocked = policy.valid_ids
+        self.law, self.valid_ids = law, policy.valid_ids
         self.policy = Members([Member(policy, [row.prompt for row in rows])], room)
         self.prefixes = PrefixRows(guide, [row.reading for row in rows], policy.ends, room)
         self.read = {"policy": 1, "guide": law.k}
 
     def step(self) -> Step:
         """Return the logits of the candidates, after the guide has read each of them."""
-        (policy,) = self.policy.log_probabilities(self.size)
-        policy = without(self.blocked, policy)
+        policy = self.log_probabilities()
         tokens = self.law.tokens(policy)
         return Step(self.law.logits(policy, tokens, self.rewards(tokens)), policy, tokens)
+
+    def log_probabilities(self) -> Tensor:
+        """Return the policy's log p of every next token (rows × vocabulary)."""
+        (logp,) = self.policy.log_probabilities()
+        return self.valid_ids.only(logp)
 
     def rewards(self, tokens: Tensor) -> Tensor:
         """Return the reward of each row's prefix with each candidate (rows × k), float32."""
@@ -160,7 +160,7 @@ def write(
     torch = policy.torch
     streams = [stream(how.seed, row.prompt, row.number) for row in rows]
     responses = [Guided() for _ in rows]
-    going, steps = list(range(len(rows))), [0] * len(rows)
+    going = list(range(len(rows)))
     for step in range(how.max_tokens):
         with torch.inference_mode():
             law = stepper.step()
@@ -173,7 +173,7 @@ def write(
         logp = law.policy[range(len(tokens)), tokens].tolist()
         left = []
         for row, (k, token) in enumerate(zip(going, tokens, strict=True)):
-            response, steps[k] = responses[k], step + 1
+            response = responses[k]
             response.log_probability += logp[row]
             response.divergence += moved[row]
             if token in policy.ends:
@@ -186,9 +186,9 @@ def write(
         with torch.inference_mode():
             stepper.go_on(left, chosen)
         going = [going[row] for row in left]
-    for response, count in zip(responses, steps, strict=True):
+    for response in responses:
         response.text = policy.text(response.ids)
-        response.tokens = {name: count * each for name, each in stepper.read.items()}
+        response.tokens = {name: response.drawn * n for name, n in stepper.read.items()}
     return responses
 
 
@@ -209,19 +209,4 @@ def divergence(law: Step, temperature: float) -> list[float]:
         plain = plain.gather(-1, law.tokens)
     terms = guided.exp() * (guided - plain)
     summed: list[float] = terms.masked_fill(guided == -math.inf, 0.0).sum(dim=-1).tolist()
-    return summed
-
-
-def weighted(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
-    """Return Σ c_j x_j; −∞ where any part is, whatever its sign."""
-    summed = None
-    for coefficient, part in zip(coefficients, parts, strict=True):
-        if coefficient:
-            term = part if coefficient == 1 else coefficient * part
-            summed = term if summed is None else summed + term
-    if summed is None:
-        return parts[0].new_zeros(parts[0].shape)
-    if min(coefficients) < 0:
-        for part in (part for c, part in zip(coefficients, parts, strict=True) if c):
-            summed = summed.masked_fill(part == -math.inf, -math.inf)
     return summed

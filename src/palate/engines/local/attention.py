@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from palate.engines.local.kernels import Weighed, causal, dense, itself
 from palate.engines.local.tree import Segment
 from palate.models import import_torch, import_transformers
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NAME = "palate_tree"
-ROWS = 512
-"""Query rows at a time where attention is written out."""
 FOREIGN = ("softcap", "s_aux", "position_bias", "cache")
 """What some models ask of attention and a tree does not give."""
 KeysValues = tuple["torch.Tensor", "torch.Tensor"]
@@ -120,8 +119,8 @@ def register() -> None:
     ) -> tuple[torch.Tensor, None]:
         layout: Layout | None = getattr(_now, "layout", None)
         if layout is None:
-            found = sdpa_attention_forward(module, query, key, value, attention_mask, **given)
-            return found[0], None
+            plain = sdpa_attention_forward(module, query, key, value, attention_mask, **given)
+            return plain[0], None
         if not getattr(module, "is_causal", True) or given.get("is_causal") is False:
             layout.unsupported.append("attention in both directions")
         layout.unsupported += [name for name in FOREIGN if given.get(name) is not None]
@@ -136,8 +135,8 @@ def register() -> None:
     def mask(**given: Any) -> torch.Tensor | None:
         layout: Layout | None = getattr(_now, "layout", None)
         if layout is None:
-            found: torch.Tensor | None = sdpa_mask(**given)
-            return found
+            plain: torch.Tensor | None = sdpa_mask(**given)
+            return plain
         if given.get("local_size"):
             _within(layout, given["local_size"])
         elif given.get("mask_function") is not causal_mask_function:
@@ -168,9 +167,9 @@ def _attend_tree(
             under = slice(stop, below)
             seen = key[:, :, start:stop], value[:, :, start:stop]
             _merge(out, weight, under, dense(query[:, :, under], *seen, scale))
-    for kept in layout.past:
+    for earlier in layout.past:
         every = slice(0, query.shape[2])
-        _merge(out, weight, every, dense(query, *kept[layout.layer], scale))
+        _merge(out, weight, every, dense(query, *earlier[layout.layer], scale))
     if layout.keep is not None:
         start, stop, *_ = layout.segments[layout.keep]
         layout.cached.append(_cached(layout, key[:, :, start:stop], value[:, :, start:stop]))
@@ -186,13 +185,14 @@ def _cached(layout: Layout, key: torch.Tensor, value: torch.Tensor) -> KeysValue
     return keys.copy_(key), values.copy_(value)
 
 
-def _merge(out: torch.Tensor, weight: torch.Tensor, rows: slice, more: KeysValues) -> None:
+def _merge(out: torch.Tensor, weight: torch.Tensor, rows: slice, more: Weighed) -> None:
     # Two softmaxes over disjoint keys: each result counts by its share of the summed weights.
     torch = import_torch()
-    ours, theirs = weight[:, :, rows], more[1]
-    share = torch.sigmoid(theirs - ours).unsqueeze(-1)
-    out[:, :, rows] = torch.lerp(out[:, :, rows], more[0], share.to(out.dtype))
-    weight[:, :, rows] = torch.logaddexp(ours, theirs)
+    more_out, more_weight = more
+    before = weight[:, :, rows]
+    share = torch.sigmoid(more_weight - before).unsqueeze(-1)
+    out[:, :, rows] = torch.lerp(out[:, :, rows], more_out, share.to(out.dtype))
+    weight[:, :, rows] = torch.logaddexp(before, more_weight)
 
 
 def _attend_rows(
@@ -212,15 +212,15 @@ def _attend_rows(
         out, total = _side_by_side(dense(queries, keys, values, scale))
     else:
         steps.looked.append((fresh[0], fresh[1]))
-        out, total = _side_by_side(_itself(queries, fresh[0], fresh[1], scale))
+        out, total = _side_by_side(itself(queries, fresh[0], fresh[1], scale))
         if steps.taken:
             keys, values = (it[:, :, : steps.taken] for it in steps.buffers[layout.layer])
             every = slice(0, query.shape[2])
             _merge(out, total, every, _side_by_side(dense(queries, keys, values, scale)))
     for start, stop, past in steps.prompts:
         rows = slice(start * steps.width, stop * steps.width)
-        for kept in past:
-            _merge(out, total, rows, dense(query[:, :, rows], *kept[layout.layer], scale))
+        for earlier in past:
+            _merge(out, total, rows, dense(query[:, :, rows], *earlier[layout.layer], scale))
     return out
 
 
@@ -235,80 +235,7 @@ def _by_row(tokens: torch.Tensor, width: int) -> torch.Tensor:
     return by_row
 
 
-def _side_by_side(result: KeysValues) -> KeysValues:
+def _side_by_side(result: Weighed) -> Weighed:
     # n × heads × width × d → 1 × heads × (n · width) × d
     out, weight = (it.transpose(0, 1).flatten(1, 2)[None] for it in result)
     return out.clone(), weight.clone()
-
-
-def _itself(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
-) -> KeysValues:
-    """Return attention of every token to itself alone; shapes as in `dense`."""
-    groups = query.shape[1] // key.shape[1]
-    keys, values = (it.repeat_interleave(groups, dim=1) for it in (key, value))
-    return values, (query.float() * keys.float()).sum(dim=-1) * scale
-
-
-def causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> KeysValues:
-    """Return attention of a run to itself, and the log of each row's summed weights (float32).
-
-    Shapes: query 1 × heads × t × d, key and value 1 × groups × t × d; heads are dealt to groups in
-    order.
-    """
-    groups = query.shape[1] // key.shape[1]
-    if query.device.type == "cpu":  # the repeated heads are a view
-        lead = query[0].unflatten(0, (-1, groups))
-        keys, values = (it[0].unsqueeze(1).expand(-1, groups, -1, -1) for it in (key, value))
-        out, weight = _kernel(lead, keys, values, True, scale)
-        return out.flatten(0, 1).unsqueeze(0), weight.flatten(0, 1).unsqueeze(0)
-    keys, values = (it.repeat_interleave(groups, dim=1) for it in (key, value))
-    return _kernel(query, keys, values, True, scale)
-
-
-def dense(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> KeysValues:
-    """Return attention of every query to every key, and the log of each row's summed weights.
-
-    Shapes: query b × heads × t × d, key and value b × groups × s × d.
-    """
-    groups, rows = query.shape[1] // key.shape[1], query.shape[2]
-    # Without a mask one row is like another: the heads of a group go on the row axis.
-    folded = query.unflatten(1, (-1, groups)).flatten(2, 3)
-    out, weight = _kernel(folded, key, value, False, scale)
-    apart = (groups, rows)
-    return out.unflatten(2, apart).flatten(1, 2), weight.unflatten(2, apart).flatten(1, 2)
-
-
-def _kernel(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool, scale: float
-) -> KeysValues:
-    torch = import_torch()
-    same = query.shape[-1] == value.shape[-1]
-    if query.device.type == "cpu" and same:
-        flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-        out, weight = flash(query, key, value, 0.0, is_causal, scale=scale)
-        return out, weight
-    if query.device.type == "cuda" and same and query.dtype != torch.float32:
-        flash = torch.ops.aten._scaled_dot_product_flash_attention
-        out, weight = flash(query, key, value, 0.0, is_causal, scale=scale)[:2]
-        return out, weight
-    return written_out(query, key, value, is_causal, scale)
-
-
-def written_out(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool, scale: float
-) -> KeysValues:
-    """Return what the fast kernels return, by the formula, in float32, some rows at a time."""
-    torch = import_torch()
-    outs, weights = [], []
-    for first in range(0, query.shape[-2], ROWS):
-        some = query[..., first : first + ROWS, :].float()
-        scores = some @ key.float().transpose(-1, -2) * scale
-        if is_causal:
-            rows = torch.arange(first, first + some.shape[-2], device=query.device)
-            later = torch.arange(key.shape[-2], device=query.device) > rows[:, None]
-            scores = scores.masked_fill(later, float("-inf"))
-        weight = torch.logsumexp(scores, dim=-1)
-        outs.append((torch.exp(scores - weight[..., None]) @ value.float()).to(query.dtype))
-        weights.append(weight)
-    return torch.cat(outs, dim=-2), torch.cat(weights, dim=-1)

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.forward import Reduce
 from palate.engines.local.loading import LOGIT_ROWS, LoadedModel
 from palate.engines.local.memory import halve
 from palate.engines.local.padding import pad, padded
-from palate.engines.text.reader import id_count
-from palate.models import import_torch
 
 if TYPE_CHECKING:
     import torch
 
 CLOSE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
-
-
-class Vocabulary(Protocol):
-    """A loaded model with its tokenizer."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """None where there is none."""
-
-    @property
-    def model(self) -> Any:
-        """The transformers model."""
-
-    @property
-    def device(self) -> Any:
-        """Where it is."""
-
-
-def vocabulary(policy: Vocabulary) -> tuple[int, torch.Tensor | None]:
-    """Return how many ids there are, and where among them there is no token; None for nowhere."""
-    torch, tokenizer = import_torch(), policy.tokenizer
-    size = id_count(tokenizer, policy.model.config.get_text_config())
-    if tokenizer is None:
-        return size, None
-    blocked = torch.ones(size, dtype=torch.bool)
-    blocked[[k for k in tokenizer.get_vocab().values() if k < size]] = False
-    return size, blocked.to(policy.device) if bool(blocked.any()) else None
-
-
-def without(blocked: torch.Tensor | None, logp: torch.Tensor) -> torch.Tensor:
-    """Return log-probabilities (rows × ids) that are −∞ where there is no token."""
-    # Of policy and guides alike, or a keep-set of the guide's holds such ids.
-    return logp if blocked is None else logp.masked_fill(blocked.to(logp.device), -math.inf)
 
 
 class Head:

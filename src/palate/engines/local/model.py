@@ -12,6 +12,7 @@ from palate.engines.local.forward import Group, Reduce, TokenSpan
 from palate.engines.local.loading import LoadedModel
 from palate.engines.local.read_mode import find_read_mode
 from palate.engines.local.threads import Turns
+from palate.engines.local.valid_ids import ValidIds
 from palate.engines.text.reader import Reader
 from palate.records import Settings
 from palate.specs import Reference
@@ -42,9 +43,9 @@ class LocalModel(LoadedModel):
         return heads.Head(self)
 
     @cached_property
-    def valid_ids(self) -> tuple[int, torch.Tensor | None]:
-        """How many ids may be drawn, and where among them there is no token; None for nowhere."""
-        return heads.vocabulary(self)
+    def valid_ids(self) -> ValidIds:
+        """The ids that may be drawn."""
+        return ValidIds.of(self)
 
     def read(self, groups: Iterable[Group], reduce: Reduce) -> Iterator[tuple[int, list[Any]]]:
         """Yield (group, what `reduce` makes of the last hidden states wanted of each sequence)."""

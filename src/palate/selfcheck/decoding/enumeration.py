@@ -57,6 +57,14 @@ class Tree:
         made[: len(p)] *= p[:, self.ends].sum(axis=1)
         return made
 
+    def reach(self, log_probabilities: Floats) -> Floats:
+        """Return the probability that a response goes through each prefix."""
+        return self._folded(np.exp(log_probabilities), 1.0, np.multiply)[: len(self.prefixes)]
+
+    def sums_before(self, table: Floats) -> Floats:
+        """Return the sum over the words of each prefix."""
+        return self._folded(table, 0.0, np.add)[: len(self.prefixes)]
+
     def sums(self, table: Floats) -> Floats:
         """Return each response's sum over its words and its end, of which there is one kind."""
         (end,) = self.ends

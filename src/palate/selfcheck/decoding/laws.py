@@ -32,11 +32,11 @@ def top_p(logp: Floats, mass: float) -> Mask:
     """Keep each row's likeliest words until they hold this probability."""
     mask = np.full_like(logp, -np.inf)
     for row, of_row in zip(mask, logp, strict=True):
-        held = 0.0
+        reached = 0.0
         for word in sorted(range(len(of_row)), key=lambda v: -of_row[v]):
             row[word] = 0
-            held += float(np.exp(of_row[word]))
-            if held >= mass:
+            reached += float(np.exp(of_row[word]))
+            if reached >= mass:
                 break
     return mask
 

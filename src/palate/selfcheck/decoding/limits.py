@@ -17,11 +17,7 @@ from palate.models import import_torch
 from palate.selfcheck.decoding import laws
 from palate.selfcheck.decoding.checks import CLOSE, Kind, LawCheck
 from palate.selfcheck.decoding.enumeration import Floats
-from palate.selfcheck.decoding.token_checks import (
-    FEW,
-    final_reward,
-    prefix_reward,
-)
+from palate.selfcheck.decoding.token_checks import FEW, final_reward, prefix_reward
 from palate.selfcheck.decoding.world import WordWorld
 
 if TYPE_CHECKING:
@@ -70,8 +66,8 @@ def candidate_score(world: WordWorld, reward: Floats) -> Score:
         law = Candidates(weight, FEW)
         tokens = law.tokens(p, also)
         logp = law.logits(p, tokens, g.gather(-1, tokens)).log_softmax(dim=-1)
-        own = (tokens == also[:, None]) & ~logp.isneginf()
-        return _summed(world, logp.masked_fill(~own, 0).sum(dim=-1))
+        response = (tokens == also[:, None]) & ~logp.isneginf()
+        return _summed(world, logp.masked_fill(~response, 0).sum(dim=-1))
 
     return score
 
@@ -111,12 +107,12 @@ def _decoder(
     at_nothing = score(0)
     yield _nothing(what, world, score, k)
     # Two small weights tell what the square of the weight adds.
-    one, half = ((score(w) - at_nothing) / w for w in (SMALL, SMALL / 2))
+    whole, half = ((score(w) - at_nothing) / w for w in (SMALL, SMALL / 2))
     mask = _mask_with_own(world, k)
     logp = world.p[:, None] + mask
     p = np.exp(logp - logsumexp(logp, axis=-1, keepdims=True))
     slope = world.tree.sums(guide - (p * guide[:, None]).sum(axis=-1))
-    yield _check("w → 0", f"{what}: Σ g − E g", 2 * half - one, slope, NEAR_LIMIT * slope.std())
+    yield _check("w → 0", f"{what}: Σ g − E g", 2 * half - whole, slope, NEAR_LIMIT * slope.std())
     best = (guide[:, None] + mask).max(axis=-1)
     regret = world.tree.sums(guide - best)
     ratio = score(LARGE) - at_nothing
@@ -150,8 +146,8 @@ def _regret(world: WordWorld, guide: Floats) -> LawCheck:
 def _mask_with_own(world: WordWorld, k: int) -> Floats:
     """Return 0 for the words of K ∪ {y_t} (prefixes × y_t × words), −∞ for others."""
     mask = laws.top_k(world.p, k)
-    own = np.where(np.eye(mask.shape[1], dtype=np.bool_), 0, -np.inf)
-    return np.maximum(mask[:, None], own[None])
+    response = np.where(np.eye(mask.shape[1], dtype=np.bool_), 0, -np.inf)
+    return np.maximum(mask[:, None], response[None])
 
 
 def _check(

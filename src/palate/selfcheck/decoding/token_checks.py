@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from palate.engines.guidance import PRESETS, Candidates, Fusion, Keep
 from palate.selfcheck.decoding import laws
 from palate.selfcheck.decoding.checks import LawCheck, own_law, samples, total_variation
-from palate.selfcheck.decoding.enumeration import Floats, Ids, log_softmax
+from palate.selfcheck.decoding.enumeration import Floats, log_softmax
 from palate.selfcheck.decoding.world import (
     LEAST_SPREAD,
     PrefixTable,
@@ -100,27 +100,14 @@ def divergence(
     what: str, world: WordWorld, logp: Floats, plain: Floats, divergences: Floats
 ) -> LawCheck:
     """Check the mean of the divergences of drawn responses, in standard errors."""
-    each = np.exp(logp) * np.where(np.isneginf(logp), 0, logp - plain)
-    exact = _expected(world, logp, each.sum(axis=1))
+    terms = np.exp(logp) * np.where(np.isneginf(logp), 0, logp - plain)
+    # E Σ_t, by the chance that a response goes through each prefix.
+    exact = float(sum(world.tree.reach(logp) * terms.sum(axis=1)))
     error = float(divergences.std(ddof=1)) / math.sqrt(len(divergences))
     return LawCheck(
         kind="divergence", what=what, responses=len(divergences),
         value=(float(divergences.mean()) - exact) / error, low=-ERRORS, high=ERRORS,
     )  # fmt: skip
-
-
-def _expected(world: WordWorld, logp: Floats, of_prefixes: Floats) -> float:
-    # E Σ_t of a number of every prefix, by the chance that a response goes through it.
-    tree, reach = world.tree, dict[Ids, float]()
-    for k, ids in enumerate(tree.prefixes):
-        if ids:
-            column = tree.words.index(ids[-1])
-            step = float(np.exp(logp[tree.place[ids[:-1]], column]))
-            reach[ids] = reach[ids[:-1]] * step
-        else:
-            reach[ids] = 1.0
-        assert tree.place[ids] == k
-    return float(sum(reach[ids] * of_prefixes[k] for k, ids in enumerate(tree.prefixes)))
 
 
 def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
@@ -144,16 +131,17 @@ def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
         kind="not the tilt", what="mean value", responses=len(made),
         value=total_variation(made, tilt), low=APART, high=1,
     )  # fmt: skip
-    _, q = world.guide("q")
-    stepper, _ = world.fused(Fusion(1, 1, Keep("top-k", FEW)), world.guide("q")[0], n)
-    fused = tree.law(engine_table(tree, stepper, leaves_of(tree)))
-    yield own_law(
-        "log q on the top 3: fusion there", law_of(Candidates(1, FEW), q), fused, world.base
-    )
-    stepper, _ = world.fused(Fusion(1, 1), world.guide("q")[0], n)
-    fused = tree.law(engine_table(tree, stepper, leaves_of(tree)))
-    added = law_of(Candidates(1, every), running_sum(world, q))
-    yield own_law("sum of token rewards: fusion", added, fused, world.base)
+    guide, q = world.guide("q")
+
+    def fused(keep: Keep) -> Floats:
+        stepper, _ = world.fused(Fusion(1, 1, keep), guide, n)
+        return tree.law(engine_table(tree, stepper, leaves_of(tree)))
+
+    top = law_of(Candidates(1, FEW), q)
+    on_top = fused(Keep("top-k", FEW))
+    yield own_law("log q on the top 3: fusion there", top, on_top, world.base)
+    added = law_of(Candidates(1, every), q + tree.sums_before(q)[:, None])
+    yield own_law("sum of token rewards: fusion", added, fused(Keep()), world.base)
     yield from args_checks(world)
 
 
@@ -189,12 +177,3 @@ def final_reward(world: WordWorld) -> Floats:
     values, tree = 2 * prefix_reward(world), world.tree
     last = [values[tree.place[ids[:-1]], tree.words.index(ids[-1])] for ids in tree.longest]
     return np.concatenate([values[:, tree.ends[0]], last])
-
-
-def running_sum(world: WordWorld, rewards: Floats) -> Floats:
-    """Return the summed rewards up to and with every cell."""
-    tree, made = world.tree, rewards.copy()
-    for k, ids in enumerate(tree.prefixes):
-        if ids:
-            made[k] += made[tree.place[ids[:-1]], tree.words.index(ids[-1])]
-    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from palate.engines.local.decoding.rows import Rows
@@ -44,11 +43,9 @@ class Members:
             at = {key: place for place, key in enumerate(sorted(keys[k]))}
             self._place.append((k, [at[tuple(ids), row] for row, ids in enumerate(prompts)]))
 
-    def log_probabilities(self, size: int) -> list[Tensor]:
-        """Return each member's log p of the next token (rows × size), float32, on the device."""
-        made = [
-            shared.rows.each(shared.model.head.distributions)[:, :size] for shared in self._shared
-        ]
+    def log_probabilities(self) -> list[Tensor]:
+        """Return each member's log p of the next token (rows × ids), float32, on the device."""
+        made = [shared.rows.each(shared.model.head.distributions) for shared in self._shared]
         return [
             made[k] if rows == list(range(len(made[k]))) else made[k][rows]
             for k, rows in self._place
@@ -91,16 +88,5 @@ class _Shared(NamedTuple):
 
     @classmethod
     def of(cls, model: LocalModel, keys: Sequence[tuple[tuple[int, ...], int]], room: int) -> Self:
-        prompts = list(dict.fromkeys(ids for ids, _ in keys))
-        owner = {ids: k for k, ids in enumerate(prompts)}
-        owners = [owner[ids] for ids, _ in keys]
-        rows = Rows(model, prompts, owners, room, logits=not model.head.apart)
+        rows = Rows(model, [ids for ids, _ in keys], room, logits=not model.head.apart)
         return cls(model, rows, [row for _, row in keys])
-
-
-def pinned(models: Sequence[LocalModel]) -> ExitStack:
-    """Keep models in memory until the stack is closed."""
-    stack = ExitStack()
-    for model in models:
-        stack.enter_context(model.in_use())
-    return stack

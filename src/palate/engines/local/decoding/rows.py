@@ -19,13 +19,12 @@ Ids = Sequence[int]
 class Rows:
     """Continuations of prompts side by side, each as long as every other.
 
-    Row r goes on from prompt `owners[r]`; rows of one prompt stand together. Its outputs are hidden
-    states, or the model's own logits where its head cannot be had apart.
+    Equal prompts that stand together are read once. Outputs are hidden states, or the model's own
+    logits where its head cannot be had apart.
 
     Args:
         local: the model; it must stay loaded meanwhile (`in_use`).
-        prompts: token ids, no two alike.
-        owners: of each row.
+        prompts: token ids that each row goes on from.
         room: tokens that a row may grow by.
         logits: take the model's own logits as outputs.
     """
@@ -34,7 +33,6 @@ class Rows:
         self,
         local: LocalModel,
         prompts: Sequence[Ids],
-        owners: Sequence[int],
         room: int,
         *,
         logits: bool = False,
@@ -43,10 +41,12 @@ class Rows:
         reach, longest = local.read_mode.reach, max(map(len, prompts))
         tree = local.read_mode.tree and (reach is None or longest + room <= reach)
         kind: type[TreeRows] | type[CachedRows] = TreeRows if tree else CachedRows
+        number = {ids: k for k, ids in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        owners = [number[tuple(ids)] for ids in prompts]
         with local.torch.inference_mode(), one_thread(local.torch, local.device):
-            self._rows: Any = kind(local, prompts, owners, room, logits)
+            self._rows: Any = kind(local, list(number), owners, room, logits)
             self._last: Tensor = self._rows.first()
-        self._alike: list[int] | None = list(owners)
+        self._alike: list[int] | None = owners
 
     def __len__(self) -> int:
         return len(self._last if self._alike is None else self._alike)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from palate.engines.local.decoding.rows import Rows
-from palate.engines.local.heads import without
 from palate.engines.local.model import LocalModel
 from palate.errors import ModelError, UsageError
 from palate.seeding import rng
@@ -27,6 +26,11 @@ class Continuation:
     text: str = ""
     log_probability: float = 0.0
     cut_off: bool = True
+
+    @property
+    def drawn(self) -> int:
+        """How many tokens were drawn, the end token included."""
+        return len(self.ids) + (not self.cut_off)
 
 
 def sample(
@@ -53,15 +57,14 @@ def sample(
             f"top_p {top_p:g}"
         )
     torch, head = local.torch, local.head
-    size, blocked = local.valid_ids
     drawn = range(n) if numbers is None else numbers
     streams = [stream(seed, ids, k) for k in drawn]
     samples = [Continuation() for _ in drawn]
     going = list(range(len(drawn)))
     with torch.inference_mode():
-        rows = Rows(local, [ids], [0] * len(drawn), max_tokens, logits=not head.apart)
+        rows = Rows(local, [ids] * len(drawn), max_tokens, logits=not head.apart)
         for step in range(max_tokens):
-            logp = without(blocked, rows.each(head.distributions)[:, :size])
+            logp = local.valid_ids.only(rows.each(head.distributions))
             points = [streams[k].random() for k in going]
             left = []
             for row, (k, token) in enumerate(
@@ -79,8 +82,8 @@ def sample(
                 rows = rows.of(left)
                 going = [going[row] for row in left]
             rows.advance([samples[k].ids[-1] for k in going])
-    for one in samples:
-        one.text = local.text(one.ids)
+    for continuation in samples:
+        continuation.text = local.text(continuation.ids)
     return samples
 
 
