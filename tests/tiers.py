@@ -48,6 +48,7 @@ FULL = {
         "tests/cli/test_cli_policy_accuracy.py",
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
+        "docs/decoding.md",
         "docs/transformers.md",
         "tests/downstream/test_downstream_policy_accuracy.py",
         "tests/downstream/test_downstream_quality_real.py",
