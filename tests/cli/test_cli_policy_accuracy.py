@@ -33,7 +33,7 @@ def test_a_screen_and_a_document(tiny, tmp_path):
     )  # fmt: skip
     screen = " ".join(run(*wish).split())
     assert "policy accuracy of" in screen and "by tilt" in screen
-    assert "λ = inf" in screen and "τ of reward and policy accuracy" in screen
+    assert "λ = inf" in screen and "does the better reward make the better policy?" in screen
     assert "pairs that a limit or mirrors left out" in screen
     document = json.loads(run(*wish, "--format", "json"))
     assert (document["kind"], document["weights"]) == ("policy-accuracy", [0.0, 0.5, "inf"])
@@ -59,10 +59,10 @@ def test_a_decoder_and_a_policy_without_a_guide(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--weights", "nan"], "--weights 'nan': expected a number, or inf"),
+        (["--weights", "nan"], "--weights 'nan': expected 0 or more, or inf"),
         (["--weights", "0,-1"], "--weights '-1': expected 0 or more, or inf"),
         (["--weights", "-1", "--score", "decoder", "--method", "args"], "--weights '-1': expected"),
-        (["--weights", "0,x"], "--weights 'x': expected a number, or inf"),
+        (["--weights", "0,x"], "--weights 'x': expected 0 or more, or inf"),
         (["--method", "pad"], "--method goes with --score decoder"),
         (["-k", "3"], "-k goes with --score decoder"),
         (["--score", "decoder"], "longest rewards no single tokens"),
@@ -98,7 +98,7 @@ def test_a_policy_alone_is_refused_before_anything_is_read(tiny, words, told, mo
     monkeypatch.setattr("palate.engines.local.model.LocalModel._read", None)
     with pytest.raises(PalateError) as caught:
         run("-b", "tasting", "-p", tiny.model(), "--limit", 2, *words)
-    assert told in str(caught.value) and "policy:" not in str(caught.value)
+    assert told in str(caught.value) and "spec" not in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1 and caught.value.exit_code == 2
 
 

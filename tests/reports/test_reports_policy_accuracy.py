@@ -130,7 +130,7 @@ def test_notes_are_of_what_is_shown():
 def test_units_have_a_column_and_notes_lines_of_a_hundred():
     made = result(TIED, {}, relative=True, reserved=Reserved(source="left out", n=84))
     first = policy_tables(made)[0]
-    at = first.columns.index("w at λ = 1")
+    at = first.columns.index("w(λ = 1)")
     assert [row[at] for row in first.rows[:2]] == ["622.8", "623.8"]
     assert "on 84 pairs that a limit or mirrors left out." in said(made)
     lines = render(policy_tables(made), Form.TABLE).splitlines()

@@ -54,7 +54,7 @@ def policy_tables(result: PolicyAccuracy) -> list[Table]:
 
 def _scorers(summary: PolicySummary, names: Mapping[str, str]) -> Table:
     columns = ["scorer", "context", "reward" if summary.guided else "ratio", "policy", "steered",
-               "gain [95 %]", "p", *["w at λ = 1"] * summary.relative, _unit(summary)]  # fmt: skip
+               "gain [95 %]", "p", *["w(λ = 1)"] * summary.relative, _unit(summary)]  # fmt: skip
     rows = []
     for cell in summary.cells:
         curve = cell.readings[0]
@@ -155,7 +155,7 @@ def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
     unit = _unit(summary)
     if summary.relative and summary.reserved is not None:
         yield (
-            "w at λ = 1: the weight at which the margins of policy and reward are equally large on "
+            "w(λ = 1): the weight at which the margins of policy and reward are equally large on "
             f"{summary.reserved.n:,} {WHENCE[summary.reserved.source]}."
         )
     if len(summary.weights) > 1:
