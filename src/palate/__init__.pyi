@@ -11,6 +11,7 @@ from palate.curves import learning_curve as learning_curve
 from palate.downstream import best_of_n as best_of_n
 from palate.downstream import decode as decode
 from palate.downstream import guidance as guidance
+from palate.downstream.policy import policy_accuracy as policy_accuracy
 from palate.errors import PalateError as PalateError
 from palate.evaluation import evaluate as evaluate
 from palate.learning import adapt as adapt

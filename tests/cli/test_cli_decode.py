@@ -61,6 +61,8 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     table = run(*wish)
     assert "over stranger [95 %]" in table
     assert "did guidance act?" in table
+    assert "2 answers to each of 8 rows by" in table
+    assert max(len(line) for line in table.splitlines() if line[:1].strip()) <= 100
     said = json.loads(run(*wish, "--format", "json"))
     (result,) = load_all(tmp_path / "runs", "decode")
     assert said == result.document()

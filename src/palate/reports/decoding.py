@@ -10,6 +10,7 @@ from palate.downstream.decoding.result import GuidedQuality, TextFacts
 from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
+from palate.reports.screen import WIDTH
 from palate.reports.table import Table
 
 UNGUIDED = "no guide"
@@ -18,8 +19,9 @@ NOTE = (
     "stranger; both are paired by row. p is Holm-corrected over this table."
 )
 ACTED = (
-    "reward: the guide's own, guided less unguided. KL: estimated divergence from the policy, "
-    "nats an answer; ≤: a bound. distinct: share of an answer's word pairs that differ. tokens: "
+    "reward: the guide's own, guided less unguided, in its own unit (of autoregressive a sum of "
+    "log-probabilities, of lift a mean per token). KL: estimated divergence from the policy, nats "
+    "an answer; ≤: a bound. distinct: share of an answer's word pairs that differ. tokens: "
     "read by policy and guide for an answer."
 )
 
@@ -42,12 +44,11 @@ def _qualities(result: DecodeResult) -> Iterator[Table]:
             figures += _reasons(who.of_cell(cell), own)
         quality = f"{base.quality} (a surrogate)" if base.surrogate else base.quality
         title = (
-            f"{summary.benchmark}: {summary.n} answers by {summary.policy}{who.guided_by}, "
-            f"{quality}, {len(result.rows):,} questions"
+            f"{summary.benchmark}: {_answers(result)} by {summary.policy}{who.guided_by}, {quality}"
         )
         notes = [NOTE, *without_interval(figures), *_left_out(result, k, who)]
         notes += legend(who.scorers, end="")
-        yield Table(title, columns, rows, notes, who.text_columns, frozenset({0}))
+        yield Table(title, columns, rows, notes, who.text_columns, frozenset({0}), width=WIDTH)
 
 
 def _acting(result: DecodeResult) -> Table:
@@ -69,7 +70,7 @@ def _acting(result: DecodeResult) -> Table:
     )
     notes = [ACTED, *told]
     title = f"did guidance act? answers{who.guided_by}"
-    return Table(title, columns, rows, notes, who.text_columns, frozenset({0}))
+    return Table(title, columns, rows, notes, who.text_columns, frozenset({0}), width=WIDTH)
 
 
 class _Names(NamedTuple):
@@ -111,6 +112,12 @@ class _Names(NamedTuple):
 
     def of_cell(self, cell: GuidedCell) -> str:
         return " · ".join(self.cells(cell))
+
+
+def _answers(result: DecodeResult) -> str:
+    n, rows = result.summary.n, len(result.rows)
+    couples = "" if result.mirrors is None else f" ({rows // 2:,} mirrored couples)"
+    return f"{n:,} {'answer' if n == 1 else 'answers'} to each of {rows:,} rows{couples}"
 
 
 def _method(cell: GuidedCell) -> str:

@@ -8,8 +8,10 @@ from palate.downstream.policy import PolicyAccuracy, PolicyCell, ReadingCurve
 from palate.downstream.policy.result import PolicySummary, Weight
 from palate.metrics.policy import READINGS
 from palate.metrics.ranks import rank_power
+from palate.metrics.ranks.agreement import LEAST_SCORERS
 from palate.reports.names import context_name, fitting, legend, short_names
 from palate.reports.numbers import (
+    Number,
     count,
     counted,
     figure,
@@ -19,7 +21,9 @@ from palate.reports.numbers import (
     with_interval,
     without_interval,
 )
+from palate.reports.screen import WIDTH
 from palate.reports.table import Table, breaks_between
+from palate.scorers import is_baseline
 
 LONGEST = 16
 """Letters of a scorer's name in a column."""
@@ -30,31 +34,39 @@ READ = {
 }
 FEW = 10
 """Fewer scorers carry a warning."""
+WHENCE = {
+    "adapt": "pairs of the split adapt",
+    "left out": "pairs that a limit or mirrors left out",
+    "set aside": "pairs set aside, which are not evaluated",
+}
+ALL_EQUAL = "all rewards, or all policies, are equally accurate, so nothing is ranked"
 
 
 def policy_tables(result: PolicyAccuracy) -> list[Table]:
-    """Return the table of scorers, one of curves, and one of τ where there are three scorers."""
+    """Return the table of scorers, one of curves, and with guides one of τ over scorers."""
     summary = result.summary
     names = fitting(short_names([cell.scorer for cell in summary.cells]), LONGEST)
     tables = [_scorers(summary, names), _curves(summary, names)]
-    if summary.agreements:
+    if summary.guided:
         tables.append(_agreement(summary))
     return tables
 
 
 def _scorers(summary: PolicySummary, names: Mapping[str, str]) -> Table:
     columns = ["scorer", "context", "reward" if summary.guided else "ratio", "policy", "steered",
-               "gain [95 %]", "p", _unit(summary)]  # fmt: skip
+               "gain [95 %]", "p", *["w(λ = 1)"] * summary.relative, _unit(summary)]  # fmt: skip
     rows = []
     for cell in summary.cells:
         curve = cell.readings[0]
         rows.append([
             names[cell.scorer], context_name(cell.context, oracle=cell.oracle),
             point(cell.reward), point(curve.base), point(curve.accuracy),
-            figure(curve.gain, signed=True), p_value(curve.gain_p_holm), _weights(curve.chosen),
+            figure(curve.gain, signed=True), p_value(curve.gain_p_holm),
+            *[Number(f"{cell.unit:.4g}", cell.unit)] * summary.relative, _weights(curve.chosen),
         ])  # fmt: skip
     title = f"{summary.benchmark}: policy accuracy of {summary.policy} by {_score(summary)}"
-    return Table(title, columns, rows, [*_notes(summary, names)], 2, _breaks(summary))
+    return Table(title, columns, rows, [*_notes(summary, names)], 2, _breaks(summary),
+                 width=WIDTH)  # fmt: skip
 
 
 def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
@@ -69,22 +81,31 @@ def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
         for cell in summary.cells
     ]  # fmt: skip
     told = "; ".join(f"{reading}: {READ[reading]}" for reading in _readings(summary))
-    notes = [
-        f"read as {told}. inf: the limit of the order.",
-        "The ratio at 0 is its limit." if summary.method is not None else
-        "The ratio to the policy orders responses as the reward alone does, at every weight.",
-    ]  # fmt: skip
+    limit = " inf: the limit of the order." if "inf" in summary.weights else ""
+    notes = [f"read as {told}.{limit}"]
+    if summary.method is None:
+        notes.append("The ratio to the policy orders as the reward alone, at every weight.")
+    elif 0 in summary.weights:
+        notes.append("The ratio at 0 is its limit.")
     return Table("policy accuracy by weight", columns, rows, notes, 3,
-                 breaks_between([row[0] for row in rows]))  # fmt: skip
+                 breaks_between([row[0] for row in rows]), width=WIDTH)  # fmt: skip
 
 
 def _agreement(summary: PolicySummary) -> Table:
+    # There the steered accuracy is the reward's by definition.
+    of_reward = summary.method is None and "inf" in summary.weights
+    shown = [
+        each for each in summary.agreements
+        if each.reading in _readings(summary)
+        and not (of_reward and (each.reading, each.weight) == ("sum", "inf"))
+        and (each.weight != "chosen" or len(summary.weights) > 1)
+    ]  # fmt: skip
+    if not any(each.agreement.value is not None for each in shown):
+        return Table("τ of reward and policy accuracy", [], [], [_why_none(summary)], width=WIDTH)
     columns = ["read as", _unit(summary), "n", "τ [95 %]", "p", "chance, 95 % within"]
     rows = []
-    for each in summary.agreements:
+    for each in shown:
         tau = each.agreement
-        if tau.value is None or each.reading not in _readings(summary):
-            continue
         rows.append([
             each.reading, "chosen" if each.weight == "chosen" else _number(each.weight),
             count(tau.n), with_interval(tau.value, tau.interval.low, tau.interval.high),
@@ -96,33 +117,54 @@ def _agreement(summary: PolicySummary) -> Table:
         f"contexts, {summary.n_common:,} rows that all of them scored [95 % interval over new "
         "scorers drawn like these]. p and chance are of random rankings."
     ]
-    n = summary.agreements[0].agreement.n
+    if of_reward:
+        notes.append("The sum at inf is left out: it orders as the reward does.")
+    if any(each.agreement.value is None for each in shown):
+        notes.append(f"–: {ALL_EQUAL}.")
+    n = shown[0].agreement.n
     if n < FEW:
         critical = rank_power(n).critical_tau
-        least = "no τ reaches p = 0.05" if critical is None else f"|τ| must reach {plain(critical)}"
-        notes.append(
-            f"WARNING: {n} scorers show little: {least}{' for p ≤ 0.05' * bool(critical)}."
-        )
+        least = (
+            "no τ reaches p = 0.05" if critical is None
+            else f"|τ| must reach {plain(critical)} for p ≤ 0.05 where no two tie"
+        )  # fmt: skip
+        notes.append(f"WARNING: {n} scorers show little: {least}.")
     return Table("does the better reward make the better policy?", columns, rows, notes, 2,
-                 breaks_between([row[0] for row in rows]))  # fmt: skip
+                 breaks_between([row[0] for row in rows]), width=WIDTH)  # fmt: skip
+
+
+def _why_none(summary: PolicySummary) -> str:
+    if summary.agreements:
+        return f"none, since {ALL_EQUAL}."
+    if not summary.n_common and sum(not c.oracle for c in summary.cells) >= LEAST_SCORERS:
+        return "none, since no row is scored by every scorer under every context."
+    return (
+        f"none, since it needs {LEAST_SCORERS} scorers under contexts; oracles do not count, "
+        "and a scorer that no context moves counts once."
+    )
 
 
 def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
-    first = summary.cells[0].readings[0]
+    curves = [cell.readings[0] for cell in summary.cells]
     units = "couples" if _mirrored(summary) else "rows"
     yield (
-        f"{summary.n_rows:,} rows; accuracy over {first.accuracy.n:,} {units}, ties half. reward: "
-        "alone; policy: without it; steered: at the chosen weight, read as the sum; gain: steered "
-        "less policy, paired; p by Holm over these rows, baselines and oracles apart."
+        f"{summary.n_rows:,} rows; accuracy over {curves[0].accuracy.n:,} {units}, ties half. "
+        "reward: alone; policy: without it; steered: at the chosen weight, read as the sum; gain: "
+        f"steered less policy, paired{_holm(summary)}."
     )
+    unit = _unit(summary)
+    if summary.relative and summary.reserved is not None:
+        yield (
+            "w(λ = 1): the weight at which the margins of policy and reward are equally large on "
+            f"{summary.reserved.n:,} {WHENCE[summary.reserved.source]}."
+        )
     if len(summary.weights) > 1:
         where = (
             "on rows of the split adapt" if summary.chosen_on == "adapt"
             else "on the other folds of whole questions"
         )  # fmt: skip
-        yield f"{_unit(summary)}: with the largest accuracy {where}, of several the smallest."
-    if summary.relative and summary.reserved is not None:
-        yield from _units(summary, names)
+        several = ", a weight for each fold" * any(len(curve.chosen) > 1 for curve in curves)
+        yield f"{unit}: with the largest accuracy {where}{several}; of equals the smallest."
     for cell in summary.cells:
         who = f"{names[cell.scorer]}, {context_name(cell.context)}"
         if cell.misses is not None and cell.misses.missed:
@@ -141,21 +183,15 @@ def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
     yield from legend(dict(names))
 
 
-def _units(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
-    assert summary.reserved is not None
-    whence = {
-        "adapt": "pairs of the split adapt",
-        "left out": "pairs that a limit or mirrors left out",
-        "set aside": "pairs set aside, which are not evaluated",
-    }[summary.reserved.source]
-    told = "; ".join(
-        f"{cell.unit:.4g} ({names[cell.scorer]}, {context_name(cell.context)})"
-        for cell in summary.cells
-    )
-    yield (
-        f"λ = 1 is the weight w at which the margins of policy and reward are equally large on "
-        f"{summary.reserved.n:,} {whence}: {told}."
-    )
+def _holm(summary: PolicySummary) -> str:
+    if all(cell.readings[0].gain_p_holm is None for cell in summary.cells):
+        return ""
+    kinds = {
+        "baselines": any(is_baseline(cell.scorer) for cell in summary.cells),
+        "oracles": any(cell.oracle for cell in summary.cells),
+    }
+    apart = " and ".join(kind for kind, there in kinds.items() if there)
+    return f"; p by Holm over these rows{f', {apart} apart' * bool(apart)}"
 
 
 def _score(summary: PolicySummary) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from palate.reports.columns import wrapped
 from palate.reports.html import filled, to_html
 from palate.reports.numbers import Number
 from palate.reports.printable import printable
@@ -52,11 +53,13 @@ class Table:
     """Rows after which a line is drawn."""
     prose: bool = False
     """True where all columns but the first hold sentences, which a narrow terminal wraps."""
+    width: int | None = None
+    """Where its title and notes are wrapped, at the latest."""
 
     def rich(self) -> RenderableType:
         """Return it for a terminal."""
         if not self.columns:
-            return Group(Text(printable(self._line())))
+            return self._wrapped(self._line())
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         for k, name in enumerate(self.columns):
             justify: Literal["left", "right"] = "left" if k < self.left else "right"
@@ -64,8 +67,12 @@ class Table:
             table.add_column(Text(_whole(name)), justify=justify, no_wrap=whole, overflow="fold")
         for k, row in enumerate(self.rows):
             table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
-        title = Text(printable(self.title), style="bold")
-        return Group(title, table, *(Text(printable(note), style="dim") for note in self.notes))
+        notes = (self._wrapped(note, "dim") for note in self.notes)
+        return Group(self._wrapped(self.title, "bold"), table, *notes)
+
+    def _wrapped(self, text: str, style: str = "") -> RenderableType:
+        whole = printable(text)
+        return Text(whole, style) if self.width is None else _Wrapped(whole, style, self.width)
 
     def text(self) -> str:
         """Return it as plain text, as wide as it needs."""
@@ -128,6 +135,18 @@ class Table:
         return " ".join([f"{self.title}:", *self.notes])
 
 
+class _Wrapped(NamedTuple):
+    """A sentence on lines of a width, or of a narrower terminal; an interval stays whole."""
+
+    text: str
+    style: str
+    width: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        for line in wrapped(self.text, min(self.width, options.max_width)):
+            yield Text(line, self.style, no_wrap=True, overflow="ignore")
+
+
 def breaks_between(names: Iterable[str]) -> frozenset[int]:
     """Return the rows after which another name begins: the `breaks` of a table.
 
@@ -156,7 +175,7 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
         return "\n".join(table.latex() for table in tables)
     console = Console(width=width or 220, color_system=None, emoji=False)
     with console.capture() as captured:
-        console.print(stacked(tables))
+        console.print(stacked(tables), crop=False)
     text = captured.get().replace("\u00a0", " ")
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 

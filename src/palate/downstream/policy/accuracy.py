@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,7 @@ from palate.downstream.policy.planning import (
     WEIGHTS,
     SteeredCell,
     Steering,
+    least_weight,
     plan_cells,
     read_weights,
 )
@@ -37,7 +38,6 @@ from palate.downstream.policy.result import (
     PolicySummary,
     Reserved,
 )
-from palate.engines.guidance import PRESETS
 from palate.errors import UsageError
 from palate.evaluation import Computation, PlannedRun, Progress, Start
 from palate.execution import build_runner
@@ -65,6 +65,7 @@ def policy_accuracy(
     settings: Settings | None = None,
     retry_unscored: bool = False,
     start: Start | None = None,
+    announce: Callable[[Sequence[SteeredCell], Split], None] | None = None,
 ) -> PolicyAccuracy:
     """Ask how often a policy that scorers steer makes the chosen response the more probable one.
 
@@ -74,7 +75,7 @@ def policy_accuracy(
     `relative`, a weight counts in units that make both margins equally large on 200 pairs which
     are not evaluated. `base` is what a policy without a scorer is compared with. With a `root` the
     result is kept at `root/<benchmark>/policy-accuracy/<policy>-<8 hex>`, with all passes, so that
-    other weights of `tilt` cost no model call.
+    other weights of `tilt` cost no model call. `announce` is told what will be read, before it is.
 
     Raises:
         UsageError: for a weight that is none, an endpoint as policy, a judge as guide, rows of
@@ -89,12 +90,11 @@ def policy_accuracy(
     session, settings = session or default_session(), settings or Settings()
     guides = [scorers] if isinstance(scorers, str) else list(scorers)
     named = [contexts] if isinstance(contexts, str) else contexts
-    if base is not None and guides:
-        raise UsageError(f"base {base}: a guided policy is compared with itself; leave it out")
     steering = Steering(policy, method, k, base, policy_shown)
+    steering.check(guided=bool(guides), relative=relative)
     if weights is None:
         weights = WEIGHTS if guides else (1.0,)
-    read_at = read_weights(weights, negative=method in PRESETS)
+    read_at = read_weights(weights, least_weight(method))
     build_runner(session.engine)
     pairs = dataset_of(benchmark, settings.seed)
     need_pairs(pairs.rows, pairs.name)
@@ -104,6 +104,8 @@ def policy_accuracy(
         pairs, settings.seed, relative=relative, reads_choices=reads,
         reads_posts=any(cell.reads_posts for cell in planned),
     )  # fmt: skip
+    if announce is not None:
+        announce(planned, parts)
     work = _Work(parts, session, settings, retry_unscored, start or _silent)
     cells: list[PolicyCell] = []
     values_of_cells: list[CellValues] = []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from palate.benchmarks import Dataset
 from palate.comparison import plan_grid
 from palate.contexts import build_context
+from palate.engines.guidance import PRESETS
 from palate.errors import SpecError, UsageError
 from palate.metrics.policy import INFINITE
 from palate.records import Judge, Settings
@@ -17,6 +19,7 @@ from palate.session import Session
 from palate.specs import Spec
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, INFINITE)
+METHODS = (*PRESETS, "args")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,35 @@ class Steering:
     k: int | None = None
     base: str | None = None
     policy_shown: bool = False
+
+    def check(self, *, guided: bool, relative: bool) -> None:
+        """Raise `UsageError` for an option that means nothing beside the others."""
+        if guided:
+            if self.base is not None:
+                raise UsageError(
+                    f"--base {self.base}: a guided policy is compared with itself; leave it out"
+                )
+        elif self.method is not None:
+            raise UsageError("--score decoder: a decoder needs a guide; name a scorer by -s")
+        elif self.policy_shown:
+            raise UsageError("--show-policy: without a guide (-s) the policy is shown what -c says")
+        elif relative and self.with_itself:
+            raise UsageError(
+                "--relative makes units of scorers alike; name a scorer by -s, or leave it out"
+            )
+        if self.method is not None and self.method not in METHODS:
+            near = get_close_matches(self.method, METHODS, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"--method {self.method}: expected one of {', '.join(METHODS)}{hint}")
+        if self.k is not None and self.method != "args":
+            raise UsageError(f"-k {self.k}: it counts candidates; it goes with --method args")
+        if self.k is not None and self.k < 1:
+            raise UsageError(f"-k {self.k}: expected 1 or more")
+
+    @property
+    def with_itself(self) -> bool:
+        """True where a policy without a guide is compared with itself."""
+        return self.base in (None, self.policy)
 
     def spec(self, guide: str | None, weights: Sequence[float] = (1.0,)) -> str:
         """Return the spec of the policy under a guide."""
@@ -59,9 +91,13 @@ class SteeredCell:
     """Whether the context shows what a row's user wrote before."""
 
 
-def read_weights(weights: Sequence[float], *, negative: bool) -> tuple[float, ...]:
+def least_weight(method: str | None) -> float:
+    """Return what no weight may be below: a fusion's may be negative."""
+    return -INFINITE if method in PRESETS else 0.0
+
+
+def read_weights(weights: Sequence[float], least: float) -> tuple[float, ...]:
     """Return weights sorted, each once; raises `SpecError` for what is no weight."""
-    least = -INFINITE if negative else 0.0
     return tuple(sorted({read_weight(str(weight), "weights", least) for weight in weights}))
 
 
@@ -111,6 +147,11 @@ def plan_cells(
         needs = getattr(build_context(cell.context, session, settings), "needs", ())
         reads = isinstance(built, StatefulPolicy) or "choices" in needs
         cells.append(SteeredCell(guide, cell.context, reads, "posts" in needs))
+    if not guides and steering.with_itself and {cell.context for cell in cells} == {"none"}:
+        raise UsageError(
+            f"{steering.policy}: shown nothing, it is compared with itself; add a scorer (-s), a "
+            "context (-c profile:5) or what it was tuned from (--base)"
+        )
     if not cells:
         raise UsageError("policy-accuracy: nothing has a meaning here; add -c profile:5")
     return cells
