@@ -110,7 +110,7 @@ def test_what_will_be_read_is_told_first(tiny, tmp_path, monkeypatch):
     same = ("-b", "tasting", "-p", tiny.model(), "--limit", 4, "-o", tmp_path, "-c", "profile:1")
     run(*same, "-s", "longest", "-s", "random", "--relative")
     assert lines.pop() == (
-        "plan: 192 responses (88 reserved pairs included), read by the policy and 2 scorers under "
+        "plan: 96 pairs, 88 of them reserved, read by the policy and 2 scorers under "
         "none, profile:1, stranger:1"
     )
     run(*same)

@@ -38,4 +38,5 @@ def test_rows_that_nothing_was_written_for_are_neither_rated_nor_counted(tmp_pat
     rated = rate_samples(measure, samples, pairs, Store(tmp_path))
     np.testing.assert_array_equal(rated.values, [[0.2, 0.1], [np.nan, np.nan], [0.0, 0.1]])
     assert rated.reasons == {}
+    assert samples.first(1).left_out == {1}
     assert sorted(measure.given) == [("q1", "a b"), ("q1", "c"), ("q3", ""), ("q3", "d")]

@@ -81,7 +81,9 @@ def test_the_sum_at_inf_is_no_finding_of_tilt():
         ("sum", "0"), ("sum", "1"), ("sum", "chosen"),
         ("mean", "0"), ("mean", "1"), ("mean", "inf"), ("mean", "chosen"),
     ]  # fmt: skip
-    assert "The sum at inf is left out: it orders as the reward does." in said(result(TIED, {}))
+    assert "The sum at inf is left out: it is the reward, whose ties fall to the policy." in said(
+        result(TIED, {})
+    )
     decoder = result(TIED, {}, score="decoder", method="genarm")
     assert ("sum", "inf") in [(row[0], row[1]) for row in policy_tables(decoder)[2].rows]
     assert "left out" not in said(decoder)

@@ -120,10 +120,10 @@ def policy_accuracy(
 
 def _announce(cells: Sequence[SteeredCell], parts: Split) -> None:
     reserved = 0 if parts.reserved is None else len(parts.reserved.rows)
-    responses = 2 * (len(parts.evaluated.rows) + reserved)
-    among = f" ({reserved:,} reserved pairs included)" if reserved else ""
+    pairs = len(parts.evaluated.rows) + reserved
+    among = f", {reserved:,} of them reserved" if reserved else ""
     scorers = len({cell.guide for cell in cells if cell.guide is not None})
     guides = f" and {scorers:,} scorer{'s' * (scorers > 1)}" if scorers else ""
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in cells))
-    told = f"plan: {responses:,} responses{among}, read by the policy{guides} under {contexts}"
+    told = f"plan: {pairs:,} pairs{among}, read by the policy{guides} under {contexts}"
     err.print(told, highlight=False, markup=False)

@@ -92,7 +92,7 @@ def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
 
 
 def _agreement(summary: PolicySummary) -> Table:
-    # There the steered accuracy is the reward's by definition.
+    # There the steered accuracy is the reward's by definition, but for its ties.
     of_reward = summary.method is None and "inf" in summary.weights
     shown = [
         each for each in summary.agreements
@@ -118,7 +118,7 @@ def _agreement(summary: PolicySummary) -> Table:
         "scorers drawn like these]. p and chance are of random rankings."
     ]
     if of_reward:
-        notes.append("The sum at inf is left out: it orders as the reward does.")
+        notes.append("The sum at inf is left out: it is the reward, whose ties fall to the policy.")
     if any(each.agreement.value is None for each in shown):
         notes.append(f"–: {ALL_EQUAL}.")
     n = shown[0].agreement.n

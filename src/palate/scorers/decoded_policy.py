@@ -10,6 +10,7 @@ import numpy as np
 
 from palate.engines.guidance import (
     PRESETS,
+    TOKEN_METHODS,
     Candidates,
     PrefixGuide,
     TokenGuide,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from palate.engines import LocalModel
 
 CANDIDATES = "args"
-METHODS = (*PRESETS, CANDIDATES)
 TOO_LONG = "too long"
 
 
@@ -63,7 +63,7 @@ class Decoder:
     ) -> None:
         self.policy, self.scorer = policy, guide
         self.policy_shown = spec.options.get("shown") == "yes"
-        self.method = spec.choice("method", METHODS, "genarm")
+        self.method = spec.choice("method", TOKEN_METHODS, "genarm")
         if self.method != CANDIDATES and "k" in spec.options:
             raise SpecError(f"spec {str(spec)!r}: k counts candidates; it goes with method=args")
         self.candidates = Candidates(1.0, spec.number("k", K, least=1))

@@ -243,3 +243,13 @@ def test_openings_of_question_and_reference_give_a_row_away(text: str, reason: s
 
 def test_words_are_lower_case_and_without_marks() -> None:
     assert words_of("It's TEA, no?") == ["it", "s", "tea", "no"]
+
+
+def test_another_author_is_found_behind_a_hundred_who_wrote_nearly_the_same(tmp_path: Path) -> None:
+    rows = clean(users=103, articles=1)
+    for k, row in enumerate(rows[:-1]):
+        row["output"] = LONG_TEXT.replace("same20", f"other{k}")
+    build, pairs = built(tmp_path, rows)
+    assert build.dropped["test rows"] == {}
+    rejected = [row["rejected"] for row in pairs if row["split"] == "test"]
+    assert rejected[:-1] == [rows[-1]["output"]] * 102

@@ -80,16 +80,19 @@ def pair_with_authors(spool: Spool, split: str, seed: int) -> set[int]:
     alike = set()
     for n in spool.numbers(split):
         row = spool.get(n)
-        texts = spool.other_texts(row)
-        if split == ADAPT:
-            texts = [text for text in texts if not spool.is_test_text(text)]
-        chosen = Passage(row.row["chosen"])
-        unlike = [text for text in texts if not chosen.is_alike(words_of(text))]
-        if unlike:
-            order = {text: digest("other author", seed, row.row["id"], text) for text in unlike}
-            spool.reject(n, min(unlike, key=order.__getitem__), OTHERS)
-        elif texts or spool.is_shared(row):
-            alike.add(n)
+        chosen, shared = Passage(row.row["chosen"]), spool.is_shared(row)
+        for page in spool.other_texts(row):
+            texts = [text for text in page if split != ADAPT or not spool.is_test_text(text)]
+            shared = shared or bool(texts)
+            order = {text: digest("other author", seed, row.row["id"], text) for text in texts}
+            drawn = sorted(texts, key=order.__getitem__)
+            unlike = next((text for text in drawn if not chosen.is_alike(words_of(text))), None)
+            if unlike is not None:
+                spool.reject(n, unlike, OTHERS)
+                break
+        else:
+            if shared:
+                alike.add(n)
     return alike
 
 

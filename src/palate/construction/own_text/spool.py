@@ -137,14 +137,15 @@ class Spool:
             "SELECT n, user, question, text, date, row FROM rows WHERE n = ?", (n,)
         ).fetchone())  # fmt: skip
 
-    def other_texts(self, row: Spooled) -> list[str]:
-        """Return other users' texts on the same input, those of rows left out too."""
+    def other_texts(self, row: Spooled) -> Iterator[list[str]]:
+        """Yield other users' texts on the same input by the hundred, those of rows left out too."""
         listed = self.db.execute(
             "SELECT json_extract(row, '$.chosen') FROM rows"
-            " WHERE question = ? AND user <> ? AND text <> ? ORDER BY n LIMIT ?",
-            (row.question, row.user, row.text, CANDIDATES),
+            " WHERE question = ? AND user <> ? AND text <> ? ORDER BY n",
+            (row.question, row.user, row.text),
         )
-        return [text for (text,) in listed]
+        while page := listed.fetchmany(CANDIDATES):
+            yield [text for (text,) in page]
 
     def is_shared(self, row: Spooled) -> bool:
         """Tell whether another user wrote the same words on the same input."""

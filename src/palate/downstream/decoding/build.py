@@ -12,14 +12,13 @@ from palate.downstream.decoding.methods import (
     Method,
     RejectionMethod,
 )
-from palate.engines.guidance import PRESETS, Blocks, Candidates
+from palate.engines.guidance import PRESETS, TOKEN_METHODS, Blocks, Candidates
 from palate.engines.guidance.candidates import K
 from palate.errors import UsageError
 from palate.specs import Spec
 
 QUANTILE = 0.7
-WEIGHTED = (*PRESETS, "args")
-NAMES = (*WEIGHTED, "blocks", "rejection")
+NAMES = (*TOKEN_METHODS, "blocks", "rejection")
 
 
 def all_methods(texts: Sequence[str], weights: Sequence[float] = ()) -> list[Method]:
@@ -30,7 +29,7 @@ def all_methods(texts: Sequence[str], weights: Sequence[float] = ()) -> list[Met
     >>> [(method.spec, method.weight) for method in all_methods(["mod", "blocks"], [0.5])]
     [('mod', 0.5), ('blocks', None)]
     """
-    without = [text for text in texts if text.partition("?")[0] not in WEIGHTED]
+    without = [text for text in texts if text.partition("?")[0] not in TOKEN_METHODS]
     built = (
         method
         for text in texts

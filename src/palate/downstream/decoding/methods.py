@@ -138,7 +138,7 @@ class FusionMethod(ByToken):
 
 @dataclass(frozen=True)
 class CandidateMethod(ByToken):
-    """The policy's k likeliest tokens, rated by the prefixes that they make (ARGS)."""
+    """The policy's k likeliest tokens, rated by the prefixes that they make, or alone (ARGS)."""
 
     spec: str
     weight: float

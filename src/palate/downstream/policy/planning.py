@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from palate.benchmarks import Dataset
 from palate.comparison import plan_grid
 from palate.contexts import build_context
-from palate.engines.guidance import PRESETS
+from palate.engines.guidance import PRESETS, TOKEN_METHODS
 from palate.errors import SpecError, UsageError
 from palate.metrics.policy import INFINITE
 from palate.records import Judge, Settings
@@ -19,7 +19,6 @@ from palate.session import Session
 from palate.specs import Spec
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, INFINITE)
-METHODS = (*PRESETS, "args")
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,12 @@ class Steering:
             raise UsageError(
                 "--relative makes units of scorers alike; name a scorer by -s, or leave it out"
             )
-        if self.method is not None and self.method not in METHODS:
-            near = get_close_matches(self.method, METHODS, 1)
+        if self.method is not None and self.method not in TOKEN_METHODS:
+            near = get_close_matches(self.method, TOKEN_METHODS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"--method {self.method}: expected one of {', '.join(METHODS)}{hint}")
+            raise UsageError(
+                f"--method {self.method}: expected one of {', '.join(TOKEN_METHODS)}{hint}"
+            )
         if self.k is not None and self.method != "args":
             raise UsageError(f"-k {self.k}: it counts candidates; it goes with --method args")
         if self.k is not None and self.k < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Samples:
         """Return the first n of every row; raises `DataError` where there are fewer."""
         if n > self.n:
             raise DataError(f"{self.policy}: {self.n} samples a row; {n} were asked for")
-        return Samples(self.policy, self.rows, tuple(own[:n] for own in self.of_row))
+        return replace(self, of_row=tuple(of_row[:n] for of_row in self.of_row))
 
     def save(self, path: Path) -> None:
         """Write one JSON line per row; raises `ResourceError` where it cannot be written."""

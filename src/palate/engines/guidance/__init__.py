@@ -1,7 +1,15 @@
 """Guided writing: what policy and guide make of the next token, or of the next segment."""
 
 from palate.engines.guidance.candidates import Candidates
-from palate.engines.guidance.fusion import PRESETS, Fusion, Keep, Preset, amulet_shift, weighted
+from palate.engines.guidance.fusion import (
+    PRESETS,
+    TOKEN_METHODS,
+    Fusion,
+    Keep,
+    Preset,
+    amulet_shift,
+    weighted,
+)
 from palate.engines.guidance.guides import (
     Guide,
     PrefixGuide,
@@ -24,6 +32,7 @@ from palate.engines.guidance.stepwise import (
 
 __all__ = [
     "PRESETS",
+    "TOKEN_METHODS",
     "Blocks",
     "CandidateRows",
     "Candidates",

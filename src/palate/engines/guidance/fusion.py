@@ -231,6 +231,8 @@ PRESETS = {
     "farma": Preset(_always_1, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
 }  # fmt: skip
 """The weight's place in the coefficients of policy and guide, by the method's name."""
+TOKEN_METHODS = (*PRESETS, "args")
+"""What guides token by token, with a weight."""
 
 
 def args_preset(k: int) -> Preset:
