@@ -282,7 +282,7 @@ def test_a_method_takes_the_guide_it_is_made_for(tiny):
     with pytest.raises(UsageError, match="is a difference of models"):
         build(model, guide=implicit, score="decoder", method="pad")
     for method in ("cope", "linear-alignment"):
-        with pytest.raises(UsageError, match=f"--method {method}: .* cannot be scaled"):
+        with pytest.raises(UsageError, match=f"method {method}: .* cannot be scaled"):
             build(model, guide=f"autoregressive:{model}?beta=2", score="decoder", method=method)
     with pytest.raises(UsageError, match="is no difference of two models"):
         build(model, guide=f"autoregressive:{model}", score="decoder", method="proxy")
