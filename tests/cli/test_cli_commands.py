@@ -261,7 +261,7 @@ def test_an_interrupt_is_one_line(
     with pytest.raises(SystemExit, match="130"):
         main()
     assert capsys.readouterr().err == "palate: stopped; run the same command again to go on\n"
-    monkeypatch.setattr("palate.cli.app.app", interrupted)
+    monkeypatch.setitem(main.__globals__, "app", interrupted)
     monkeypatch.setattr(sys, "argv", ["palate", "train", "classifier"])
     with pytest.raises(SystemExit, match="130"):
         main()

@@ -273,9 +273,11 @@ def test_rows_of_other_prompts_are_refused(world: World) -> None:
         world.generate(processor, world.batch(QUESTIONS[::-1]))
     with pytest.raises(UsageError, match="2 rows for 1 question of palate"):
         world.generate(world.guidance(QUESTIONS[1:2]), world.batch(QUESTIONS[1:]))
-    prompts = {"inputs_embeds": world.model.get_input_embeddings()(torch.tensor([[5, 6]]))}
+    embedded = world.model.get_input_embeddings()(world.batch()["input_ids"])
     with pytest.raises(UsageError, match="hold no prompt, as with inputs_embeds; call generate"):
-        world.model.generate(**prompts, logits_processor=[world.guidance(QUESTIONS[:1])])
+        world.model.generate(
+            inputs_embeds=embedded, logits_processor=[processor], max_new_tokens=LENGTH
+        )
     (ids,) = world.batch(QUESTIONS[1:2])["input_ids"].tolist()
     room = 1024 - len(ids)
     almost = world.guidance(QUESTIONS[1:2], max_new_tokens=room - 10)
@@ -295,12 +297,14 @@ def test_rows_of_other_prompts_are_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("method", ["genarm", "args"])
-def test_rows_may_outgrow_max_new_tokens(world: World, method: str) -> None:
-    how = {"max_new_tokens": 90, "eos_token_id": -1}
-    processor = world.guidance(QUESTIONS[:1], method=method, max_new_tokens=2)
-    batch = world.batch(QUESTIONS[:1])
+def test_rows_may_outgrow_max_new_tokens(world: World, tiny: Any, method: str) -> None:
+    given = {"method": method, "weight": 0.3}
+    if method == "args":
+        given["scorer"] = f"classifier:{tiny.classifier()}"
+    question, how = QUESTIONS[:1], {"max_new_tokens": 80, "eos_token_id": -1}
+    processor, batch = world.guidance(question, max_new_tokens=2, **given), world.batch(question)
     made = world.generate(processor, batch, **how)
-    whole = world.guidance(QUESTIONS[:1], method=method, max_new_tokens=90)
+    whole = world.guidance(question, max_new_tokens=80, **given)
     assert made == world.generate(whole, batch, **how) == world.generate(processor, batch, **how)
 
 
