@@ -313,7 +313,7 @@ def test_an_added_token_is_named_with_its_cure(tiny: Any, session: Any) -> None:
     world.tokenizer.add_special_tokens({"pad_token": "<PADX>"})
     with pytest.raises(UsageError) as caught:
         world.guidance()
-    assert "(id 1024 is no token and '<PADX>')" in str(caught.value)
+    assert "(id 1024: guide no token, policy '<PADX>')" in str(caught.value)
     assert "set tokenizer.pad_token = tokenizer.eos_token" in str(caught.value)
     assert "blocks" not in str(caught.value)
 

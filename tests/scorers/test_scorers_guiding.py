@@ -287,7 +287,7 @@ def test_models_whose_tokens_mean_something_else_are_refused(tiny, tmp_path):
     a, b = vocabulary["a"], vocabulary["b"]
     vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
     (words / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(UsageError, match=rf"other tokens \(id {a} is 'b' and 'a', id {b} is"):
+    with pytest.raises(UsageError, match=rf"\(id {a}: guide 'b', policy 'a'; id {b}"):
         refuse_other_tokens(one, token_guide(built(f"likelihood:{words}"), ""), "spec")
 
 

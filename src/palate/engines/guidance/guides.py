@@ -149,10 +149,17 @@ def refuse_other_tokens(
 
 def _different(guide: Any, policy: Any) -> str:
     """Name the first ids that are not one token to both tokenizers."""
-    tokens = [{k: token for token, k in each.get_vocab().items()} for each in (guide, policy)]
+    tokens = {
+        whose: {k: token for token, k in tokenizer.get_vocab().items()}
+        for whose, tokenizer in (("guide", guide), ("policy", policy))
+    }
     ids = sorted({k for _, k in guide.get_vocab().items() ^ policy.get_vocab().items()})
     listed = [
-        f"id {k} is {' and '.join(repr(each[k]) if k in each else 'no token' for each in tokens)}"
+        f"id {k}: "
+        + ", ".join(
+            f"{whose} {repr(each[k]) if k in each else 'no token'}"
+            for whose, each in tokens.items()
+        )
         for k in ids[:NAMED]
     ]
-    return ", ".join(listed) + (f", and so on, {len(ids):,} in all" if len(ids) > NAMED else "")
+    return "; ".join(listed) + (f"; … {len(ids):,} ids in all" if len(ids) > NAMED else "")
