@@ -151,5 +151,9 @@ def test_a_vote_that_is_evaluated_is_not_trained_on():
     assert learnt.history_left_out == 1
     whole = Dataset("bare", tuple(p.model_copy(update={"split": None}) for p in pairs.pairs))
     assert len(whole.for_training().pairs) == 4
+    tested = Dataset("votes", (row(1, "test"),))
+    with pytest.raises(BenchmarkError, match=r"\(splits: test\); name one with --split"):
+        tested.for_training()
+    assert len(tested.for_training("test").pairs) == 1
     with pytest.raises(BenchmarkError, match="every row of adapt is in another split too"):
         Dataset("votes", (turned, row(1, "test"))).for_training()

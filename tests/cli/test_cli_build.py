@@ -13,6 +13,8 @@ from test_cli_commands import palate
 from typer.main import get_command
 
 from palate.cli.app import app
+from palate.construction import build_own_text
+from palate.reports.construction import own_text_tables
 
 GROUP: Any = get_command(app)
 
@@ -76,6 +78,15 @@ style probe: counts of style, fitted on the other questions.
         "warning: blind scorers are right above 0.6 (shortest 0.667, style probe 0.667)\n"
     )
     assert all(len(line) <= 100 for line in done.stdout.splitlines())
+
+
+def test_a_policy_that_was_never_asked_is_told(folder: Path, tiny: Any) -> None:
+    build = build_own_text(folder, folder / "own.jsonl", layout="lamp", rejected=tiny.model())
+    (table, *_) = own_text_tables(build)
+    assert table.notes == [f"{tiny.model()} was never asked: every row has another author's text."]
+    build = build_own_text(folder, folder / "others.jsonl", layout="lamp")
+    (table, *_) = own_text_tables(build)
+    assert table.notes == []
 
 
 def test_the_file_is_evaluated_like_any_other(folder: Path) -> None:

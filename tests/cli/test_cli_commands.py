@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from palate.cli.app import app
+from palate.cli.app import app, main
 
 
 def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -240,3 +240,29 @@ def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> N
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "an older version of palate (schema 1, this one reads 2)" in done.stderr
     assert "run the command that made it again" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate -b tasting -s longest",
+        "decode -b tasting -s longest -p x -q y --method args",
+        "policy-accuracy -b tasting -p x",
+    ],
+)
+def test_an_interrupt_is_one_line(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("palate.cli.data_options.load_benchmark", interrupted)
+    monkeypatch.setattr(sys, "argv", ["palate", *words.split()])
+    with pytest.raises(SystemExit, match="130"):
+        main()
+    assert capsys.readouterr().err == "palate: stopped; run the same command again to go on\n"
+    monkeypatch.setitem(main.__globals__, "app", interrupted)
+    monkeypatch.setattr(sys, "argv", ["palate", "train", "classifier"])
+    with pytest.raises(SystemExit, match="130"):
+        main()
+    assert capsys.readouterr().err == "palate: stopped\n"

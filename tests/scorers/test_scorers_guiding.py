@@ -260,8 +260,10 @@ def test_a_question_is_read_before_any_token_is_rated(tiny, tmp_path, cache, mon
 
 
 def test_who_cannot_guide_says_so(tiny):
-    with pytest.raises(UsageError, match="rewards no single tokens"):
+    with pytest.raises(UsageError, match="rewards no single tokens; take palate decode with"):
         token_guide(built("longest"), "longest")
+    with pytest.raises(UsageError, match="rewards no single tokens; take the method args"):
+        token_guide(built(f"classifier:{tiny.classifier()}"), "classifier")
     with pytest.raises(UsageError, match="rates whole texts only"):
         prefix_guide(built(f"likelihood:{tiny.model()}"), "likelihood")
     encoder = built(f"classifier:{tiny.encoder()}")
@@ -282,9 +284,10 @@ def test_models_whose_tokens_mean_something_else_are_refused(tiny, tmp_path):
     shutil.copytree(other(tiny), words)
     tokenizer = json.loads((words / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
+    a, b = vocabulary["a"], vocabulary["b"]
     vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
     (words / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(UsageError, match="other tokens"):
+    with pytest.raises(UsageError, match=rf"\(id {a}: guide 'b', policy 'a'; id {b}"):
         refuse_other_tokens(one, token_guide(built(f"likelihood:{words}"), ""), "spec")
 
 

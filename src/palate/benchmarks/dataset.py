@@ -163,10 +163,17 @@ class Dataset:
         """Return what may be learnt from: by default the split `adapt`, or all rows without splits.
 
         A vote that the same user casts in another split too is left out and counted
-        (`history_left_out`): it would be evaluated.
+        (`history_left_out`): it would be evaluated. Raises `BenchmarkError` where rows have splits
+        and no `adapt`, and none is named.
         """
-        if split is None and not any(row.split for row in self.rows):
+        splits = {row.split for row in self.rows} - {None}
+        if split is None and not splits:
             return self.select("all")
+        if split is None and PAST not in splits:
+            raise BenchmarkError(
+                f"{self.name} has no split {PAST!r}, which is learnt from by default (splits: "
+                f"{', '.join(sorted(map(str, splits)))}); name one with --split"
+            )
         chosen = self.select(split or PAST)
         if chosen.split == "all":
             return chosen

@@ -84,6 +84,9 @@ COMMANDS = {
     ),
 }
 """Where every command is, and its line of help."""
+RESUMING = ("demo", "evaluate", "best-of-n", "decode", "policy-accuracy", "build")
+"""Commands that keep what they have computed, and go on from there."""
+INTERRUPTED = 130
 
 for name, (target, line) in COMMANDS.items():
     add_lazy(app, name, line, f"palate.cli.{target}")
@@ -111,12 +114,19 @@ def main() -> None:
     """Run the command line; palate's own errors are one line and an exit code."""
     try:
         app()
-    except (PalateError, KeyboardInterrupt) as error:
+    except (KeyboardInterrupt, SystemExit) as stop:
+        # Of an interrupt typer makes this exit code, and says nothing.
+        if isinstance(stop, SystemExit) and stop.code != INTERRUPTED:
+            raise
         from palate.cli.console import err
 
-        if isinstance(error, KeyboardInterrupt):
-            err.print("palate: stopped; run the same command again to go on", style="bold")
-            sys.exit(130)
+        goes_on = sys.argv[1:2] and sys.argv[1] in RESUMING
+        what = "; run the same command again to go on" if goes_on else ""
+        err.print(f"palate: stopped{what}", style="bold")
+        sys.exit(INTERRUPTED)
+    except PalateError as error:
+        from palate.cli.console import err
+
         err.print(
             f"palate: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True
         )

@@ -25,7 +25,7 @@ class RowsToRead(RowReading):
     """Which rows are learnt from."""
 
     split: Annotated[
-        str | None, typer.Option(help="Split to read; default adapt, where there is one.")
+        str | None, typer.Option(help="Split to read; default adapt; without splits all rows.")
     ] = None
 
     def load(self, data: str) -> Dataset:
@@ -45,7 +45,7 @@ class RowsToTrainOn(RowsToRead):
     """Which rows a language model is trained on."""
 
     split: Annotated[
-        str | None, typer.Option(help="Split to train on; default adapt, where there is one.")
+        str | None, typer.Option(help="Split to train on; default adapt; without splits all rows.")
     ] = None
 
 

@@ -14,7 +14,7 @@ from palate.downstream.generate_inputs import (
     given_ids,
     template_ids,
 )
-from palate.engines.guidance import refuse_other_tokens
+from palate.engines.guidance import PRESETS, refuse_other_tokens
 from palate.errors import UsageError
 from palate.evaluation import HasStates, refuse, spec_of
 from palate.models import import_transformers
@@ -37,6 +37,11 @@ from palate.session import Session, default_session
 if TYPE_CHECKING:
     from palate.engines.guidance.processor import GuidanceProcessor
 
+SAME_TOKENS = (
+    "a guide needs the policy's tokens: name a model of the same tokenizer, and instead of adding "
+    "a pad token set tokenizer.pad_token = tokenizer.eos_token"
+)
+
 
 def guidance(
     scorer: str | Scorer | Judge,
@@ -57,8 +62,9 @@ def guidance(
 
     A question is a text or a conversation of {role, content}; the guide reads it below what
     `context` shows of its user. `prompts` is what `generate` is given (ids, or what a tokenizer
-    returns); without it, the questions in the tokenizer's chat template. `max_new_tokens` is at
-    least that of `generate`. Methods are those of fusion, and `args?k=10` for candidates.
+    returns); without it, the questions in the tokenizer's chat template. `max_new_tokens` is that
+    of `generate`: what is shown is cut for it. Methods are those of fusion, and `args?k=10` for
+    candidates.
 
     Raises `UsageError` for a scorer that cannot guide this model, and for what does not match.
     """
@@ -66,9 +72,7 @@ def guidance(
     from palate.engines.guidance.processor import CallersModel, GuidanceProcessor
 
     session, settings = session or default_session(), settings or Settings()
-    (chosen,) = build_methods(method, () if weight is None else (weight,))
-    if not isinstance(chosen, ByToken):
-        raise UsageError(f"method {method!r} writes segments; generate draws token by token")
+    chosen = _method(method, weight)
     built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
     spec = spec_of(built, scorer if isinstance(scorer, str) else None)
     shown = build_context(context, session, settings) if isinstance(context, str) else context
@@ -78,13 +82,14 @@ def guidance(
     _refuse_unknown(built, people, spec)
     info = info_of(built, spec)
     refuse(info, shown, spec)
+    typed = context if isinstance(context, str) else shown.spec
     slates = [
-        _slate(conversation, shown, user, keyed=info.needs_user)
+        _slate(conversation, shown, user, typed, keyed=info.needs_user)
         for conversation, user in zip(conversations, people, strict=True)
     ]
     policy = CallersModel(model, tokenizer)
     guide = chosen.guide(built, spec)
-    refuse_other_tokens(policy, guide, spec)
+    refuse_other_tokens(policy, guide, spec, SAME_TOKENS)
     ids = template_ids(tokenizer, conversations) if prompts is None else given_ids(prompts)
     if len(ids) != len(slates):
         raise UsageError(f"{len(slates)} questions and {len(ids)} prompts: give one of each")
@@ -95,6 +100,20 @@ def guidance(
     with guide.in_place():  # learns users' states, which generate, without gradients, could not
         readings = [guide.read(slate, max_new_tokens) for slate in slates]
     return GuidanceProcessor(chosen.law_with(guide), policy, guide, ids, readings, max_new_tokens)
+
+
+def _method(method: str, weight: float | None) -> ByToken:
+    (chosen,) = build_methods(method)
+    if not isinstance(chosen, ByToken):
+        raise UsageError(
+            f"method {method!r} writes segments, and generate draws token by token; take a fusion "
+            f"({', '.join(PRESETS)}) or args, or palate decode"
+        )
+    if weight is None:
+        return chosen
+    (weighted,) = build_methods(method, (weight,))
+    assert isinstance(weighted, ByToken)
+    return weighted
 
 
 def _one_each(users: User | Sequence[User] | None, n: int) -> list[User | None]:
@@ -133,7 +152,12 @@ def _refuse_unknown(scorer: Scorer | Judge, people: Sequence[User | None], spec:
 
 
 def _slate(
-    conversation: tuple[Message, ...], context: Context, user: User | None, *, keyed: bool
+    conversation: tuple[Message, ...],
+    context: Context,
+    user: User | None,
+    typed: str,
+    *,
+    keyed: bool,
 ) -> Slate:
     slate = Slate(
         question=conversation,
@@ -143,13 +167,22 @@ def _slate(
     if context.blind:
         return slate
     if context.oracle:
-        raise UsageError(f"context {context.spec} shows what explains an answer, and there is none")
+        raise UsageError(f"context {typed} shows what explains an answer, and there is none")
+    if getattr(context, "of", None) == "stranger":
+        raise _no_stranger(typed)
     needs = [need for need in getattr(context, "needs", ()) if need != "aspects"]
     if user is None or (needs and not any(getattr(user, need) for need in needs)):
         lacks = " or ".join(needs) or "an id"
-        raise UsageError(f"context {context.spec}: give users= with {lacks}, one for each question")
+        raise UsageError(f"context {typed}: give users= with {lacks}, one for each question")
     text = conversation[-1].content
     shown = context.shown(QuestionView(text), user, UserPool({user.id: user}).at(text, user.id))
     if shown.no_stranger:
-        raise UsageError(f"context {context.spec}: nobody is there to be a stranger")
+        raise _no_stranger(typed)
     return slate.replace(shown=shown.parts)
+
+
+def _no_stranger(typed: str) -> UsageError:
+    return UsageError(
+        f"context {typed}: a call knows no third user; for the control, pass another person's "
+        "palate.User as users=, under the context that shows what the user wrote or chose"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palate.construction import OwnTextBuild
 from palate.construction.own_text.blind import PROBE, WARN_ABOVE
+from palate.construction.own_text.pairing import OTHERS, USELESS
 from palate.reports.numbers import Number, with_interval
 from palate.reports.table import Table, breaks_between
 
@@ -29,7 +30,7 @@ def own_text_tables(build: OwnTextBuild) -> list[Table]:
         "have no date."
     )
     return [
-        Table(f"own-text benchmark {build.output.name}", columns, splits),
+        Table(f"own-text benchmark {build.output.name}", columns, splits, _unused_model(build)),
         Table(
             "left out", ["what", "why", "number"], left_out, [undated] if build.undated else [], 2,
             breaks_between(what for what, _, _ in left_out),
@@ -39,6 +40,15 @@ def own_text_tables(build: OwnTextBuild) -> list[Table]:
             [f"{PROBE}: counts of style, fitted on the other questions."],
         ),
     ]  # fmt: skip
+
+
+def _unused_model(build: OwnTextBuild) -> list[str]:
+    policy = build.options["rejected"]
+    if policy == OTHERS or any(counts["against_model"] for counts in build.rows.values()):
+        return []
+    if any(reason in USELESS for counts in build.dropped.values() for reason in counts):
+        return []
+    return [f"{policy} was never asked: every row has another author's text."]
 
 
 def own_text_warning(build: OwnTextBuild) -> str | None:

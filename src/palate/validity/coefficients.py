@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from palate.downstream import BestOfResult, DecodeResult
@@ -156,7 +156,7 @@ def _compare(
         raise UsageError(
             f"validity: no metric has {LEAST} scorers with downstream results"
             + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
-            + "; check that both sides spell scorers and contexts the same way"
+            + _mend(by_benchmark, {quality.of.benchmark for quality in downstream})
         )
     ran = {run.cell[1:] for run in runs if not run.summary.oracle}
     picked = {one for quality in downstream for one in quality.values}
@@ -168,6 +168,16 @@ def _compare(
         downstream_only=tuple(sorted(picked - ran)),
         context_independent=tuple(sorted({scorer for scorer, _ in repeated & picked})),
     )  # fmt: skip
+
+
+def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:
+    without = sorted({*downstream} - {*evaluated})
+    if len(without) < len(downstream):
+        return "; check that both sides spell scorers and contexts the same way"
+    return (
+        f": palate evaluate ran on {', '.join(sorted(evaluated))} and not on {without[0]}; run "
+        f"palate evaluate on {without[0]} with the scorers and contexts of the downstream results"
+    )
 
 
 def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:

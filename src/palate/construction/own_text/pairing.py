@@ -23,6 +23,8 @@ NO_OTHER = "no other author on this input"
 ALIKE = "other authors wrote nearly the same"
 EMPTY, SAME = "the model's answer is empty", "the model's answer is the user's text"
 IN_TEST = "the rejected text is in the test split"
+USELESS = (EMPTY, SAME, IN_TEST)
+"""Why a row is left out for a policy's answer."""
 
 
 class Answers:

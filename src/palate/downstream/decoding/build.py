@@ -70,9 +70,9 @@ def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
     if spec.kind not in NAMES:
         near = get_close_matches(spec.kind, NAMES, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--method {text}: expected one of {', '.join(NAMES)}{hint}")
+        raise UsageError(f"method {text!r}: expected one of {', '.join(NAMES)}{hint}")
     if weights:
-        raise UsageError(f"--weight {weights[0]:g}: {spec.kind} takes no weight")
+        raise UsageError(f"weight {weights[0]:g}: {spec.kind} takes no weight")
     length = spec.number("length", Blocks().length, least=1)
     if spec.kind == "blocks":
         spec.only({"k", "length"})
@@ -81,7 +81,7 @@ def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
     spec.only({"quantile", "beta", "length", "retries"})
     quantile = spec.positive("quantile", QUANTILE)
     if quantile >= 1:
-        raise UsageError(f"--method {text}: quantile: expected a number between 0 and 1")
+        raise UsageError(f"method {text!r}: quantile: expected a number between 0 and 1")
     scale = spec.positive("beta", 1.0) if "beta" in spec.options else None
     return [
         RejectionMethod(str(spec), quantile, scale, length, spec.number("retries", 20, least=1))

@@ -29,7 +29,7 @@ class Candidates(NamedTuple):
         if self.k < 1:
             raise UsageError(f"k={self.k}: expected 1 candidate or more")
         if not 0 <= self.weight < float("inf"):
-            raise UsageError(f"--weight {self.weight:g}: expected 0 or more, and finite")
+            raise UsageError(f"weight {self.weight:g}: expected 0 or more, and finite")
 
     def tokens(self, policy: Tensor, also: Tensor | None = None) -> Tensor:
         """Return the candidates of each row (rows × k), likeliest first.

@@ -143,26 +143,26 @@ class Preset(NamedTuple):
         model, difference = len(coefficients) == 1, abs(sum(coefficients)) <= SUMS_TO_0
         if self.guide_is == "model" and not model:
             raise UsageError(
-                f"--method {name}: {spec} is a difference of models; this method is guided by one "
+                f"method {name}: {spec} is a difference of models; this method is guided by one "
                 "model's log-probabilities, such as autoregressive or likelihood"
             )
         if self.guide_is == "difference" and not difference:
             raise UsageError(
-                f"--method {name}: {spec} is no difference of two models; this method is guided by "
+                f"method {name}: {spec} is no difference of two models; this method is guided by "
                 "a model less its reference, such as implicit or lift"
             )
         if self.keep.of == "guide" and tuple(coefficients) != (1.0,):
             raise UsageError(
-                f"--method {name}: which tokens stay is told by {spec}'s probabilities, so it "
+                f"method {name}: which tokens stay is told by {spec}'s probabilities, so it "
                 "cannot be scaled; leave out ?beta"
             )
         if not (model or difference):
-            raise UsageError(f"--method {name}: the terms of {spec} do not sum to 0")
+            raise UsageError(f"method {name}: the terms of {spec} do not sum to 0")
 
     def law(self, weight: float, keep: Keep | None = None) -> Fusion:
         """Return the law at a weight; raises `UsageError` for one that is no number."""
         if math.isnan(weight) or math.isinf(weight):
-            raise UsageError(f"--weight {weight:g}: expected a finite number")
+            raise UsageError(f"weight {weight:g}: expected a finite number")
         return Fusion(self.policy(weight), self.guide(weight), self.keep if keep is None else keep)
 
 

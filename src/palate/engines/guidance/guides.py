@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Ids = Sequence[int]
+NAMED = 3
+"""Ids that an error names."""
+WHOLE_TEXTS = (
+    "take palate decode with the method blocks or rejection, or a scorer such as autoregressive, "
+    "implicit, lift or likelihood"
+)
 
 
 class Reading(NamedTuple):
@@ -75,9 +81,10 @@ def token_guide(scorer: Any, spec: str) -> TokenGuide:
     """Return a scorer's reward of tokens; raises `UsageError` where it has none."""
     guide: TokenGuide | None = getattr(scorer, "token_guide", lambda: None)()
     if guide is None:
+        prefixes = getattr(scorer, "prefix_guide", lambda: None)() is not None
         raise UsageError(
-            f"{spec} rewards no single tokens; take a method of candidates (args) or segments "
-            "(blocks, rejection), or a scorer such as autoregressive, implicit or likelihood"
+            f"{spec} rewards no single tokens; "
+            + ("take the method args, which rates prefixes" if prefixes else WHOLE_TEXTS)
         )
     return guide
 
@@ -86,9 +93,7 @@ def prefix_guide(scorer: Any, spec: str) -> PrefixGuide:
     """Return a scorer's reward of prefixes; raises `UsageError` where it has none."""
     guide: PrefixGuide | None = getattr(scorer, "prefix_guide", lambda: None)()
     if guide is None:
-        raise UsageError(
-            f"{spec} rates whole texts only; take a method of segments (blocks, rejection)"
-        )
+        raise UsageError(f"{spec} rates whole texts only; {WHOLE_TEXTS}")
     return guide
 
 
@@ -98,6 +103,10 @@ class Tokens(Protocol):
     @property
     def reference(self) -> object:
         """Which model it is."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
 
     @property
     def vocabulary(self) -> str:
@@ -127,7 +136,8 @@ def refuse_other_tokens(
             continue
         what = f"{spec}: {reader.reference} and the policy {policy.reference}"
         if reader.vocabulary != policy.vocabulary:
-            raise UsageError(f"{what} split texts into other tokens; {otherwise}")
+            differ = _different(reader.tokenizer, policy.tokenizer)
+            raise UsageError(f"{what} split texts into other tokens ({differ}); {otherwise}")
         if reader.ends != policy.ends:
             raise UsageError(f"{what} have other end tokens; {otherwise}")
         if reader.ids < policy.ids:
@@ -135,3 +145,21 @@ def refuse_other_tokens(
                 f"{what} share a tokenizer, but the guide's weights end at {reader.ids} of "
                 f"{policy.ids} tokens; resize its token embeddings, or: {otherwise}"
             )
+
+
+def _different(guide: Any, policy: Any) -> str:
+    """Name the first ids that are not one token to both tokenizers."""
+    tokens = {
+        whose: {k: token for token, k in tokenizer.get_vocab().items()}
+        for whose, tokenizer in (("guide", guide), ("policy", policy))
+    }
+    ids = sorted({k for _, k in guide.get_vocab().items() ^ policy.get_vocab().items()})
+    listed = [
+        f"id {k}: "
+        + ", ".join(
+            f"{whose} {repr(each[k]) if k in each else 'no token'}"
+            for whose, each in tokens.items()
+        )
+        for k in ids[:NAMED]
+    ]
+    return "; ".join(listed) + (f"; … {len(ids):,} ids in all" if len(ids) > NAMED else "")

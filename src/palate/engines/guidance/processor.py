@@ -21,6 +21,7 @@ from palate.engines.guidance.fusion import Fusion, weighted
 from palate.engines.guidance.guides import PrefixGuide, Reading, TokenGuide
 from palate.engines.guidance.prefixes import PrefixRows
 from palate.engines.guidance.row_matching import Row, rows_of, shared_with
+from palate.engines.local import LocalModel
 from palate.engines.local.decoding.members import Member, Members
 from palate.engines.local.valid_ids import ValidIds
 from palate.engines.text.reader import vocabulary_of
@@ -71,7 +72,7 @@ class GuidanceProcessor(LogitsProcessor):
         guide: a `TokenGuide` for a fusion, a `PrefixGuide` for candidates.
         prompts: token ids, as `generate` gets them without padding.
         readings: what the guide reads for each prompt.
-        room: tokens that a response may have.
+        room: tokens that a response is to have; it may have more while they fit the guide's window.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class GuidanceProcessor(LogitsProcessor):
         self.prompts, self.readings = [list(ids) for ids in prompts], readings
         self.dropped = tuple(reading.dropped for reading in readings)
         """Parts of what is shown that did not fit the guide's window, by prompt."""
-        self.room = _room(guide, readings, room)
-        """Tokens that a response may have, drafts included."""
+        self.room = _room(guide, readings)
+        """Tokens that fit the guide's window behind what it reads, drafts included."""
+        self._places = room + DRAFTED
+        """Tokens of a response that the guide's rows have places for."""
         self.read = 0
         """Tokens that the guide has read behind its prompts, over all rows."""
         self._earlier: list[Row] = []
@@ -144,6 +147,9 @@ class GuidanceProcessor(LogitsProcessor):
         """Return the guide's rows at these, from what they share with the earlier ones."""
         length = len(rows[0].response)
         shared, order = shared_with(self._earlier, rows)
+        if length >= self._places:  # read anew, with more places
+            self._places, self._rows = 2 * length, None
+            self.__dict__.pop("_beginning", None)
         earlier, there = self._earlier, self._rows
         self._earlier = []  # whatever is raised below, the next call begins anew
         if shared == length < len(earlier[0].response if earlier else ()):
@@ -165,31 +171,37 @@ class GuidanceProcessor(LogitsProcessor):
         rows = rows_of(ids, self.prompts)
         if len(rows[0].response) >= self.room:
             raise UsageError(
-                f"generate writes, or drafts, more than {self.room} tokens; give palate.guidance "
-                "the same max_new_tokens, within the guide's window"
+                f"generate writes, or drafts, more than {self.room:.0f} tokens, which is all that "
+                "the guide's window has room for; give palate.guidance the max_new_tokens of "
+                "generate, so that it cuts what it shows"
             )
         return rows
 
     @cached_property
-    def _beginning(self) -> Members | PrefixRows:
+    def _models(self) -> tuple[LocalModel, ...]:
         # What is held between calls of `generate` is in use until this object is gone.
-        in_use = ExitStack()
-        for model in self.guide.models:
+        in_use, models = ExitStack(), self.guide.models
+        for model in models:
             in_use.enter_context(model.in_use())
         weakref.finalize(self, in_use.close).atexit = False
+        return models
+
+    @cached_property
+    def _beginning(self) -> Members | PrefixRows:
+        models, places = self._models, int(min(self._places, self.room))
         if isinstance(self.law, Candidates):
-            return PrefixRows(self.guide, self.readings, self.policy.ends, self.room)  # type: ignore[arg-type]
+            return PrefixRows(self.guide, self.readings, self.policy.ends, places)  # type: ignore[arg-type]
         return Members(
             [
                 Member(model, [reading.prompts[k] for reading in self.readings])
-                for k, model in enumerate(self.guide.models)
+                for k, model in enumerate(models)
             ],
-            self.room,
+            places,
         )
 
 
-def _room(guide: TokenGuide | PrefixGuide, readings: Sequence[Reading], room: int) -> int:
-    rooms = [room + DRAFTED]
+def _room(guide: TokenGuide | PrefixGuide, readings: Sequence[Reading]) -> float:
+    rooms = [math.inf]
     for k, reader in enumerate(guide.readers):
         if reader.window is not None:
             longest = max(len(reading.prompts[k]) for reading in readings)

@@ -21,6 +21,11 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
 
     Raises `UsageError` where the rows are not those of the prompts.
     """
+    if not all(ids):
+        raise UsageError(
+            "the rows of generate hold no prompt, as with inputs_embeds; call generate with "
+            "input_ids"
+        )
     per_prompt, rest = divmod(len(ids), len(prompts))
     if rest or not per_prompt:
         raise UsageError(
@@ -32,12 +37,30 @@ def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
     for k, row in enumerate(ids):
         prompt = prompts[k // per_prompt]
         if width is None or not _ends_at(width, row, prompt):
-            raise UsageError(
-                f"row {k} of generate does not begin with prompt {k // per_prompt} of "
-                "palate.guidance, padded on the left; give prompts= what generate is given"
-            )
+            raise UsageError(_mismatch(k, ids, prompts))
         rows.append(Row(k // per_prompt, row[width:]))
     return rows
+
+
+def _mismatch(k: int, ids: list[Ids], prompts: list[Ids]) -> str:
+    """Say why row k, the first that is not its prompt's, is not."""
+    per_prompt = len(ids) // len(prompts)
+    of_rows = [prompt for prompt in prompts for _ in range(per_prompt)]
+    if all(row[: len(prompt)] == prompt for row, prompt in zip(ids, of_rows, strict=True)):
+        return (
+            "the rows of generate are padded on the right; load the tokenizer with "
+            'padding_side="left", or set tokenizer.padding_side = "left"'
+        )
+    if k % per_prompt:
+        return (
+            f"generate has {len(ids)} rows for {len(prompts)} question{'s' * (len(prompts) > 1)} "
+            f"of palate.guidance, and row {k} does not begin with prompt {k // per_prompt}; give "
+            "palate.guidance a question for each prompt of generate"
+        )
+    return (
+        f"row {k} of generate does not begin with prompt {k // per_prompt} of palate.guidance, "
+        "padded on the left; give prompts= what generate is given"
+    )
 
 
 def _end_of_prompt(row: Ids, prompt: Ids, least: int) -> int | None:
