@@ -115,7 +115,7 @@ def test_what_will_be_read_is_told_first(tiny, tmp_path, monkeypatch):
     )
     run(*same)
     assert lines.pop().endswith(
-        "16 responses, read by the policy under none, profile:1, stranger:1"
+        "plan: 8 pairs, read by the policy under none, profile:1, stranger:1"
     )
 
 
