@@ -256,6 +256,8 @@ def test_a_worker_that_cannot_start_keeps_no_unit(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_no_worker(tmp_path: Path) -> None:
+    # A job in a shell's background begins with interrupts ignored.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     marker, ended = tmp_path / "asleep", threading.Event()
 
     def interrupt() -> None:
@@ -272,6 +274,7 @@ def test_an_interrupt_leaves_no_worker(tmp_path: Path) -> None:
             run(tmp_path, Sleeper(marker), ONE)
         finally:
             ended.set()
+            signal.signal(signal.SIGINT, ignored)
     assert all_are_free()
 
 
