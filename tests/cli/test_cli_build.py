@@ -83,7 +83,7 @@ style probe: counts of style, fitted on the other questions.
 def test_a_policy_that_was_never_asked_is_told(folder: Path, tiny: Any) -> None:
     build = build_own_text(folder, folder / "own.jsonl", layout="lamp", rejected=tiny.model())
     (table, *_) = own_text_tables(build)
-    assert table.notes == [f"{tiny.model()} was never asked: every row has another author's text."]
+    assert table.notes == [f"{tiny.model()} was not used: every row has another author's text."]
     build = build_own_text(folder, folder / "others.jsonl", layout="lamp")
     (table, *_) = own_text_tables(build)
     assert table.notes == []

@@ -125,5 +125,5 @@ def _announce(cells: Sequence[SteeredCell], parts: Split) -> None:
     scorers = len({cell.guide for cell in cells if cell.guide is not None})
     guides = f" and {scorers:,} scorer{'s' * (scorers > 1)}" if scorers else ""
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in cells))
-    told = f"plan: {pairs:,} pairs{among}, read by the policy{guides} under {contexts}"
-    err.print(told, highlight=False, markup=False)
+    plan = f"plan: {pairs:,} pairs{among}, read by the policy{guides} under {contexts}"
+    err.print(plan, highlight=False, markup=False)

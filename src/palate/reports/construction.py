@@ -48,7 +48,7 @@ def _unused_model(build: OwnTextBuild) -> list[str]:
         return []
     if any(reason in USELESS for counts in build.dropped.values() for reason in counts):
         return []
-    return [f"{policy} was never asked: every row has another author's text."]
+    return [f"{policy} was not used: every row has another author's text."]
 
 
 def own_text_warning(build: OwnTextBuild) -> str | None:
