@@ -49,7 +49,7 @@ class CallersModel:
     @property
     def ids(self) -> int:
         """How many ids there are."""
-        return ValidIds.of(self).size
+        return ValidIds.of(self.model, self.tokenizer, self.device).size
 
     @property
     def ends(self) -> frozenset[int]:
@@ -114,7 +114,8 @@ class GuidanceProcessor(LogitsProcessor):
 
     @cached_property
     def _valid_ids(self) -> ValidIds:
-        return ValidIds.of(self.policy)
+        policy = self.policy
+        return ValidIds.of(policy.model, policy.tokenizer, policy.device)
 
     def _fused(self, policy: Tensor, rows: list[Row]) -> Tensor:
         if isinstance(self.law, Fusion):

@@ -45,7 +45,7 @@ class LocalModel(LoadedModel):
     @cached_property
     def valid_ids(self) -> ValidIds:
         """The ids that may be drawn."""
-        return ValidIds.of(self)
+        return ValidIds.of(self.model, self.tokenizer, self.device)
 
     def read(self, groups: Iterable[Group], reduce: Reduce) -> Iterator[tuple[int, list[Any]]]:
         """Yield (group, what `reduce` makes of the last hidden states wanted of each sequence)."""

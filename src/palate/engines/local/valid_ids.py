@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.text.reader import id_count
 from palate.models import import_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class TokenizedModel(Protocol):
-    """A loaded model with its tokenizer."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """None where there is none."""
-
-    @property
-    def model(self) -> Any:
-        """The transformers model."""
-
-    @property
-    def device(self) -> Any:
-        """Where it is."""
 
 
 class ValidIds(NamedTuple):
@@ -36,15 +20,15 @@ class ValidIds(NamedTuple):
     """True at ids below that are no token; None where all are."""
 
     @classmethod
-    def of(cls, model: TokenizedModel) -> Self:
-        """Return those of a model; without a tokenizer every id of the head is a token."""
+    def of(cls, model: Any, tokenizer: Any, device: Any) -> Self:
+        """Return a transformers model's; without a tokenizer every id of its head."""
         torch = import_torch()
-        size = id_count(model.tokenizer, model.model.config.get_text_config())
-        if model.tokenizer is None:
+        size = id_count(tokenizer, model.config.get_text_config())
+        if tokenizer is None:
             return cls(size, None)
         blocked = torch.ones(size, dtype=torch.bool)
-        blocked[[k for k in model.tokenizer.get_vocab().values() if k < size]] = False
-        return cls(size, blocked.to(model.device) if bool(blocked.any()) else None)
+        blocked[[k for k in tokenizer.get_vocab().values() if k < size]] = False
+        return cls(size, blocked.to(device) if bool(blocked.any()) else None)
 
     def only(self, logp: Tensor) -> Tensor:
         """Return the log-probabilities (rows × size) of a head's, −∞ where there is no token."""
