@@ -49,6 +49,7 @@ FULL = {
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
         "docs/decoding.md",
+        "docs/policy_accuracy.md",
         "docs/transformers.md",
         "tests/downstream/test_downstream_policy_accuracy.py",
         "tests/downstream/test_downstream_quality_real.py",
