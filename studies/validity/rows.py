@@ -52,9 +52,9 @@ def write_rows(data: Path, folder: Path) -> None:
         "train-arguments-few": [votes[int(k)] for k in few],
     }
     for name, pairs in sets.items():
-        _write(folder / f"{name}.jsonl", pairs)
+        write_pairs(folder / f"{name}.jsonl", pairs)
         if name.startswith("train-"):
-            _write(folder / f"{name}-reversed.jsonl", pairs, _reversed)
+            write_pairs(folder / f"{name}-reversed.jsonl", pairs, _reversed)
 
 
 def _draw(pairs: Rows) -> list[PreferencePair]:
@@ -97,8 +97,9 @@ def _reversed(pair: PreferencePair) -> PreferencePair:
     return pair.model_copy(update={"chosen": pair.rejected, "rejected": pair.chosen})
 
 
-def _write(
+def write_pairs(
     file: Path, pairs: Rows, change: Callable[[PreferencePair], PreferencePair] = lambda pair: pair
 ) -> None:
+    """Write a file of pairs, each changed first."""
     lines = (json.dumps(change(pair).to_row()) for pair in pairs)
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

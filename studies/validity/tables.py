@@ -1,6 +1,6 @@
 """All tables of the study and its picture, from what study.py left in WORK.
 
-python studies/validity/tables.py WORK studies/validity/prediction.png > studies/validity/tables.md
+python -m studies.validity.tables WORK studies/validity/prediction.png > studies/validity/tables.md
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec
 from palate.validity import METRICS
-from study import BENCHMARKS, MAIN
+from studies.validity.study import BENCHMARKS, MAIN
 
 Entry = dict[str, Any]
 

