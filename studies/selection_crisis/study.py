@@ -1,10 +1,10 @@
 """Does ranking accuracy foretell guided writing? Every command, in order.
 
-    PALATE_DATA=../data python -m studies.selection_crisis.study WORK [train] [rank] [write]
+    PALATE_DATA=../data python -m studies.selection_crisis.study WORK [PART …]
 
-`rank` asks which response a guided policy makes more probable, `write` what it writes. Both read
-the models of `train`, and neither needs the other: run them in two processes. What a stopped call
-had finished is not computed again. How long each step took is added to WORK/times.tsv.
+`train` is first. `rank` asks which response a guided policy makes more probable; `write` and
+`blocks` ask what it writes. These three do not need each other, and may run side by side. What a
+stopped call had finished is not computed again. WORK/times.tsv holds how long each step took.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ TOKENS = {"arguments": 100, "arguments-few": 20, "arguments-reversed": 40}
 VOTES = 400
 TOKENS_WRITTEN, N = 128, 4
 """The most that an answer has, and answers to each row."""
+POSTS = ("-c", "profile:2", "-c", "stranger:2")
 WEIGHTS, FEW_WEIGHTS = "0,0.25,0.5,1,2,4,inf", "0,0.5,1,2,inf"
 """Relative weights; fewer where a guide reads posts of hundreds of words."""
 IN_CONTEXT = {
@@ -93,7 +94,7 @@ class Guides:
 
 def main() -> None:
     """Run whatever is not done yet of the parts that are named; of all without a name."""
-    parts = {"train": train, "rank": rank, "write": write}
+    parts = {"train": train, "rank": rank, "write": write, "blocks": blocks}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("work", type=Path)
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts))
@@ -185,9 +186,9 @@ def rank(palate: Commands, guides: Guides, data: Path) -> None:
     readers = (f"similarity:{MINILM}", likelihood, lift)
     tokens = (*guides.of_tokens, likelihood)
     pref = ("personal:models/pref", "personal:models/pref?state=prior")
+    steer("votes-decoder", tokens, *votes, *decoder)
     steer("votes-tilt", (*guides.blind, *tokens, *pref), *votes,
           "--choices", "rows/train-arguments.jsonl")  # fmt: skip
-    steer("votes-decoder", tokens, *votes, *decoder)
     steer("author-states-tilt", (*guides.states, *guides.heads), *states,
           "--choices", "rows/train-author.jsonl")  # fmt: skip
     steer("author-states-decoder", guides.states, *states, *decoder)
@@ -201,35 +202,54 @@ def rank(palate: Commands, guides: Guides, data: Path) -> None:
 
 
 def write(palate: Commands, guides: Guides, data: Path) -> None:
-    """Let guides write for both users of the author's couples, and rate by their own texts."""
+    """Let policies and guides of tokens write for both users of the author's couples."""
     del data
-    policy = f"{guides.policy}?max_tokens={TOKENS_WRITTEN}"
-    written = ("-b", "rows/couples.jsonl", "-p", policy, "-q", ROUGE, "--contrast",
-               *BFLOAT16)  # fmt: skip
-    similarity = f"similarity:{MINILM}"
-    shown = ("-c", "profile:2", "-c", "stranger:2")
+    writing = Writing(palate, guides)
+    writing.best_of("plain", 4 * N, "random", "longest", f"similarity:{MINILM}",
+                    shown=("-c", "none", *POSTS))  # fmt: skip
+    for name, context in IN_CONTEXT.items():
+        writing.best_of(name, N, "random", context=context)
+    writing.decode("states", *_each("-s", guides.states), "--method", "proxy", "--weight", "1",
+                   "--weight", "4")  # fmt: skip
+    writing.decode("tokens", *_each("-s", (guides.of_tokens[0], guides.of_tokens[1])),
+                   "--method", "genarm", "--weight", "0.5")  # fmt: skip
+
+
+def blocks(palate: Commands, guides: Guides, data: Path) -> None:
+    """Let scorers of whole texts choose block by block, for the same users."""
+    del data
+    writing = Writing(palate, guides)
+    method = ("--method", "blocks?K=4")
+    writing.decode("oracle", "-s", f"oracle:{ROUGE}", *method)
+    writing.decode("similar", "-s", f"similarity:{MINILM}", *POSTS, *method)
+    writing.decode("heads", "--choices", "rows/train-author.jsonl", *_each("-s", guides.heads),
+                   *method)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Commands that write answers to the author's couples, rated by the user's own text."""
+
+    palate: Commands
+    guides: Guides
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """What all of them are told."""
+        policy = f"{self.guides.policy}?max_tokens={TOKENS_WRITTEN}"
+        return ("-b", "rows/couples.jsonl", "-p", policy, "-q", ROUGE, "--contrast", *BFLOAT16)
 
     def best_of(
-        name: str, n: int, *scorers: str, context: str = "none", shown: Sequence[str] = ()
+        self, name: str, n: int, *scorers: str, context: str = "none", shown: Sequence[str] = ()
     ) -> None:
-        palate.run("best-of-n", *written, "-n", str(n), "--policy-context", context,
-                   *_each("-s", scorers), *shown, "-o", f"runs/{name}")  # fmt: skip
+        """Draw n answers of a policy that is shown a context; scorers pick among them."""
+        self.palate.run("best-of-n", *self.common, "-n", str(n), "--policy-context", context,
+                        *_each("-s", scorers), *shown, "-o", f"runs/{name}")  # fmt: skip
 
-    def decode(name: str, *arguments: str) -> None:
-        palate.run("decode", *written, "-n", str(N), *arguments, "-o", f"runs/{name}")
-
-    best_of("plain", 4 * N, "random", "longest", similarity, shown=("-c", "none", *shown))
-    for name, context in IN_CONTEXT.items():
-        best_of(name, N, "random", context=context)
-    decode("oracle", "-s", f"oracle:{ROUGE}", "--method", "blocks?K=4")
-    decode("tokens", "-s", f"autoregressive:{guides.policy}",
-           *_each("-s", [f"autoregressive:./models/tokens-{name}" for name in TOKENS]),
-           "--method", "genarm", "--weight", "0.5")  # fmt: skip
-    decode("states", *_each("-s", guides.states), "--method", "proxy", "--weight", "1",
-           "--weight", "4")  # fmt: skip
-    decode("similar", "-s", similarity, *shown, "--method", "blocks?K=4")
-    decode("heads", "--choices", "rows/train-author.jsonl",
-           *_each("-s", guides.heads), "--method", "blocks?K=4")  # fmt: skip
+    def decode(self, name: str, *arguments: str) -> None:
+        """Let guides write."""
+        self.palate.run("decode", *self.common, "-n", str(N), *arguments,
+                        "-o", f"runs/{name}")  # fmt: skip
 
 
 def _each(flag: str, values: Sequence[str]) -> list[str]:
