@@ -26,9 +26,9 @@ from studies.selection_crisis.study import IN_CONTEXT
 
 Figures = dict[str, Any]
 RANKED = (
-    "votes-tilt", "votes-decoder", "tasting-tilt", "tasting-decoder", "author-states-tilt",
-    "author-states-decoder", "author-tilt", "author-decoder", "tasting-in-context",
-    "author-in-context",
+    "votes-tilt", "votes-tilt-absolute", "votes-decoder", "tasting-tilt", "tasting-decoder",
+    "author-states-tilt", "author-states-decoder", "author-tilt", "author-decoder",
+    "tasting-in-context", "author-in-context",
 )  # fmt: skip
 GUIDED = ("oracle", "tokens", "states", "similar", "heads")
 BEST_OF = 4
@@ -59,6 +59,7 @@ def ranking(result: PolicyAccuracy) -> Figures:
     summary = result.summary
     return {
         "score": summary.score,
+        "relative": summary.relative,
         "rows": summary.n_rows,
         "common": summary.n_common,
         "weights": list(summary.weights),

@@ -177,8 +177,14 @@ def rank(palate: Commands, guides: Guides, data: Path) -> None:
     posts, states = (*couples, "-c", "profile:2"), (*couples, "-c", "none")
     decoder = ("--score", "decoder")
 
-    def steer(name: str, scorers: Sequence[str], *arguments: str, weights: str = WEIGHTS) -> None:
-        guided = ("--weights", weights, "--relative") if scorers else ()
+    def steer(
+        name: str,
+        scorers: Sequence[str],
+        *arguments: str,
+        weights: str = WEIGHTS,
+        units: Sequence[str] = ("--relative",),
+    ) -> None:
+        guided = ("--weights", weights, *units) if scorers else ()
         palate.run("policy-accuracy", *arguments, "-p", guides.policy, *_each("-s", scorers),
                    *guided, *BFLOAT16, "-o", f"runs/{name}")  # fmt: skip
 
@@ -197,6 +203,8 @@ def rank(palate: Commands, guides: Guides, data: Path) -> None:
     steer("tasting-decoder", (*guides.readers, tokens[1], tokens[5]), *tasting, *decoder,
           weights=FEW_WEIGHTS)  # fmt: skip
     steer("author-decoder", (lift,), *posts, *decoder, weights=FEW_WEIGHTS)
+    steer("votes-tilt-absolute", (*guides.blind, *tokens, *pref), *votes,
+          "--choices", "rows/train-arguments.jsonl", units=())  # fmt: skip
     steer("tasting-in-context", (), *tasting)
     steer("author-in-context", (), *posts)
 
@@ -208,11 +216,14 @@ def write(palate: Commands, guides: Guides, data: Path) -> None:
     writing.best_of("plain", 4 * N, "random", "longest", f"similarity:{MINILM}",
                     shown=("-c", "none", *POSTS))  # fmt: skip
     for name, context in IN_CONTEXT.items():
-        writing.best_of(name, N, "random", context=context)
+        if "turns" not in name:
+            writing.best_of(name, N, "random", context=context)
     writing.decode("states", *_each("-s", guides.states), "--method", "proxy", "--weight", "1",
                    "--weight", "4")  # fmt: skip
     writing.decode("tokens", *_each("-s", (guides.of_tokens[0], guides.of_tokens[1])),
                    "--method", "genarm", "--weight", "0.5")  # fmt: skip
+    for name, context in IN_CONTEXT.items():
+        writing.best_of(name, N, "random", context=context)
 
 
 def blocks(palate: Commands, guides: Guides, data: Path) -> None:

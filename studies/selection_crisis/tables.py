@@ -57,7 +57,7 @@ def agreement(ranking: Mapping[str, Figures]) -> Table:
                *(f"τ at λ = {weight}" for weight in weights)]  # fmt: skip
     notes = [
         "τ: Kendall's τ-b of the accuracies of reward and steered policy, and its p against random "
-        "rankings. A guide is a scorer under one context."
+        "rankings. A guide is a scorer under one context. absolute: λ is the weight itself."
     ]
     return Table("Does the better reward make the better policy?", columns, rows, notes, 2)
 
