@@ -23,7 +23,7 @@ def group_gap(values: ArrayLike, in_first: ArrayLike, clusters: Ids | Clusters) 
     have one value.
 
     >>> e = group_gap([1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], ["a", "b", "c", "d", "e", "f"])
-    >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
+    >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, round(e.df, 3)
     (0.333, 0.527, 6, 6, 5.0)
     """
     given, first = vector(values, bounds=UNIT), np.asarray(in_first, dtype=bool)

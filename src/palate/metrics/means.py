@@ -23,7 +23,7 @@ def clustered_mean(
     p tests against ``null``; the interval is clipped to ``bounds``, the range of the values.
 
     >>> e = clustered_mean([1, 1, 0, 1, 1, 0], ["a", "a", "b", "b", "c", "c"])
-    >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, e.df
+    >>> round(e.value, 3), round(e.se, 3), e.n, e.n_units, round(e.df, 3)
     (0.667, 0.167, 6, 3, 2.0)
 
     A scorer that ignores the user is right once in every couple:
