@@ -26,9 +26,8 @@ from studies.selection_crisis.study import IN_CONTEXT
 
 Figures = dict[str, Any]
 RANKED = (
-    "votes-tilt", "votes-tilt-absolute", "votes-decoder", "tasting-tilt", "tasting-decoder",
-    "author-states-tilt", "author-states-decoder", "author-tilt", "author-decoder",
-    "tasting-in-context", "author-in-context",
+    "votes-tilt", "votes-tilt-absolute", "votes-decoder", "tasting-tilt", "author-states-tilt",
+    "author-states-decoder", "author-tilt", "tasting-in-context", "author-in-context",
 )  # fmt: skip
 GUIDED = ("oracle", "tokens", "states", "similar", "heads")
 BEST_OF = 4

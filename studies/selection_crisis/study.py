@@ -2,9 +2,10 @@
 
     PALATE_DATA=../data python -m studies.selection_crisis.study WORK [PART …]
 
-`train` is first. `rank` asks which response a guided policy makes more probable; `write` and
-`blocks` ask what it writes. These three do not need each other, and may run side by side. What a
-stopped call had finished is not computed again. WORK/times.tsv holds how long each step took.
+`train` is first. `votes` and `users` ask which response a guided policy makes more probable;
+`write` and `blocks` ask what it writes. These four do not need each other, and may run side by
+side. What a stopped call had finished is not computed again. WORK/times.tsv holds how long each
+step took.
 """
 
 from __future__ import annotations
@@ -30,14 +31,13 @@ HEADS = tuple(
     for data in ("arguments", "arguments-reversed", "author", "author-reversed", "accepted")
 )
 """Bradley–Terry heads on the vectors of MiniLM or of the policy, by what they are learnt from."""
-TOKENS = {"arguments": 100, "arguments-few": 20, "arguments-reversed": 40}
+TOKENS = {"arguments": 80, "arguments-few": 20, "arguments-reversed": 40}
 """Rewards of tokens by what they are learnt from, and the steps of 8 choices."""
-VOTES = 400
-TOKENS_WRITTEN, N = 128, 4
+VOTES = 200
+TOKENS_WRITTEN, N = 96, 4
 """The most that an answer has, and answers to each row."""
 POSTS = ("-c", "profile:2", "-c", "stranger:2")
-WEIGHTS, FEW_WEIGHTS = "0,0.25,0.5,1,2,4,inf", "0,0.5,1,2,inf"
-"""Relative weights; fewer where a guide reads posts of hundreds of words."""
+WEIGHTS = "0,0.25,0.5,1,2,4,inf"
 IN_CONTEXT = {
     "in-context": "profile:3", "in-context-stranger": "profile:3?of=stranger",
     "in-context-turns": "profile:3?as=turns",
@@ -88,13 +88,13 @@ class Guides:
     @property
     def states(self) -> tuple[str, ...]:
         """A language model with a state for each of the authors: the user's, nobody's, others'."""
-        users = "personal:models/p-dpo?users=models/p-dpo/users.safetensors"
-        return (users, "personal:models/p-dpo?state=prior", f"{users}&state=stranger")
+        trained = "personal:models/p-dpo?users=models/p-dpo/users.safetensors"
+        return (trained, "personal:models/p-dpo?state=prior", f"{trained}&state=stranger")
 
 
 def main() -> None:
     """Run whatever is not done yet of the parts that are named; of all without a name."""
-    parts = {"train": train, "rank": rank, "write": write, "blocks": blocks}
+    parts = {"train": train, "votes": votes, "users": users, "write": write, "blocks": blocks}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("work", type=Path)
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(parts))
@@ -113,6 +113,9 @@ def train(palate: Commands, guides: Guides, data: Path) -> None:
     """Write the rows and train every guide, on no question or answer of the author's couples."""
     write_study_rows(data, palate.folder / "rows")
     base = ("--base", guides.policy)
+    # Two choices a step: with eight, a conversation in four readings, 24 GB are not enough.
+    palate.train("p-dpo", "models/p-dpo", *base, "--data", "rows/train-openings.jsonl",
+                 "--steps", "120", "--batch-pairs", "2", "--max-length", "320")  # fmt: skip
     for name, steps in TOKENS.items():
         rows = f"rows/train-{name.removesuffix('-few')}.jsonl"
         palate.train("autoregressive", f"models/tokens-{name}", *base, "--data", rows,
@@ -130,16 +133,13 @@ def train(palate: Commands, guides: Guides, data: Path) -> None:
                  "--data", "rows/train-author.jsonl")  # fmt: skip
     palate.train("pref", "models/pref", *BFLOAT16, "--embedder", guides.policy,
                  "--data", "rows/train-arguments.jsonl")  # fmt: skip
-    # Two choices a step: with eight, a conversation in four readings, 24 GB are not enough.
-    palate.train("p-dpo", "models/p-dpo", *base, "--data", "rows/train-openings.jsonl",
-                 "--steps", "120", "--batch-pairs", "2", "--max-length", "320")  # fmt: skip
 
 
 def write_study_rows(data: Path, folder: Path) -> None:
     """Write what is learnt from and what is asked; the same data gives the same files."""
     write_rows(data, folder)
-    votes = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), limit=VOTES).pairs
-    write_pairs(folder / "votes.jsonl", votes)
+    held_out = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), limit=VOTES).pairs
+    write_pairs(folder / "votes.jsonl", held_out)
     learnt = load_benchmark(str(folder / "train-author.jsonl")).pairs
     openings = (opening(pair) for pair in learnt)
     write_pairs(
@@ -168,45 +168,51 @@ def first_words(text: str, n: int) -> str:
     return text if len(words) <= n else " ".join(words[:n])
 
 
-def rank(palate: Commands, guides: Guides, data: Path) -> None:
-    """Ask which response a guided policy makes more probable: three sets, two scores."""
+def votes(palate: Commands, guides: Guides, data: Path) -> None:
+    """Ask which argument a guided policy makes more probable: two scores, two units of weight."""
     del data
-    votes = ("-b", "rows/votes.jsonl", "-c", "none")
-    tasting = ("-b", "tasting", "-c", "profile:3")
-    couples = ("-b", "rows/couples.jsonl")
-    posts, states = (*couples, "-c", "profile:2"), (*couples, "-c", "none")
-    decoder = ("--score", "decoder")
-
-    def steer(
-        name: str,
-        scorers: Sequence[str],
-        *arguments: str,
-        weights: str = WEIGHTS,
-        units: Sequence[str] = ("--relative",),
-    ) -> None:
-        guided = ("--weights", weights, *units) if scorers else ()
-        palate.run("policy-accuracy", *arguments, "-p", guides.policy, *_each("-s", scorers),
-                   *guided, *BFLOAT16, "-o", f"runs/{name}")  # fmt: skip
-
-    likelihood, lift = guides.readers
-    readers = (f"similarity:{MINILM}", likelihood, lift)
-    tokens = (*guides.of_tokens, likelihood)
+    asked = ("-b", "rows/votes.jsonl", "-c", "none")
+    tokens = (*guides.of_tokens, guides.readers[0])
     pref = ("personal:models/pref", "personal:models/pref?state=prior")
-    steer("votes-decoder", tokens, *votes, *decoder)
-    steer("votes-tilt", (*guides.blind, *tokens, *pref), *votes,
-          "--choices", "rows/train-arguments.jsonl")  # fmt: skip
-    steer("author-states-tilt", (*guides.states, *guides.heads), *states,
-          "--choices", "rows/train-author.jsonl")  # fmt: skip
-    steer("author-states-decoder", guides.states, *states, *decoder)
-    steer("tasting-tilt", (*tokens, *readers), *tasting)
-    steer("author-tilt", readers, *posts)
-    steer("tasting-decoder", (*guides.readers, tokens[1], tokens[5]), *tasting, *decoder,
-          weights=FEW_WEIGHTS)  # fmt: skip
-    steer("author-decoder", (lift,), *posts, *decoder, weights=FEW_WEIGHTS)
-    steer("votes-tilt-absolute", (*guides.blind, *tokens, *pref), *votes,
-          "--choices", "rows/train-arguments.jsonl", units=())  # fmt: skip
-    steer("tasting-in-context", (), *tasting)
-    steer("author-in-context", (), *posts)
+    every = (*guides.blind, *tokens, *pref)
+    steer = Steering(palate, guides)
+    choices = ("--choices", "rows/train-arguments.jsonl")
+    steer.run("votes-tilt", every, *asked, *choices)
+    steer.run("votes-tilt-absolute", every, *asked, *choices, relative=False)
+    steer.run("votes-decoder", tokens, *asked, "--score", "decoder")
+
+
+def users(palate: Commands, guides: Guides, data: Path) -> None:
+    """Ask the same of pairs that differ in one user's taste, by states and by what is shown."""
+    del data
+    couples, tasting = ("-b", "rows/couples.jsonl"), ("-b", "tasting", "-c", "profile:3")
+    posts, states = (*couples, "-c", "profile:2"), (*couples, "-c", "none")
+    readers = (f"similarity:{MINILM}", *guides.readers)
+    steer = Steering(palate, guides)
+    steer.run("author-states-tilt", (*guides.states, *guides.heads), *states,
+              "--choices", "rows/train-author.jsonl")  # fmt: skip
+    steer.run("author-states-decoder", guides.states, *states, "--score", "decoder")
+    steer.run("author-tilt", readers, *posts)
+    steer.run("tasting-tilt", (*guides.of_tokens, *readers), *tasting)
+    steer.run("tasting-in-context", (), *tasting)
+    steer.run("author-in-context", (), *posts)
+
+
+@dataclass(frozen=True)
+class Steering:
+    """Commands that ask which response a policy prefers along the weights of its guides."""
+
+    palate: Commands
+    guides: Guides
+
+    def run(
+        self, name: str, scorers: Sequence[str], *arguments: str, relative: bool = True
+    ) -> None:
+        """Steer the policy by each scorer; without one, ask the policy alone."""
+        weights = ("--weights", WEIGHTS, *(("--relative",) if relative else ()))
+        self.palate.run("policy-accuracy", *arguments, "-p", self.guides.policy,
+                        *_each("-s", scorers), *(weights if scorers else ()), *BFLOAT16,
+                        "-o", f"runs/{name}")  # fmt: skip
 
 
 def write(palate: Commands, guides: Guides, data: Path) -> None:

