@@ -3,7 +3,7 @@
 from palate.evaluation.computation import Computation, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
-from palate.evaluation.rows import ContextRows, make_rows, own_user_keys
+from palate.evaluation.rows import ContextRows, LiveUsers, make_rows, own_user_keys
 from palate.evaluation.scale import COMMON_PAIRS, root_margins
 from palate.evaluation.states import (
     HasStates,
@@ -22,6 +22,7 @@ __all__ = [
     "Computation",
     "ContextRows",
     "HasStates",
+    "LiveUsers",
     "PlannedRun",
     "Progress",
     "Start",

@@ -26,6 +26,7 @@ from palate.metrics.ratings import (
     Predictions,
     cross_fitted_predictions,
     error_reduction,
+    isotonic_predictions,
     mean_error,
     rank_correlations,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "group_gap",
     "harmed_share",
     "holm",
+    "isotonic_predictions",
     "length_controlled",
     "macro_mean",
     "mean_error",

@@ -101,7 +101,7 @@ def cross_fitted_predictions(
         fold = deal([items[i] for i in at], seed)
         for k in range(fold.max() + 1) if at.size > 1 else ():
             new, known = at[fold == k], at[fold != k]
-            by_scorer[new] = _isotonic_predictions(s[known], r[known], s[new])
+            by_scorer[new] = isotonic_predictions(s[known], r[known], s[new])
             by_mean[new] = np.clip(r[known].mean(), r.min(), r.max())
     others = r.size - np.bincount(codes)
     rest = (r.sum() - sums(codes, r, others.size)) / np.where(others > 0, others, 1)
@@ -188,8 +188,16 @@ def _mean_correlations(
     return [mean(0), mean(1)]
 
 
-def _isotonic_predictions(s: FloatArray, r: FloatArray, new: FloatArray) -> FloatArray:
-    """Fit a rising step function of the scores s to the ratings r, and read it at new scores."""
+def isotonic_predictions(scores: ArrayLike, ratings: ArrayLike, new: ArrayLike) -> FloatArray:
+    """Fit a rising step function of the scores to the ratings, and read it at new scores.
+
+    Equal scores are pooled. A new score takes the mean of the fitted values of the nearest scores
+    at or below and at or above it (of one, at the ends).
+
+    >>> isotonic_predictions([1, 2, 3], [0.0, 1.0, 0.5], [0, 1.5, 9]).tolist()
+    [0.0, 0.375, 0.75]
+    """
+    s, r, new = vector(scores), vector(ratings), vector(new)
     levels, where, counts = np.unique(s, return_inverse=True, return_counts=True)
     means = sums(where, r, levels.size) / counts
     fitted = np.asarray(isotonic_regression(means, weights=counts).x, dtype=np.float64)

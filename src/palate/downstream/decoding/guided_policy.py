@@ -17,6 +17,7 @@ from palate.downstream.sampling.policies import (
     MissingSamples,
     Sample,
 )
+from palate.downstream.scores.by_text import score_texts
 from palate.engines import LocalModel, Reply
 from palate.engines.guidance import (
     Guide,
@@ -150,25 +151,22 @@ class GuidedPolicy:
     def _rate(self, rows: Sequence[GuidedRow]) -> Rate:
         def rate(texts: Sequence[tuple[int, str]]) -> list[float | None]:
             """Return the reward of each text; those of one row are a slate, each once."""
-            by_row: dict[int, dict[str, float | None]] = {}
+            by_row: dict[int, list[str]] = {}
             for row, text in texts:
-                if text.strip():
-                    by_row.setdefault(row, {})[text] = None
-            slates = [
-                rows[row].reading.slate.replace(candidates=tuple(of_row))
-                for row, of_row in by_row.items()
-            ]
-            places = list(by_row)
-            for k, scores in self.scorer.score(slates):
-                of_row, why = by_row[places[k]], next(filter(None, scores.reasons), None)
+                by_row.setdefault(row, []).append(text)
+            slates = [rows[row].reading.slate for row in by_row]
+            scored = score_texts(self.scorer, slates, list(by_row.values()))
+            for slate, of_row in zip(slates, scored, strict=True):
+                why = next((it for it in of_row.values() if isinstance(it, str)), None)
                 if why is not None:
                     raise ModelError(
                         f"{self.name}: a text that was begun has no reward ({why}): "
-                        f"{shorten(slates[k].question[-1].content, 60)!r}; take a smaller "
-                        "max_tokens, or leave the question out"
+                        f"{shorten(slate.question[-1].content, 60)!r}; take a smaller max_tokens, "
+                        "or leave the question out"
                     )
-                by_row[places[k]] = dict(zip(of_row, scores.values, strict=True))
-            return [by_row.get(row, {}).get(text) for row, text in texts]
+            values = dict(zip(by_row, scored, strict=True))
+            found = (values[row].get(text) for row, text in texts)
+            return [None if isinstance(value, str) else value for value in found]
 
         return rate
 

@@ -1,0 +1,43 @@
+"""What a reward is asked: answers to a row of the data, or to a question of a user in the call."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import model_validator
+
+from palate.records import Record, User
+
+
+class RewardRequest(Record):
+    """Answers to one question of one user: a row of the data by id, or both in the call.
+
+    >>> RewardRequest(responses=("Tea.",), row="ann-1").row
+    'ann-1'
+    >>> RewardRequest(responses=("Tea.",), question="Tea?", user=User(id="ann")).user.id
+    'ann'
+
+    Raises `ValueError` for a row beside a question or a user, and for one of these alone.
+    """
+
+    responses: tuple[str, ...]
+    """They are one slate: what they share is read once."""
+    row: str | None = None
+    question: str | None = None
+    user: User | None = None
+    """With their posts before the question, oldest first, and their earlier choices."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = self.question is not None, self.user is not None
+        if given != (self.row is None,) * 2:
+            raise ValueError("expected a row, or a question and a user")
+        return self
+
+
+class RatedResponse(Record):
+    """What a user gave a response, on a scale of their own."""
+
+    question: str
+    response: str
+    rating: float

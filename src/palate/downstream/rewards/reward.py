@@ -1,0 +1,239 @@
+"""A scorer under a context as a reward of answers, for the users of a data set or of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from palate.benchmarks import Dataset
+from palate.downstream.rewards.requests import RatedResponse, RewardRequest
+from palate.downstream.rewards.scale import Scale
+from palate.downstream.sampling import Samples
+from palate.downstream.scores.by_text import ScoreOrReason, score_texts
+from palate.downstream.scores.gathering import NOTHING_SHOWN
+from palate.errors import UsageError
+from palate.evaluation import ContextRows, HasStates, LiveUsers, make_rows, user_keys_fn
+from palate.metrics import isotonic_predictions
+from palate.records import (
+    NO_STRANGER,
+    Choice,
+    Context,
+    Question,
+    Scorer,
+    ScorerInfo,
+    Slate,
+    User,
+    UserPool,
+    user_key,
+)
+from palate.seeding import digest
+
+EMPTY = "empty answer"
+NO_STATE = "no state of this user, and no choices to learn one from"
+FEW_RATINGS = "fewer than two different ratings with a reward"
+
+
+class RewardValue(NamedTuple):
+    """The reward of one answer, or None with its reason."""
+
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What one scorer that is shown one context gives an answer; `reward` builds it.
+
+    Users are those of the data, by row, or one who is given in the call with what they wrote and
+    chose. A reward that cannot be given is None with its reason, never a number.
+    """
+
+    scorer: Scorer
+    spec: str
+    info: ScorerInfo
+    context: Context
+    seed: int = 0
+    data: Dataset | None = None
+    rows: ContextRows | None = None
+    """The data's rows under the context."""
+    scale: Scale | None = None
+    """None for the scorer's own numbers."""
+
+    def __call__(self, question: str, response: str, user: User) -> RewardValue:
+        """Return the reward of one response for a user who is given in the call.
+
+        The user's choices are learnt from where the scorer keeps a state for each user. A stranger
+        is drawn among the data's users, who are given to `reward`.
+
+        Raises `UsageError` for a user without what the context shows, and what scoring raises.
+        """
+        request = RewardRequest(responses=(response,), question=question, user=user)
+        return self.values([request])[0][0]
+
+    def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
+        """Return the reward of every response of every request, in one pass of the scorer.
+
+        Raises `UsageError` for an id that no row has and for a user without what the context
+        shows, and what scoring raises.
+        """
+        scorer = self._knowing([request.user for request in requests if request.user is not None])
+        slates = [self.slate(request) for request in requests]
+        there = [k for k, slate in enumerate(slates) if isinstance(slate, Slate)]
+        scored = score_texts(
+            scorer,
+            [slate for slate in slates if isinstance(slate, Slate)],
+            [requests[k].responses for k in there],
+        )
+        by_request = dict(zip(there, scored, strict=True))
+        return [
+            tuple(self._value(text, by_request.get(k), slates[k]) for text in request.responses)
+            for k, request in enumerate(requests)
+        ]
+
+    def slate(self, request: RewardRequest) -> Slate | str:
+        """Return what the scorer is given of a request, without responses; or why not.
+
+        Raises as `values` does.
+        """
+        rows, at = self._row(request.row) if request.row is not None else (self._live(request), 0)
+        slate = rows.slate(at)
+        if rows.no_stranger[at]:
+            return NO_STRANGER
+        if self.info.needs_shown and not slate.shown:
+            return NOTHING_SHOWN
+        if isinstance(self.scorer, HasStates) and self.scorer.state == "own":
+            learnt = request.user is not None and request.user.choices
+            if not learnt and user_key(rows.questions[at].user_id) not in self._known:
+                return NO_STATE
+        return slate.replace(candidates=())
+
+    def scaled(self, scale: Scale | None) -> Reward:
+        """Return the same reward on another scale; None takes the scorer's own."""
+        return replace(self, scale=scale)
+
+    def of_samples(self, samples: Samples) -> list[tuple[RewardValue, ...]]:
+        """Return the reward of each answer to each row of the data."""
+        return self.values([
+            RewardRequest(row=row, responses=tuple(sample.text for sample in of_row))
+            for row, of_row in zip(samples.rows, samples.of_row, strict=True)
+        ])  # fmt: skip
+
+    def on_base(self, samples: Samples) -> Reward:
+        """Return the reward on the scale of an untrained policy's answers to the data's rows.
+
+        Raises `UsageError` where they have one reward in every row.
+        """
+        values = self.scaled(None).of_samples(samples)
+        scale = Scale.of([[each.value for each in of_row] for of_row in values])
+        named = {"policy": samples.policy, "samples": samples.content}
+        return self.scaled(scale.model_copy(update=named))
+
+    def alignment(
+        self, question: str, response: str, user: User, ratings: Iterable[RatedResponse]
+    ) -> RewardValue:
+        """Return the rating that the user is expected to give a response, on their own scale.
+
+        The rewards of what they rated are fitted to their ratings by isotonic regression, as in
+        `evaluate_ratings`; a strictly rising transform of the scorer changes nothing. A rating of
+        this very response is left out. None where fewer than two different ratings are left.
+
+        Raises as a call does.
+        """
+        rated = [it for it in ratings if (it.question, it.response) != (question, response)]
+        requests = [
+            RewardRequest(question=each.question, responses=(each.response,), user=user)
+            for each in (*rated, RatedResponse(question=question, response=response, rating=0))
+        ]
+        *known, (new,) = self.values(requests)
+        if new.value is None:
+            return new
+        both = [
+            (value.value, it.rating)
+            for (value,), it in zip(known, rated, strict=True) if value.value is not None
+        ]  # fmt: skip
+        if len({rating for _, rating in both}) < 2:
+            return RewardValue(None, FEW_RATINGS)
+        scores, given = zip(*both, strict=True)
+        return RewardValue(float(isotonic_predictions(scores, given, [new.value])[0]))
+
+    def trl(
+        self, prompts: Sequence[Any], completions: Sequence[Any], *, row: Sequence[str], **_: Any
+    ) -> list[float | None]:
+        """Return the rewards of completions, as TRL's trainers call a reward function.
+
+        The training set's column `row` holds row ids of the data; answers to one row are one slate.
+        TRL masks a None: it is out of the baseline and teaches nothing.
+
+        Raises as `values` does.
+        """
+        del prompts
+        texts = [it if isinstance(it, str) else it[-1]["content"] for it in completions]
+        by_row: dict[str, list[str]] = {}
+        for name, text in zip(row, texts, strict=True):
+            by_row.setdefault(name, []).append(text)
+        requests = [RewardRequest(row=name, responses=tuple(of)) for name, of in by_row.items()]
+        values = dict(zip(by_row, map(iter, self.values(requests)), strict=True))
+        return [next(values[name]).value for name in row]
+
+    def _value(
+        self, text: str, scored: dict[str, ScoreOrReason] | None, slate: Slate | str
+    ) -> RewardValue:
+        if isinstance(slate, str):
+            return RewardValue(None, slate)
+        if not text.strip():
+            return RewardValue(None, EMPTY)
+        score = (scored or {}).get(text, "no score")
+        if isinstance(score, str):
+            return RewardValue(None, score)
+        return RewardValue(score if self.scale is None else self.scale.on(score))
+
+    def _knowing(self, users: Sequence[User]) -> Scorer:
+        """Return the scorer, with a state for each of these users who chose before."""
+        scorer = self.scorer
+        if not isinstance(scorer, HasStates) or scorer.state != "own":
+            return scorer
+        choices: dict[str, tuple[Choice, ...]] = {}
+        for user in users:
+            if user.choices and choices.setdefault(user.id, user.choices) != user.choices:
+                raise UsageError(f"user {user.id!r} is given twice with different choices")
+        joined = scorer.join(choices) if choices else scorer
+        assert isinstance(joined, Scorer)
+        return joined
+
+    def _row(self, name: str) -> tuple[ContextRows, int]:
+        if self.rows is None or name not in self._places:
+            among = "no data was given" if self.data is None else f"{self.data.name} has none"
+            raise UsageError(f"no row {name!r}: {among}")
+        return self.rows, self._places[name]
+
+    def _live(self, request: RewardRequest) -> ContextRows:
+        user, text = request.user, request.question
+        assert user is not None and text is not None, "a request has a row, or both"
+        question = Question(
+            id=digest("live", user.id, text)[:16], user_id=user.id, text=text, profile=user.posts,
+            traits=user.traits,
+        )  # fmt: skip
+        data = Dataset("live", (question,))
+        return make_rows(
+            data, self.context, seed=self.seed, live=LiveUsers({user.id: user}, self._pool),
+            user_keys=user_keys_fn(self.scorer, self.info, self.data or data, self.seed),
+        )  # fmt: skip
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {row.id: k for k, row in enumerate(self.data.rows)} if self.data else {}
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.scorer.known) if isinstance(self.scorer, HasStates) else frozenset()
+
+    @cached_property
+    def _pool(self) -> UserPool | None:
+        """The data's users, of all subsets, among whom a stranger of a user in a call is drawn."""
+        if self.data is None:
+            return None
+        pools = self.data.user_pools(self.seed).values()
+        users = {name: user for pool in pools for name, user in pool.users.items()}
+        return UserPool(users, seed=self.seed)
