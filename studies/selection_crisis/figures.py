@@ -30,6 +30,7 @@ RANKED = (
     "author-states-decoder", "author-tilt", "tasting-in-context", "author-in-context",
 )  # fmt: skip
 GUIDED = ("oracle", "tokens", "states", "similar", "heads")
+KINDS = (PolicyAccuracy.kind, DecodeResult.kind, BestOfResult.kind)
 BEST_OF = 4
 """As many answers as a block has proposals: the two read equally many tokens."""
 
@@ -39,17 +40,21 @@ def main() -> None:
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
     root = Path(sys.argv[1]) / "runs"
-    ranked = {name: ranking(only(root / name)) for name in RANKED if (root / name).exists()}
-    written = list(writing(root)) if (root / "plain").exists() else []
+    ranked = {name: ranking(only(root / name)) for name in RANKED if ended(root / name)}
+    written = list(writing(root)) if ended(root / "plain") else []
     if not (ranked or written):
         raise SystemExit(f"{root}: nothing has ended there yet; run study.py")
     sys.stdout.write(json.dumps({"ranking": ranked, "writing": written}, indent=1) + "\n")
 
 
+def ended(folder: Path) -> bool:
+    """Tell whether a command has left its result."""
+    return any(any(folder.glob(f"*/{kind}/*/summary.json")) for kind in KINDS)
+
+
 def only(folder: Path) -> Any:
     """Return the one result of a command."""
-    kinds = (PolicyAccuracy.kind, DecodeResult.kind, BestOfResult.kind)
-    (result,) = load_all(folder, kinds)
+    (result,) = load_all(folder, KINDS)
     return result
 
 
@@ -86,28 +91,32 @@ def writing(root: Path) -> Iterator[Figures]:
     plain: BestOfResult = only(root / "plain")
     rows = RowFigures(plain.users, plain.questions)
     alone = _one_answer(plain)
-    yield {"way": "the policy alone", "quality": _estimate(rows.mean(alone))}
-    contexts = {name: _one_answer(only(root / name))
-                for name in IN_CONTEXT if (root / name).exists()}  # fmt: skip
+    yield {"way": "the policy alone", "quality": _estimate(rows.mean(alone)),
+           "words": _words(root / "plain")}  # fmt: skip
+    contexts = {name: _one_answer(only(root / name)) for name in IN_CONTEXT if ended(root / name)}
     for name, values in contexts.items():
         stranger = contexts.get(f"{name}-stranger")
         yield {
-            "way": "in context", "shown": IN_CONTEXT[name],
+            "way": "in context", "shown": IN_CONTEXT[name], "words": _words(root / name),
             "quality": _estimate(rows.mean(values)), "gain": _detectable(rows.gain(values, alone)),
             "over_stranger":
                 None if stranger is None else _detectable(rows.gain(values, stranger)),
         }  # fmt: skip
     at = plain.summary.ks.index(BEST_OF)
+    alike: dict[str, NDArray[np.float64]] = {}
     for k, selection in enumerate(plain.summary.selections):
-        if selection.contrast:
-            continue
         picked = plain.expected[:, k, at]
+        if selection.contrast or np.array_equal(
+            picked, alike.get(selection.scorer), equal_nan=True
+        ):
+            continue  # a scorer that reads no context is told once
+        alike[selection.scorer] = picked
         yield {
             "way": f"best of {BEST_OF}", "guide": selection.scorer, "shown": selection.context,
             "quality": _estimate(rows.mean(picked)), "gain": _detectable(rows.gain(picked, alone)),
         }  # fmt: skip
     for name in GUIDED:
-        if (root / name).exists():
+        if ended(root / name):
             result: DecodeResult = only(root / name)
             _same_rows(result, plain)
             yield from (_guided(cell, result) for cell in result.summary.cells)
@@ -134,6 +143,13 @@ def _one_answer(result: BestOfResult) -> NDArray[np.float64]:
     """Return each row's mean quality of one answer, drawn blindly."""
     first = next(k for k, each in enumerate(result.summary.selections) if not each.contrast)
     return result.expected[:, first, result.summary.ks.index(1)]
+
+
+def _words(folder: Path) -> float:
+    """Return the mean words of a policy's answers."""
+    (file,) = folder.glob("*-samples/[!g]*.jsonl")  # guided ones begin with a g
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return float(np.mean([len(each["text"].split()) for row in rows for each in row["samples"]]))
 
 
 def _same_rows(result: DecodeResult, plain: BestOfResult) -> None:

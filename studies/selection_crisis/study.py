@@ -31,7 +31,7 @@ HEADS = tuple(
     for data in ("arguments", "arguments-reversed", "author", "author-reversed", "accepted")
 )
 """Bradley–Terry heads on the vectors of MiniLM or of the policy, by what they are learnt from."""
-TOKENS = {"arguments": 80, "arguments-few": 20, "arguments-reversed": 40}
+TOKENS = {"arguments": 48, "arguments-few": 12, "arguments-reversed": 24}
 """Rewards of tokens by what they are learnt from, and the steps of 8 choices."""
 VOTES = 200
 TOKENS_WRITTEN, N = 96, 4

@@ -94,7 +94,8 @@ def ways(writing: Sequence[Figures]) -> Table:
     names = _names([way for way in writing if "guide" in way])
     rows = [
         [
-            *_way(way, names), _interval(way["quality"]), _interval(way.get("gain"), signed=True),
+            *_way(way, names), NONE if "words" not in way else f"{way['words']:.0f}",
+            _interval(way["quality"]), _interval(way.get("gain"), signed=True),
             p_value((way.get("gain") or {}).get("p")),
             plain((way.get("gain") or {}).get("detectable")),
             _interval(way.get("over_stranger"), signed=True),
@@ -102,7 +103,7 @@ def ways(writing: Sequence[Figures]) -> Table:
         ]
         for way in writing
     ]  # fmt: skip
-    columns = ["written by", "guide", "shown", "ROUGE-1", "gain [95 %]", "p", "detectable",
+    columns = ["written by", "guide", "shown", "words", "ROUGE-1", "gain [95 %]", "p", "detectable",
                "over a stranger's [95 %]", "detectable"]  # fmt: skip
     notes = [
         "gain: over the policy alone, paired by row; p as it is. over a stranger's: the same way "
@@ -187,11 +188,15 @@ def _names(ways: Sequence[Figures]) -> dict[str, str]:
     named = {}
     for spec in specs:
         parsed = Spec.parse(spec)
-        model = (parsed.reference or "").rsplit("/", 1)[-1]
-        options = {key: value.rsplit("/", 1)[-1] for key, value in parsed.options.items()
-                   if key in ("state", "reference")}  # fmt: skip
-        named[spec] = " ".join([parsed.kind, model, *options.values()]).strip()
+        model = _last(parsed.reference or "")
+        options = [_last(value) for key, value in parsed.options.items()
+                   if key in ("state", "reference")]  # fmt: skip
+        named[spec] = " ".join([parsed.kind, model, *options]).strip()
     return named if len({*named.values()}) == len(specs) else short_names(specs)
+
+
+def _last(reference: str) -> str:
+    return reference.rsplit("/", 1)[-1].removeprefix("pypi:")
 
 
 if __name__ == "__main__":
