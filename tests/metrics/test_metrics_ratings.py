@@ -14,7 +14,7 @@ from palate.metrics import (
     mean_error,
     rank_correlations,
 )
-from palate.metrics.ratings import _isotonic_predictions
+from palate.metrics.ratings import isotonic_predictions
 
 ITEMS = st.lists(
     st.tuples(st.integers(-6, 6), st.integers(0, 4), st.sampled_from("abc")),
@@ -95,7 +95,7 @@ def test_shared_questions_and_nobody_with_three_ratings() -> None:
 def test_hand_worked_isotonic_predictions() -> None:
     # Scores 1, 2, 2, 5 with 0, 1, ½, ½: level 2 has mean ¾; ¾ (twice), ½ pool to ⅔.
     columns = [1, 2, 2, 5], [0, 1, 0.5, 0.5], [-9, 1, 1.5, 2, 3, 9]
-    found = _isotonic_predictions(*(np.array(column, dtype=float) for column in columns))
+    found = isotonic_predictions(*(np.array(column, dtype=float) for column in columns))
     assert found == pytest.approx([0, 0, 1 / 3, 2 / 3, 2 / 3, 2 / 3])
 
 
@@ -105,10 +105,10 @@ def test_isotonic_predictions_are_those_of_the_formula(items: list[tuple[int, in
     levels = np.unique(scores)
     groups = [[r for s, r in zip(scores, ratings, strict=True) if s == one] for one in levels]
     fitted = rising([float(np.mean(g)) for g in groups], [float(len(g)) for g in groups])
-    assert _isotonic_predictions(scores, ratings, levels) == pytest.approx(fitted)
+    assert isotonic_predictions(scores, ratings, levels) == pytest.approx(fitted)
     between = (levels[:-1] + levels[1:]) / 2
     halves = [(a + b) / 2 for a, b in zip(fitted, fitted[1:], strict=False)]
-    assert _isotonic_predictions(scores, ratings, between) == pytest.approx(halves)
+    assert isotonic_predictions(scores, ratings, between) == pytest.approx(halves)
 
 
 def test_hand_worked_cross_fit() -> None:
