@@ -27,7 +27,7 @@ from studies.selection_crisis.study import IN_CONTEXT
 Figures = dict[str, Any]
 RANKED = (
     "votes-tilt", "votes-tilt-absolute", "votes-decoder", "tasting-tilt", "author-states-tilt",
-    "author-states-decoder", "author-tilt", "tasting-in-context", "author-in-context",
+    "author-tilt", "tasting-in-context", "author-in-context",
 )  # fmt: skip
 GUIDED = ("oracle", "tokens", "states", "similar", "heads")
 KINDS = (PolicyAccuracy.kind, DecodeResult.kind, BestOfResult.kind)

@@ -33,7 +33,8 @@ HEADS = tuple(
 """Bradley–Terry heads on the vectors of MiniLM or of the policy, by what they are learnt from."""
 TOKENS = {"arguments": 48, "arguments-few": 12, "arguments-reversed": 24}
 """Rewards of tokens by what they are learnt from, and the steps of 8 choices."""
-VOTES = 200
+VOTES, FEW_VOTES = 400, 150
+"""Votes that are asked about; fewer by the decoder, which reads each at seven weights."""
 TOKENS_WRITTEN, N = 96, 4
 """The most that an answer has, and answers to each row."""
 POSTS = ("-c", "profile:2", "-c", "stranger:2")
@@ -138,8 +139,9 @@ def train(palate: Commands, guides: Guides, data: Path) -> None:
 def write_study_rows(data: Path, folder: Path) -> None:
     """Write what is learnt from and what is asked; the same data gives the same files."""
     write_rows(data, folder)
-    held_out = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), limit=VOTES).pairs
-    write_pairs(folder / "votes.jsonl", held_out)
+    for name, n in (("votes", VOTES), ("votes-few", FEW_VOTES)):
+        held_out = load_benchmark(str(data / "convincing_arguments.jsonl.gz"), limit=n).pairs
+        write_pairs(folder / f"{name}.jsonl", held_out)
     learnt = load_benchmark(str(folder / "train-author.jsonl")).pairs
     openings = (opening(pair) for pair in learnt)
     write_pairs(
@@ -171,7 +173,7 @@ def first_words(text: str, n: int) -> str:
 def votes(palate: Commands, guides: Guides, data: Path) -> None:
     """Ask which argument a guided policy makes more probable: two scores, two units of weight."""
     del data
-    asked = ("-b", "rows/votes.jsonl", "-c", "none")
+    asked, few = (("-b", f"rows/{name}.jsonl", "-c", "none") for name in ("votes", "votes-few"))
     tokens = (*guides.of_tokens, guides.readers[0])
     pref = ("personal:models/pref", "personal:models/pref?state=prior")
     every = (*guides.blind, *tokens, *pref)
@@ -179,7 +181,7 @@ def votes(palate: Commands, guides: Guides, data: Path) -> None:
     choices = ("--choices", "rows/train-arguments.jsonl")
     steer.run("votes-tilt", every, *asked, *choices)
     steer.run("votes-tilt-absolute", every, *asked, *choices, relative=False)
-    steer.run("votes-decoder", tokens, *asked, "--score", "decoder")
+    steer.run("votes-decoder", tokens, *few, "--score", "decoder")
 
 
 def users(palate: Commands, guides: Guides, data: Path) -> None:
@@ -189,9 +191,9 @@ def users(palate: Commands, guides: Guides, data: Path) -> None:
     posts, states = (*couples, "-c", "profile:2"), (*couples, "-c", "none")
     readers = (f"similarity:{MINILM}", *guides.readers)
     steer = Steering(palate, guides)
-    steer.run("author-states-tilt", (*guides.states, *guides.heads), *states,
+    # One spec stands for three states: the user's, nobody's, a stranger's.
+    steer.run("author-states-tilt", (guides.states[0], guides.heads[0]), *states,
               "--choices", "rows/train-author.jsonl")  # fmt: skip
-    steer.run("author-states-decoder", guides.states, *states, "--score", "decoder")
     steer.run("author-tilt", readers, *posts)
     steer.run("tasting-tilt", (*guides.of_tokens, *readers), *tasting)
     steer.run("tasting-in-context", (), *tasting)

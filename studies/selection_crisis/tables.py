@@ -189,9 +189,11 @@ def _names(ways: Sequence[Figures]) -> dict[str, str]:
     for spec in specs:
         parsed = Spec.parse(spec)
         model = _last(parsed.reference or "")
-        options = [_last(value) for key, value in parsed.options.items()
-                   if key in ("state", "reference")]  # fmt: skip
-        named[spec] = " ".join([parsed.kind, model, *options]).strip()
+        if parsed.kind == "personal":
+            named[spec] = f"{model} {parsed.options.get('state', 'own')}"
+            continue
+        against = _last(parsed.options.get("reference", ""))
+        named[spec] = " ".join(part for part in (parsed.kind, model, against) if part)
     return named if len({*named.values()}) == len(specs) else short_names(specs)
 
 
