@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from serving import Served, rows
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 import palate
 from palate.engines import ChatTemplate
@@ -12,7 +16,7 @@ from palate.prompts import render
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
-from tiny import make_slate
+from tiny import BOS, EOS, make_slate
 
 FLOAT32 = Settings(dtype="float32", device="cpu")
 SLATES = [
@@ -22,20 +26,32 @@ SLATES = [
 CLIENTS = ["vllm", "vllm-pooling", "openrlhf", "tei"]
 
 
-def models(tiny):
-    # With BOS that only the tokenizer writes, only the template writes, and that nobody does.
-    template = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    bos = {"add_bos_token": True}
-    return {
-        "plain": tiny.classifier(),
-        "template's BOS": tiny.model("LlamaForSequenceClassification", template, num_labels=1),
-        "both": tiny.model("LlamaForSequenceClassification", template, bos, num_labels=1),
-    }
+BARE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+FRAMED = "{{ bos_token }}" + BARE + "{{ eos_token }}"
+MODELS = {
+    "nobody writes BOS": (None, False), "the template does": (FRAMED, False),
+    "the tokenizer does": (BARE, True), "both do": (FRAMED, True),
+}  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["plain", "template's BOS", "both"])
-def served(request, tiny):
-    folder = models(tiny)[request.param]
+def model(tiny, root, name):
+    template, frames = MODELS[name]
+    folder = tiny.model("LlamaForSequenceClassification", template, num_labels=1)
+    if not frames:
+        return folder
+    framing = shutil.copytree(folder, root / "framing")
+    tokenizer = Tokenizer.from_file(str(framing / "tokenizer.json"))
+    special = [("<|im_start|>", BOS), ("<|im_end|>", EOS)]
+    tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>", special_tokens=special
+    )
+    tokenizer.save(str(framing / "tokenizer.json"))
+    return str(framing)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def served(request, tiny, tmp_path_factory):
+    folder = model(tiny, tmp_path_factory.mktemp("framed"), request.param)
     scorer = build_scorer(f"classifier:{folder}", default_session(), FLOAT32)
     with Served(lambda: palate.reward(scorer, "none", rows())) as server:
         yield server, folder, scorer
@@ -61,6 +77,7 @@ def test_a_client_gets_the_numbers_of_the_scorer_in_this_process(served, name):
 def test_a_rendered_conversation_is_read_as_the_template_writes_it(served):
     scorer = served[2]
     template: ChatTemplate = scorer.local.template
+    framed = template.tokenizer("a")["input_ids"][0] == BOS
     for slate in SLATES:
         messages = render(slate.question, slate.shown)
         for text in slate.candidates:
@@ -68,8 +85,9 @@ def test_a_rendered_conversation_is_read_as_the_template_writes_it(served):
             written = template.closed_text(messages, text)
             expected = template.conversation(messages, text)
             assert template.rendered(written, like) == expected
-            bos = template.tokenizer.bos_token
-            assert template.rendered(written.removeprefix(bos), like) == expected
+            if framed:  # then whoever renders leaves it to the server
+                bare = written.removeprefix("<|im_start|>").removesuffix("<|im_end|>")
+                assert template.rendered(bare, like) == expected
 
 
 def test_a_text_over_the_window_is_unscored_with_its_reason(tiny):

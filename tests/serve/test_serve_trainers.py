@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 from serving import Coded, Rendering, Served, coded
 
 from palate.records import Slate
 
+ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "<|im_start|>user\nWhich of 2?<|im_end|>\n<|im_start|>assistant\n"
 
 
@@ -29,6 +35,20 @@ def test_openrlhf_names_a_row_in_its_label_and_the_response_is_cut_out(server):
 def chat(*contents):
     roles = ["user", "assistant"] * len(contents)
     return [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
+
+
+def test_the_function_for_verl_in_the_docs_gets_a_number_or_raises(server):
+    page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import aiohttp.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block.replace("http://127.0.0.1:8000", server.url), names)
+
+    def computed(text):
+        return asyncio.run(names["compute_score"]("data", text, "", {"row": "bob-0"}))
+
+    assert computed("7") == 20_007.0
+    with pytest.raises(ValueError, match="no number"):
+        computed("none")
 
 
 @pytest.mark.parametrize(("path", "field"), [("/classify", "probs"), ("/pooling", "data")])
@@ -80,7 +100,12 @@ REFUSED = [
     ("/predict", {"inputs": [[1, 2]]}, 422, "inputs: expected text, got a number or token ids"),
     ("/predict", {"inputs": [["7"]], "raw_scores": False}, 422, "raw_scores: "),
     ("/predict", {"inputs": [["7"]], "truncate": True}, 422, "truncate: "),
-    ("/predict", {"inputs": []}, 422, "inputs"),
+    ("/predict", {"inputs": []}, 422, "inputs: "),
+    ("/predict", {"inputs": "7"}, 422, "inputs: "),
+    ("/predict", {"inputs": ["7"]}, 422, "inputs[0]: "),
+    ("/classify", {"input": 7.5, "user": "bob-0"}, 422, "input: Input should be a valid list"),
+    ("/classify", {"input": ["7", None], "user": "bob-0"}, 422, "input[1]: "),
+    ("/classify", {"input": "7", "user": {"id": 1}}, 422, "user: Input should be a valid string"),
 ]
 
 
@@ -98,14 +123,11 @@ def test_what_names_no_row_goes_as_it_stands_to_a_scorer_that_reads_it():
         assert served.post("/predict", {"inputs": [["ab"], ["abc"], ["ab"]]}) == (
             200, [[{"label": "LABEL_0", "score": n}] for n in (2.0, 3.0, 2.0)]
         )  # fmt: skip
-        assert served.post("/predict", {"inputs": "abcd"})[1] == [
-            {"label": "LABEL_0", "score": 4.0}
-        ]
         whole = f"{PROMPT}7<|im_end|>\n"
         assert served.post("/get_reward", get_reward([whole], [None]))[1] == {
             "rewards": [float(len(whole))]
         }
-        assert scorer.rendered == ["ab", "abc", "abcd", whole]
+        assert scorer.rendered == ["ab", "abc", whole]
         assert scorer.batches == []
         body = {"messages": [{"role": "system", "content": "Be brief."}, *chat("Of 3?", "7")]}
         assert served.post("/classify", body)[1]["data"][0]["probs"] == [30_007.0]

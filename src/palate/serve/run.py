@@ -33,7 +33,8 @@ def serve(
     """Serve a reward until SIGTERM or SIGINT, then finish what waits.
 
     `load` builds the reward; one answer is scored before the server is ready, so that weights are
-    loaded. `listening` is called with the URL. Port 0 takes a free one.
+    loaded. `listening` is called with the URL. Port 0 takes a free one. Call it in the main thread,
+    which receives signals.
 
     Raises `UsageError` for an address that cannot be had, and what `load` and the first answer
     raise.

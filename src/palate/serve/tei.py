@@ -16,9 +16,9 @@ OneText = Annotated[list[Text], Field(min_length=1, max_length=1)]
 
 
 class PredictBody(ForeignBody):
-    """Rendered conversations: one text, or a list of lists of one text each."""
+    """Rendered conversations, each in a list of its own: a list of texts would be a pair."""
 
-    inputs: Annotated[Text | Annotated[list[OneText], Field(min_length=1)], NoIds]
+    inputs: Annotated[list[OneText], NoIds, Field(min_length=1)]
     raw_scores: Literal[True] | None = None
     """Rewards are raw: false is refused."""
     truncate: Literal[False] | None = None
@@ -33,12 +33,10 @@ class Prediction(BaseModel):
 
 
 @router.post("/predict")
-async def predict(body: PredictBody, request: Request) -> list[list[Prediction]] | list[Prediction]:
+async def predict(body: PredictBody, request: Request) -> list[list[Prediction]]:
     """Score rendered conversations as text-embeddings-inference does."""
     service = service_of(request)
     resolver = service.resolver()
-    texts = [body.inputs] if isinstance(body.inputs, str) else [text for (text,) in body.inputs]
-    items = [resolver.rendered(text, f"inputs[{k}]") for k, text in enumerate(texts)]
+    items = [resolver.rendered(text, f"inputs[{k}]") for k, (text,) in enumerate(body.inputs)]
     values = numbers(await service.rewards(items, request), "inputs[{}]")
-    rows = [[Prediction(score=value)] for value in values]
-    return rows[0] if isinstance(body.inputs, str) else rows
+    return [[Prediction(score=value)] for value in values]

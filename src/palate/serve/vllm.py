@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from uuid import uuid4
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 from palate.downstream.rewards import RewardRequest
 from palate.records import Message, Slate
@@ -18,6 +18,10 @@ from palate.serve.service import service_of
 
 router = APIRouter()
 LABEL = "LABEL_0"
+OneOrMany = BeforeValidator(
+    lambda value: [value] if isinstance(value, str) else value,
+    json_schema_input_type=str | list[str] | None,
+)
 
 
 class ChatMessage(ForeignBody):
@@ -31,7 +35,7 @@ class ClassifyBody(ForeignBody):
     """A conversation that a response closes, or texts."""
 
     messages: list[ChatMessage] | None = None
-    input: Annotated[Text | list[Text] | None, NoIds] = None
+    input: Annotated[list[Text] | None, NoIds, OneOrMany] = None
     user: Name | None = None
     """The id of a row, or of a user of the data; "" and null are nobody."""
     use_activation: Literal[False] | None = None
@@ -96,7 +100,7 @@ async def _rewards(body: ClassifyBody, request: Request) -> list[float]:
 def _items(body: ClassifyBody, resolver: Resolver) -> list[Item]:
     if body.messages is not None:
         return [_conversation(body.messages, body.user, resolver)]
-    texts = [body.input] if isinstance(body.input, str) else body.input or []
+    texts = body.input or []
     if not body.user:
         return [resolver.rendered(text, f"input[{k}]") for k, text in enumerate(texts)]
     if not resolver.reward.has_row(body.user) and body.user in resolver.reward.users:
