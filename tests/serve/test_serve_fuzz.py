@@ -1,4 +1,4 @@
-"""Requests made from the server's own description: none is answered by an error of the server."""
+"""Requests made from the server's own description: no answer is an error, or not described."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from palate.serve import ServeSettings
 from palate.serve.feedback import FeedbackFile
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+openapi = pytest.importorskip("schemathesis.specs.openapi.checks")
+CONFORM = [
+    openapi.status_code_conformance, openapi.content_type_conformance,
+    openapi.response_schema_conformance,
+]  # fmt: skip
 EXAMPLES = 60
 PATHS = (
     "/score", "/get_reward", "/classify", "/pooling", "/predict", "/feedback", "/healthz",
@@ -50,6 +55,7 @@ def test_no_request_makes_an_error_of_the_server(served, path):
         reply = case.call(base_url=served.url)
         statuses.add(reply.status_code)
         assert reply.status_code < 500, reply.text
+        case.validate_response(reply, checks=CONFORM)
 
     ask()
     assert statuses
