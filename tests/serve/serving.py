@@ -31,10 +31,14 @@ def rows() -> Dataset:
     ])  # fmt: skip
 
 
+class Panic(BaseException):
+    """What a library in Rust raises where it gives up."""
+
+
 class Coded:
     """The question's number times 10,000 and the response's: whoever gets another's reply sees it.
 
-    A response without a number has no score; `broken` fails, and `gate` lets a batch pass.
+    A response without a number has no score; `broken` and `panic` fail; `gate` lets a batch pass.
     """
 
     def __init__(self) -> None:
@@ -51,6 +55,8 @@ class Coded:
         for k, slate in enumerate(slates):
             if any("broken" in text for text in slate.candidates):
                 raise ValueError("of a secret text")
+            if any("panic" in text for text in slate.candidates):
+                raise Panic("of a secret text")
             yield k, self._scores(slate)
 
     def _scores(self, slate) -> Scores:

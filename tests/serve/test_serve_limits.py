@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 
@@ -115,6 +116,12 @@ def test_what_is_no_json_is_refused(server, body, status, says):
     got, reply = server.post("/score", body, **bearer())
     assert (got, list(reply)) == (status, ["detail"])
     assert says in reply["detail"]
+
+
+def test_a_form_of_a_web_page_is_no_request(server):
+    """A page may send text/plain anywhere without asking; JSON it may not."""
+    plain = {**bearer(), "Content-Type": "text/plain"}
+    assert server.post("/score", json.dumps(ITEM), **plain)[0] == 422
 
 
 def test_texts_never_come_back_in_an_error(server):

@@ -105,9 +105,10 @@ def test_a_failing_engine_fails_its_batch_and_serving_goes_on():
     with Served(coded(Coded())) as served:
         status, reply = served.post("/score", item("ann-0", "broken"))
         assert (status, reply) == (500, {"detail": "the scorer failed: ValueError"})
+        assert served.post("/score", item("ann-0", "panic"))[0] == 500
         assert served.post("/score", item("ann-0", "1"))[0] == 200
         metrics = served.call("GET", "/metrics")[1]
-    assert 'palate_answers_total{outcome="failed"} 1.0' in metrics
+    assert 'palate_answers_total{outcome="failed"} 2.0' in metrics
     assert 'palate_answers_total{outcome="scored"} 1.0' in metrics
 
 

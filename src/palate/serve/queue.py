@@ -178,7 +178,13 @@ class RewardQueue:
 
     def _score(self, reward: Reward, entries: Sequence[WaitingRequest]) -> None:
         started = time.monotonic()
-        outcomes = score_together(reward, [entry.items for entry in entries])
+        outcomes: list[Outcome]
+        try:
+            outcomes = score_together(reward, [entry.items for entry in entries])
+        except BaseException as crash:  # such as a panic of a library that is written in Rust
+            failure = RuntimeError(type(crash).__name__)
+            failure.__cause__ = crash
+            outcomes = [failure for _ in entries]
         seconds = time.monotonic() - started
         with self._changed:
             n, self._computing = self._computing, 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Request
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from palate.data.rows import read_question
 from palate.downstream.rewards import RewardRequest
@@ -18,6 +18,8 @@ from palate.serve.resolving import Resolver
 from palate.serve.service import RewardService, service_of
 
 router = APIRouter()
+OF_A_USER = ("user", "question", "profile", "choices", "traits")
+"""What an item brings that names no row."""
 
 
 class ProfilePost(ExactBody):
@@ -40,6 +42,18 @@ class PastChoice(ExactBody):
 class ScoreItem(ExactBody):
     """Responses to a row of the data, or to a question of a user."""
 
+    model_config = ConfigDict(json_schema_extra={"allOf": [
+        {"oneOf": [
+            {"required": ["row"], "properties": {"row": {"type": "string"}},
+             "not": {"anyOf": [{"required": [name]} for name in OF_A_USER]}},
+            {"required": ["user", "question"], "not": {"required": ["row"]},
+             "properties": {"user": {"type": "string"}, "question": {"type": "string"}}},
+        ]},
+        {"oneOf": [
+            {"required": ["response"], "properties": {"response": {"type": "string"}}},
+            {"required": ["responses"], "properties": {"responses": {"minItems": 1}}},
+        ]},
+    ]})  # fmt: skip
     row: Name | None = None
     user: Name | None = None
     """Without profile, choices and traits the data must know the user."""
@@ -52,10 +66,9 @@ class ScoreItem(ExactBody):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        brought = self.question, self.profile, self.choices, self.traits, self.user
         if (self.row is None) == (self.user is None or self.question is None):
             raise ValueError("expected `row`, or `user` and `question`")
-        if self.row is not None and any(brought):
+        if self.row is not None and any(getattr(self, name) for name in OF_A_USER):
             raise ValueError("a row brings its own user and question")
         if (self.response is None) == (not self.responses):
             raise ValueError("expected `response`, or `responses` with one or more")
