@@ -14,9 +14,10 @@ from serving import Coded, Served, coded, rows, until
 import palate
 from palate.downstream.rewards import RewardRequest
 from palate.personal import fit
-from palate.records import Choice, User
+from palate.records import Choice, Scores, User
 from palate.serve import ServeSettings
 from palate.serve.batches import RenderedText, answers_in, score_together
+from palate.serve.run import warmed
 from palate.session import default_session
 
 
@@ -131,6 +132,28 @@ def test_503_while_the_scorer_loads_and_once_the_server_stops():
         served.queue.stop()
         assert served.call("GET", "/readyz")[:2] == (503, {"detail": "the server is stopping"})
         assert served.post("/score", item("ann-0", "1"))[0] == 503
+
+
+def test_a_server_that_is_told_to_stop_does_not_wait_for_the_scorer_to_load():
+    never = threading.Event()
+
+    def slow():
+        never.wait(60)
+        return coded(Coded())()
+
+    with Served(slow, wait=False) as served:
+        assert served.queue.state == "loading"
+    assert served.queue.reward is None
+    never.set()
+
+
+def test_one_answer_is_scored_before_the_server_is_ready():
+    for values, batches in (((None,), 6), ((1.0,), 1)):
+        scorer = Coded()
+        scorer._scores = lambda _, values=values: Scores(values=values)
+        reward = coded(scorer)()
+        assert warmed(reward) is reward
+        assert len(scorer.batches) == batches, "rows are tried until one can be scored"
 
 
 def test_what_waits_is_scored_before_the_server_ends():

@@ -44,14 +44,18 @@ def serve(
         def failed() -> None:
             server.stop()  # made below, before anything is loaded
 
-        app = create_app(lambda: _warm(load()), spec, settings, failed)
+        app = create_app(lambda: warmed(load()), spec, settings, failed)
         queue = app.state.service.queue
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="on", timeout_keep_alive=KEEP_ALIVE
         )
         server = _Server(config, queue.stop)
-        # uvicorn raises a signal again once all is done; the default would end the process by it.
-        before = {it: signal.signal(it, _nothing) for it in (signal.SIGTERM, signal.SIGINT)}
+        # One may come before uvicorn takes signals; and uvicorn raises each again once all is done,
+        # by which the default would end the process.
+        before = {
+            it: signal.signal(it, lambda *_: server.stop())
+            for it in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             shown = f"[{host}]" if ":" in host else host
             listening(f"http://{shown}:{sock.getsockname()[1]}")
@@ -81,10 +85,6 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _nothing(_: int, __: FrameType | None) -> None:
-    """Let the server's own handler be all that a signal does."""
-
-
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -94,11 +94,13 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"--host {host} --port {port}: cannot listen there ({problem})") from error
 
 
-def _warm(reward: Reward) -> Reward:
-    log.info("serving %d users", len(reward.users))  # gathers them before anybody waits for it
+def warmed(reward: Reward) -> Reward:
+    """Return the reward once it has scored an answer to a row, so that weights are loaded."""
+    users = len(reward.users)  # they are gathered before anybody waits for it
     rows = reward.data.rows[:WARM_UP_ROWS] if reward.data is not None else ()
     for row in rows:
         ((value,),) = reward.values([RewardRequest(row=row.id, responses=("Hello.",))])
         if value.value is not None:
             break
+    log.info("ready; the data has %d users", users)
     return reward
