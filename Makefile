@@ -71,5 +71,5 @@ $(VENV)/.local: $(VENV)/.torch pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.local
-	$(PIP) --editable '.[local,hub,train,ray,plot,build,dev]'
+	$(PIP) --editable '.[local,hub,train,ray,plot,build,serve,dev]'
 	@touch $@

@@ -39,6 +39,9 @@ FULL = {
         "tests/engines/test_engines_http_limits.py",
         "tests/scorers/test_scorers_endpoints.py",
         "tests/scorers/test_scorers_reward_server.py",
+        "tests/serve/test_serve_clients.py",
+        "tests/serve/test_serve_fuzz.py",
+        "tests/serve/test_serve_process.py",
     ),
     "real models and data, speed, memory": (
         "tests/bench/test_bench_decoding.py",

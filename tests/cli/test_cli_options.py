@@ -20,6 +20,7 @@ from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoice
 from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
+from palate.cli.serve import Serving
 from palate.cli.train import PlannerRecipe, TokenRewardRecipe
 from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToTrainOn
 from palate.errors import UsageError
@@ -29,6 +30,7 @@ RECORDS = {
     "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
     "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [Loading],
+    "serve": [Serving, LoadingWithChoices, Computing],
     "adapt": [RowsToRead, Devices],
     "train classifier": [RecipeOptions, RowsToTrainOn, Devices],
     "train autoregressive": [TokenRewardRecipe, RowsToTrainOn, Devices],

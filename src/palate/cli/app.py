@@ -62,6 +62,10 @@ COMMANDS = {
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",
     ),
+    "serve": (
+        "serve:serve",
+        "Serve a scorer as a reward to trainers, over HTTP.",
+    ),
     "report": (
         "report:make_report",
         "Make one self-contained page from finished runs: no model, no connection.",

@@ -77,6 +77,18 @@ class Classifier:
         )
         return self.local.scores(encoded, len, self._rewards)
 
+    def score_rendered(self, texts: Sequence[str]) -> Scores:
+        """Return rewards of conversations that the model's chat template has rendered already."""
+        ids = [self.local.template.rendered(text, self._encoded(_HELLO)[0]) for text in texts]
+        values: list[float | None] = []
+        reasons: list[str | None] = []
+        for _, scores in sorted(
+            self.local.scores([[each] for each in ids], len, self._rewards), key=lambda it: it[0]
+        ):
+            values += scores.values
+            reasons.append(scores.reason(0))
+        return Scores(values=tuple(values), reasons=tuple(reasons))
+
     def _rewards(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
         if self._reads_one_token:
             yield from self._read_off(groups)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Protocol, Self, runtime_checkable
 
 from pydantic import model_validator
 
-from palate.records import Record, User
+from palate.records import Record, Scores, User
 
 
 class RewardRequest(Record):
@@ -41,3 +42,11 @@ class RatedResponse(Record):
     question: str
     response: str
     rating: float
+
+
+@runtime_checkable
+class ReadsRendered(Protocol):
+    """A scorer that also reads conversations as a chat template wrote them, whoever's they are."""
+
+    def score_rendered(self, texts: Sequence[str]) -> Scores:
+        """Return one number for each text, in order."""

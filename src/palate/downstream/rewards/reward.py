@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from palate.benchmarks import Dataset
-from palate.downstream.rewards.requests import RatedResponse, RewardRequest
+from palate.downstream.rewards.requests import RatedResponse, ReadsRendered, RewardRequest
 from palate.downstream.rewards.scale import Scale
 from palate.downstream.sampling import Samples
-from palate.downstream.scores.by_text import ScoreOrReason, score_texts
+from palate.downstream.scores.by_text import ScoreOrReason, by_text, score_texts
 from palate.downstream.scores.gathering import NOTHING_SHOWN
 from palate.errors import UsageError
 from palate.evaluation import ContextRows, HasStates, LiveUsers, make_rows, user_keys_fn
@@ -88,9 +88,13 @@ class Reward:
         )
         by_request = dict(zip(there, scored, strict=True))
         return [
-            tuple(self._value(text, by_request.get(k), slates[k]) for text in request.responses)
-            for k, request in enumerate(requests)
-        ]
+            tuple(
+                RewardValue(None, slate) if isinstance(slate, str)
+                else self._value(text, by_request.get(k))
+                for text in request.responses
+            )
+            for k, (request, slate) in enumerate(zip(requests, slates, strict=True))
+        ]  # fmt: skip
 
     def slate(self, request: RewardRequest) -> Slate | str:
         """Return what the scorer is given of a request, without responses; or why not.
@@ -108,6 +112,41 @@ class Reward:
             if not learnt and user_key(rows.questions[at].user_id) not in self._known:
                 return NO_STATE
         return slate.replace(candidates=())
+
+    def as_it_stands(self, slates: Sequence[Slate]) -> list[tuple[RewardValue, ...]]:
+        """Return the reward of every candidate of slates that were built elsewhere.
+
+        Raises what scoring raises.
+        """
+        scored = score_texts(self.scorer, slates, [slate.candidates for slate in slates])
+        return [
+            tuple(self._value(text, of_slate) for text in slate.candidates)
+            for slate, of_slate in zip(slates, scored, strict=True)
+        ]
+
+    @property
+    def reads_rendered(self) -> bool:
+        """Whether `rendered` has a meaning for the scorer."""
+        return isinstance(self.scorer, ReadsRendered)
+
+    def rendered(self, texts: Sequence[str]) -> list[tuple[RewardValue]]:
+        """Return the reward of each conversation that a template has rendered, response and all.
+
+        Raises `UsageError` for a scorer that reads none, and what scoring raises.
+        """
+        if not isinstance(self.scorer, ReadsRendered):
+            raise UsageError(f"{self.spec} reads no rendered conversation")
+        scored = by_text(self.scorer.score_rendered(texts), texts)
+        return [(self._value(text, scored),) for text in texts]
+
+    def has_row(self, name: str) -> bool:
+        """Tell whether the data holds a row of this id."""
+        return name in self._places
+
+    @property
+    def users(self) -> Mapping[str, User]:
+        """The data's users by id, each with all that they wrote and chose before."""
+        return self._pool.users if self._pool is not None else {}
 
     def scaled(self, scale: Scale | None) -> Reward:
         """Return the same reward on another scale; None takes the scorer's own."""
@@ -177,11 +216,7 @@ class Reward:
         values = dict(zip(by_row, map(iter, self.values(requests)), strict=True))
         return [next(values[name]).value for name in row]
 
-    def _value(
-        self, text: str, scored: dict[str, ScoreOrReason] | None, slate: Slate | str
-    ) -> RewardValue:
-        if isinstance(slate, str):
-            return RewardValue(None, slate)
+    def _value(self, text: str, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
         if not text.strip():
             return RewardValue(None, EMPTY)
         score = (scored or {}).get(text, "no score")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from palate.records import Scorer, Slate
+from palate.records import Scorer, Scores, Slate
 
 ScoreOrReason = float | str
 
@@ -34,12 +34,20 @@ def score_texts(
         return scored
     wide = [slates[k].replace(candidates=by_slate[k]) for k in places]
     for at, scores in scorer.score(wide):
-        of = by_slate[places[at]]
-        scored[places[at]] = {
-            text: _read(value, scores.reason(n))
-            for n, (text, value) in enumerate(zip(of, scores.values, strict=True))
-        }
+        scored[places[at]] = by_text(scores, by_slate[places[at]])
     return scored
+
+
+def by_text(scores: Scores, texts: Sequence[str]) -> dict[str, ScoreOrReason]:
+    """Return the float32 score of each text, or why it has none.
+
+    >>> by_text(Scores(values=(0.5, None), reasons=(None, "too long")), ["Tea.", "Tea. Tea."])
+    {'Tea.': 0.5, 'Tea. Tea.': 'too long'}
+    """
+    return {
+        text: _read(value, scores.reason(n))
+        for n, (text, value) in enumerate(zip(texts, scores.values, strict=True))
+    }
 
 
 def _read(value: float | None, reason: str | None) -> ScoreOrReason:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import TemplateError
@@ -76,6 +77,24 @@ class ChatTemplate:
     def conversation(self, messages: tuple[Message, ...], response: str) -> tuple[int, ...]:
         """Return the ids of a conversation closed by this response, end of turn included."""
         return self._ids(self.closed_text(messages, response))
+
+    def rendered(self, text: str, like: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids of a conversation that is rendered already, special tokens and all.
+
+        What the tokenizer puts around every text, such as BOS, stands there where it does in
+        `like`, the ids of another conversation: whoever rendered the text may have left it out.
+        """
+        with self._lock:
+            bare, framed = self._tokens("a").ids, self.tokenizer("a")["input_ids"]
+            ids = tuple(self._tokens(text).ids)
+        start = next(k for k in range(len(framed)) if framed[k : k + len(bare)] == bare)
+        before, after = tuple(framed[:start]), tuple(framed[start + len(bare) :])
+        like = tuple(like)
+        if before and like[: len(before)] == before != ids[: len(before)]:
+            ids = before + ids
+        if after and like[-len(after) :] == after != ids[-len(after) :]:
+            ids += after
+        return ids
 
     def continuation(self, messages: tuple[Message, ...], response: str) -> Encoded:
         """Return prompt and response ids; a token across the seam belongs to the response.

@@ -1,0 +1,117 @@
+"""palate serve: a scorer as a reward, over HTTP."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.completion import named
+from palate.cli.compute_options import Computing
+from palate.cli.console import err
+from palate.cli.data_options import LoadingWithChoices
+from palate.cli.flatten import flatten_options
+from palate.contexts import GROUP as CONTEXTS
+from palate.downstream.rewards import Reward, reward
+from palate.errors import UsageError
+from palate.scorers import GROUP as SCORERS
+
+if TYPE_CHECKING:
+    from palate.serve import ServeSettings
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where the server listens, who may ask, and how much may wait."""
+
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000
+    max_waiting: Annotated[
+        int, typer.Option(help="Answers that may wait; more are told to come back.", min=1)
+    ] = 1024
+    key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the bearer token.")
+    ] = None
+    feedback: Annotated[
+        Path | None, typer.Option(help="File (.jsonl) to which users' choices are appended.")
+    ] = None
+    end_of_turn: Annotated[
+        list[str] | None,
+        typer.Option(help="What ends the policy's turn, beside the usual tokens; repeat."),
+    ] = None
+
+    def settings(self) -> ServeSettings:
+        """Return checked settings; raises `UsageError` naming what is wrong or missing."""
+        try:
+            from palate.serve import ServeSettings
+            from palate.serve.access import read_key
+            from palate.serve.feedback import FeedbackFile
+            from palate.serve.texts import ENDS
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"palate serve needs pip install 'palate[serve]' ({error.name} is missing)"
+            ) from error
+        return ServeSettings(
+            max_waiting=self.max_waiting,
+            key=read_key(self.key_env),
+            feedback=None if self.feedback is None else FeedbackFile(self.feedback),
+            ends=(*(self.end_of_turn or ()), *ENDS),
+        )
+
+
+@flatten_options
+def serve(
+    scorer: Annotated[
+        str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that is served.")
+    ],
+    *,
+    context: Annotated[
+        str,
+        named(CONTEXTS)(rich_help_panel="What is run", help="What is shown of the user."),
+    ] = "none",
+    benchmark: Annotated[
+        str | None,
+        flags.benchmark_option(
+            rich_help_panel="Data", help="Benchmark or file whose rows and users are known."
+        ),
+    ] = None,
+    serving: Serving,
+    loading: LoadingWithChoices,
+    computing: Computing,
+) -> None:
+    """Serve a scorer as a reward to trainers, over HTTP.
+
+    Answers that wait are scored together. SIGTERM finishes what waits, then ends.
+    """
+    settings = serving.settings()
+    from palate.serve import serve as run
+
+    model_settings = computing.settings()
+    pairs = None
+    if benchmark is not None:
+        (pairs,) = loading.load_all([benchmark], computing.seed)
+    spec = f"{scorer} · {context}"
+
+    def listening(url: str) -> None:
+        among = "" if pairs is None else f" · {pairs.name}"
+        err.print(f"palate: {spec}{among} at {url} (process {os.getpid()})", highlight=False)
+        if serving.host not in LOCAL and settings.key is None:
+            err.print(
+                f"palate: anyone who reaches {serving.host} may ask; see --key-env",
+                style="bold yellow", highlight=False,
+            )  # fmt: skip
+
+    with computing.session() as session:
+
+        def load() -> Reward:
+            return reward(scorer, context, pairs, session=session, settings=model_settings)
+
+        run(
+            load, spec, settings, host=serving.host, port=serving.port, listening=listening,
+        )  # fmt: skip

@@ -1,0 +1,103 @@
+"""What users chose, as rows of palate's row contract: on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from palate.data.rows import read_question
+from palate.errors import UsageError
+
+try:
+    import fcntl
+except ImportError:  # no flock on this system: the file is trusted to one process
+    fcntl = None  # type: ignore[assignment]
+
+
+class FeedbackFile:
+    """A file of JSON lines to which several processes may append; `palate adapt` reads it.
+
+    Raises `UsageError` for a file that cannot be opened, or whose name does not end in `.jsonl`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, threading.Lock()
+        if path.suffix != ".jsonl":
+            raise UsageError(f"--feedback {path}: a file of feedback ends in .jsonl")
+        try:
+            with self._locked():
+                pass
+        except OSError as error:
+            raise UsageError(f"--feedback {path}: cannot be written ({error.strerror})") from error
+
+    def append(self, user: str, question: str, chosen: str, rejected: str) -> Mapping[str, Any]:
+        """Return the row of one choice, once it is on disk.
+
+        Raises `DataError` naming the field for a row that breaks the contract, and `OSError` where
+        the disk is full; then nothing of the row is kept.
+        """
+        row = {
+            "id": uuid4().hex, "user_id": user, "question": question, "chosen": chosen,
+            "rejected": rejected, "split": "adapt",
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        }  # fmt: skip
+        read_question(row, subset="all")
+        line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
+        with self._locked() as file:
+            before = os.fstat(file).st_size
+            try:
+                if os.write(file, line) != len(line):
+                    raise OSError(f"{self.path}: the disk is full")
+                os.fsync(file)
+            except OSError:
+                os.ftruncate(file, before)
+                raise
+        return row
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open the file for one writer, cut back to its last whole line."""
+        with self._lock:
+            new = not self.path.exists()
+            # What people chose is theirs: nobody else on the machine may read it.
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                _cut_to_whole_lines(file)
+                if new:
+                    _sync_folder(self.path.parent)
+                yield file
+            finally:
+                os.close(file)
+
+
+def _cut_to_whole_lines(file: int) -> None:
+    # A process that died while it wrote leaves part of a line, which nobody was told is there.
+    end = size = os.fstat(file).st_size
+    while end:
+        start = max(0, end - 2**16)
+        position = os.pread(file, end - start, start).rfind(b"\n")
+        if position >= 0:
+            end = start + position + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(file, end)
+
+
+def _sync_folder(folder: Path) -> None:
+    # A new file's name is on disk once its folder is.
+    if os.name == "posix":
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

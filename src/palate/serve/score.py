@@ -1,0 +1,148 @@
+"""POST /score: palate's own format, with users in the call and a reason for each missing score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field, model_validator
+
+from palate.data.rows import read_question
+from palate.downstream.rewards import RewardRequest
+from palate.errors import DataError
+from palate.records import Choice, User
+from palate.serve.batches import ItemValues
+from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
+from palate.serve.resolving import Resolver
+from palate.serve.service import RewardService, service_of
+
+router = APIRouter()
+OF_A_USER = ("user", "question", "profile", "choices", "traits")
+"""What an item brings that names no row."""
+
+
+class ProfilePost(ExactBody):
+    """What a user wrote before the question."""
+
+    text: Text
+    id: Name | None = None
+    category: str | None = None
+    date: str | None = None
+
+
+class PastChoice(ExactBody):
+    """An earlier choice of a user."""
+
+    question: Text
+    chosen: Text
+    rejected: Text
+
+
+class ScoreItem(ExactBody):
+    """Responses to a row of the data, or to a question of a user."""
+
+    model_config = ConfigDict(json_schema_extra={"allOf": [
+        {"oneOf": [
+            {"required": ["row"], "properties": {"row": {"type": "string"}},
+             "not": {"anyOf": [{"required": [name]} for name in OF_A_USER]}},
+            {"required": ["user", "question"], "not": {"required": ["row"]},
+             "properties": {"user": {"type": "string"}, "question": {"type": "string"}}},
+        ]},
+        {"oneOf": [
+            {"required": ["response"], "properties": {"response": {"type": "string"}}},
+            {"required": ["responses"], "properties": {"responses": {"minItems": 1}}},
+        ]},
+    ]})  # fmt: skip
+    row: Name | None = None
+    user: Name | None = None
+    """Without profile, choices and traits the data must know the user."""
+    question: Text | None = None
+    profile: list[ProfilePost] = []
+    choices: list[PastChoice] = []
+    traits: dict[str, str] = {}
+    response: Text | None = None
+    responses: Annotated[list[Text], NoIds] = []
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.row is None) == (self.user is None or self.question is None):
+            raise ValueError("expected `row`, or `user` and `question`")
+        if self.row is not None and any(getattr(self, name) for name in OF_A_USER):
+            raise ValueError("a row brings its own user and question")
+        if (self.response is None) == (not self.responses):
+            raise ValueError("expected `response`, or `responses` with one or more")
+        return self
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The responses."""
+        return tuple(self.responses) if self.response is None else (self.response,)
+
+
+class ScoreBody(ExactBody):
+    """What is to be scored."""
+
+    items: Annotated[list[ScoreItem], Field(min_length=1)]
+
+
+class ItemScores(ExactBody):
+    """The scores of one item's responses, in order; where one is null, why."""
+
+    scores: list[float | None]
+    reasons: list[str | None]
+
+    @classmethod
+    def of(cls, values: ItemValues) -> Self:
+        """Return what is said of an item's rewards."""
+        return cls(scores=[it.value for it in values], reasons=[it.reason for it in values])
+
+
+class ScoreReply(ExactBody):
+    """The scores of every item, in order."""
+
+    items: list[ItemScores]
+
+
+@router.post("/score")
+async def score(body: ScoreBody, request: Request) -> ScoreReply:
+    """Score responses for rows of the data, or for users in the call."""
+    service = service_of(request)
+    values = await rewards_of(service, body.items, request)
+    return ScoreReply(items=[ItemScores.of(each) for each in values])
+
+
+async def rewards_of(
+    service: RewardService, items: Sequence[ScoreItem], request: Request
+) -> Sequence[ItemValues]:
+    """Return the rewards of items; raises 404 and 422 naming what is wrong with which."""
+    resolver = service.resolver()
+    asked_for = [_requested(item, f"items[{k}]", resolver) for k, item in enumerate(items)]
+    return await service.rewards(asked_for, request)
+
+
+def _requested(item: ScoreItem, field: str, resolver: Resolver) -> RewardRequest:
+    if item.row is not None:
+        resolver.need_row(item.row, f"{field}.row")
+        return RewardRequest(row=item.row, responses=item.texts)
+    assert item.user is not None and item.question is not None, "checked by the model"
+    if item.profile or item.choices or item.traits:
+        user = _user(item, field)
+    else:
+        user = resolver.user(item.user, item.question, f"{field}.user")
+    return RewardRequest(question=item.question, user=user, responses=item.texts)
+
+
+def _user(item: ScoreItem, field: str) -> User:
+    # The row contract says what a post may be: it refuses one that holds the question.
+    row: Mapping[str, Any] = {
+        "id": "live", "user_id": item.user, "question": item.question, "traits": item.traits,
+        "profile": [post.model_dump(exclude_none=True) for post in item.profile],
+    }  # fmt: skip
+    try:
+        question = read_question(row, subset="all")
+    except DataError as error:
+        raise refusal(f"{field}.{error.field}", error.problem) from error
+    choices = tuple(Choice(**choice.model_dump()) for choice in item.choices)
+    return User(id=question.user_id, posts=question.profile, choices=choices,
+                traits=question.traits)  # fmt: skip

@@ -1,0 +1,81 @@
+"""What trainers send as one text, taken apart: the response without prompt and end of turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ENDS = (
+    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|end|>",
+    "<|eos|>", "<|return|>", "<end_of_turn>", "<eos>", "</s>", "<pad>", "[EOS]", "[PAD]",
+)  # fmt: skip
+"""What closes a turn in the templates of common models; `--end-of-turn` names another."""
+LEAST = 16
+"""So many characters of a cut prompt must be left: fewer may be the response's own."""
+
+
+def response_in(query: str, prompt: str, ends: Sequence[str] = ENDS) -> str | None:
+    """Return the response in a query, prompt and response in one; None where no prompt begins it.
+
+    A tokenizer may put a token before the prompt, such as BOS. A prompt over the model's window is
+    cut on the left, so that the query begins with the prompt's end.
+
+    >>> response_in("<s>Tea?<bot>Yes, please.<|im_end|>\\n", "Tea?<bot>")
+    'Yes, please.'
+    >>> response_in("is the question.<bot>Yes.</s>", "Tea or not, that is the question.<bot>")
+    'Yes.'
+    >>> response_in("Tea?", "Coffee?") is None
+    True
+    """
+    if (start := _after_prompt(query, prompt)) is None:
+        return None
+    return without_end(query[start:], ends)
+
+
+def without_end(text: str, ends: Sequence[str] = ENDS) -> str:
+    """Return a text without the tokens that end its turn; the rest stays as it is.
+
+    >>> without_end("Yes. <|im_end|>\\n<|endoftext|>"), without_end("Yes. ")
+    ('Yes. ', 'Yes. ')
+    """
+    while True:
+        bare = text.rstrip()
+        end = next((end for end in ends if end and bare.endswith(end)), None)
+        if end is None:
+            return text
+        text = bare.removesuffix(end)
+
+
+def _after_prompt(query: str, prompt: str) -> int | None:
+    if query.startswith(prompt):
+        return len(prompt)
+    before, there, _ = query.partition(prompt)
+    if there and _is_one_token(before):
+        return len(before) + len(prompt)
+    shared = _overlap(prompt, query)
+    return shared if shared >= LEAST else None
+
+
+def _is_one_token(text: str) -> bool:
+    text = text.strip()
+    return len(text) <= 32 and text[:1] in "<[" and text[-1:] in ">]" and " " not in text
+
+
+def _overlap(prompt: str, query: str) -> int:
+    """Return the length of the longest end of the prompt with which the query begins.
+
+    The failure function of Knuth, Morris and Pratt, so that no text takes more than linear time.
+    """
+    query = query[: len(prompt)]
+    fallback = [0] * (len(query) + 1)
+    length = 0
+    for k in range(1, len(query)):
+        while length and query[k] != query[length]:
+            length = fallback[length]
+        length += query[k] == query[length]
+        fallback[k + 1] = length
+    matched = 0
+    for character in prompt:
+        while matched and (matched == len(query) or query[matched] != character):
+            matched = fallback[matched]
+        matched += bool(query) and query[matched] == character
+    return matched

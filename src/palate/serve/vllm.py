@@ -1,0 +1,129 @@
+"""POST /classify and /pooling: a reward model behind vLLM, its `user` a row or a user."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal, Self
+from uuid import uuid4
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, BeforeValidator, model_validator
+
+from palate.downstream.rewards import RewardRequest
+from palate.records import Message, Slate
+from palate.serve.batches import Item
+from palate.serve.bodies import ForeignBody, Name, NoIds, Text, numbers, refusal
+from palate.serve.resolving import Resolver
+from palate.serve.service import service_of
+
+router = APIRouter()
+LABEL = "LABEL_0"
+OneOrMany = BeforeValidator(
+    lambda value: [value] if isinstance(value, str) else value,
+    json_schema_input_type=str | list[str] | None,
+)
+
+
+class ChatMessage(ForeignBody):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+class ClassifyBody(ForeignBody):
+    """A conversation that a response closes, or texts."""
+
+    messages: list[ChatMessage] | None = None
+    input: Annotated[list[Text] | None, NoIds, OneOrMany] = None
+    user: Name | None = None
+    """The id of a row, or of a user of the data; "" and null are nobody."""
+    use_activation: Literal[False] | None = None
+    """Rewards are raw: true is refused."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.messages is None) == (self.input is None):
+            raise ValueError("expected `messages` or `input`")
+        if self.messages is not None and [m.role for m in self.messages][-1:] != ["assistant"]:
+            raise ValueError("`messages` must end with the assistant's response")
+        if self.messages is not None and len(self.messages) < 2:
+            raise ValueError("`messages` must hold what the response answers")
+        if self.input == []:
+            raise ValueError("`input` is empty")
+        return self
+
+
+class PoolingBody(ClassifyBody):
+    """The same, as vLLM's /pooling takes it."""
+
+    task: Literal["classify"] | None = None
+    encoding_format: Literal["float"] | None = None
+
+
+class VllmReply(BaseModel):
+    """What both endpoints reply around their rows."""
+
+    id: str
+    object: Literal["list"] = "list"
+    created: int
+    model: str
+    data: list[dict[str, Any]]
+
+
+@router.post("/classify")
+async def classify(body: ClassifyBody, request: Request) -> VllmReply:
+    """Score as vLLM's /classify: the raw reward stands in `probs`."""
+    values = await _rewards(body, request)
+    return _reply(request, [
+        {"index": k, "label": LABEL, "probs": [value], "num_classes": 1}
+        for k, value in enumerate(values)
+    ])  # fmt: skip
+
+
+@router.post("/pooling")
+async def pooling(body: PoolingBody, request: Request) -> VllmReply:
+    """Score as vLLM's /pooling."""
+    values = await _rewards(body, request)
+    return _reply(request, [
+        {"index": k, "object": "pooling", "data": [value]} for k, value in enumerate(values)
+    ])  # fmt: skip
+
+
+async def _rewards(body: ClassifyBody, request: Request) -> list[float]:
+    service = service_of(request)
+    items = _items(body, service.resolver())
+    values = await service.rewards(items, request)
+    return numbers(values, "messages" if body.messages else "input[{}]")
+
+
+def _items(body: ClassifyBody, resolver: Resolver) -> list[Item]:
+    if body.messages is not None:
+        return [_conversation(body.messages, body.user, resolver)]
+    texts = body.input or []
+    if not body.user:
+        return [resolver.rendered(text, f"input[{k}]") for k, text in enumerate(texts)]
+    if not resolver.reward.has_row(body.user) and body.user in resolver.reward.users:
+        raise refusal("input", "is a response alone; with a user's id send `messages`")
+    return [resolver.row(body.user, text, "user") for text in texts]
+
+
+def _conversation(messages: list[ChatMessage], user: str | None, resolver: Resolver) -> Item:
+    *before, response = messages
+    if not user:
+        resolver.need_as_it_stands("user")
+        asked_so = tuple(Message(role=m.role, content=m.content) for m in before)
+        return Slate(question=asked_so, candidates=(response.content,))
+    if resolver.reward.has_row(user):
+        return resolver.row(user, response.content, "user")
+    if [m.role for m in before] != ["user"]:
+        raise refusal("messages", "with a user's id: one question of theirs, and the response")
+    known = resolver.user(user, before[0].content, "user")
+    return RewardRequest(question=before[0].content, user=known, responses=(response.content,))
+
+
+def _reply(request: Request, data: list[dict[str, Any]]) -> VllmReply:
+    return VllmReply(
+        id=f"palate-{uuid4().hex}", created=int(time.time()), data=data,
+        model=service_of(request).spec,
+    )  # fmt: skip

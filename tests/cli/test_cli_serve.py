@@ -1,0 +1,31 @@
+"""palate serve: its options, and one line where the extra is missing."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from palate.cli.serve import Serving
+from palate.errors import UsageError
+
+
+def test_options_become_settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINE", "abc")
+    given = Serving(
+        max_waiting=7, key_env="MINE", feedback=tmp_path / "f.jsonl", end_of_turn=["<|mine|>"]
+    )
+    settings = given.settings()
+    assert (settings.max_waiting, settings.key) == (7, "abc")
+    assert settings.feedback is not None and (tmp_path / "f.jsonl").exists()
+    assert settings.ends[0] == "<|mine|>" and "</s>" in settings.ends
+    plain = Serving().settings()
+    assert (plain.key, plain.feedback) == (None, None)
+
+
+def test_a_missing_extra_is_one_line(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("palate.serve")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(UsageError, match=r"pip install 'palate\[serve\]' \(prometheus_client is m"):
+        Serving().settings()

@@ -1,0 +1,56 @@
+"""The response in a query of OpenRLHF, against a search by hand."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.serve.texts import ENDS, LEAST, _overlap, response_in, without_end
+
+letters = st.text(st.sampled_from("ab"), max_size=12)
+
+
+@given(letters, letters)
+def test_the_overlap_is_the_longest(prompt, query):
+    lengths = range(min(len(prompt), len(query)), -1, -1)
+    longest = next(n for n in lengths if prompt.endswith(query[:n]))
+    assert _overlap(prompt, query) == longest
+
+
+prose = st.text(st.characters(exclude_characters="<>[]|", exclude_categories=("Cs",)))
+
+
+@given(prose, prose, st.sampled_from(["", "<s>", "<|begin_of_text|>", "[CLS]"]),
+       st.lists(st.sampled_from(ENDS), max_size=3))  # fmt: skip
+def test_a_whole_prompt_is_stripped_whatever_stands_around(prompt, response, bos, ends):
+    prompt = f"user: {prompt} <bot>"
+    assert response_in(f"{bos}{prompt}{response}{''.join(ends)}", prompt) == response
+
+
+@given(prose, st.integers(0, 40))
+def test_a_prompt_that_is_cut_on_the_left_is_found_by_its_end(response, cut):
+    prompt = "Once there was a long question: what is it that people drink? <bot>"
+    assert response_in(prompt[cut:] + response, prompt) == response
+
+
+def test_an_end_of_few_characters_may_be_the_responses_own():
+    prompt = "x" * 40 + "0123456789abcdef"
+    assert response_in(prompt[-LEAST:] + "!", prompt) == "!"
+    assert response_in(prompt[-LEAST + 1 :] + "!", prompt) is None
+    assert response_in("a word Tea? Yes", "Tea?") is None, "a word is no token"
+
+
+def test_only_the_end_is_cut():
+    assert without_end("a </s> b </s></s>\n") == "a </s> b "
+    assert without_end("a <|mine|>", ("<|mine|>",)) == "a "
+    assert without_end("a ") == "a "
+
+
+def test_no_text_takes_more_than_linear_time():
+    long = "a" * 2**19
+    started = time.process_time()
+    response_in("b" + long, long)
+    response_in(f"{long}c", f"{long}b{long}")
+    assert time.process_time() - started < 2.5
