@@ -30,6 +30,7 @@ FULL = {
         "tests/construction/own_text/test_construction_killed.py",
         "tests/downstream/test_downstream_decode_killed.py",
         "tests/downstream/test_downstream_killed.py",
+        "tests/downstream/test_downstream_ppo_killed.py",
         "tests/evaluation/test_evaluation_killed.py",
     ),
     "endpoints": (
