@@ -14,6 +14,7 @@ FULL = {
     "training": ("tests/cli/test_cli_personal.py", "tests/learning", "tests/training"),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
+        "tests/downstream/test_downstream_ppo_optimum.py",
         "tests/metrics/ranks/test_ranks_planted.py",
         "tests/personal/test_personal_amortised_planted.py",
         "tests/personal/test_personal_gpo.py",

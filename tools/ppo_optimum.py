@@ -28,7 +28,7 @@ import torch
 import transformers
 from ppo_world import GOLD, USERS, Rewards, World
 
-from palate.downstream.ppo import ALGORITHMS, Algorithm, PolicyRecipe
+from palate.downstream.ppo import ALGORITHMS, Algorithm, PolicyTraining
 from palate.metrics.ranks import RankAgreement, kendall_agreement
 from palate.reports import Form, Table, render
 
@@ -38,9 +38,9 @@ RATES = {"ppo": 3e-3, "rloo": 3e-3, "grpo": 3e-3}
 CONTROL_BETA = 0.3
 
 
-def recipe_of(algorithm: Algorithm, updates: int, seed: int, beta: float = BETA) -> PolicyRecipe:
+def recipe_of(algorithm: Algorithm, updates: int, seed: int, beta: float = BETA) -> PolicyTraining:
     """Return what is trained, the same for all three but for what is an algorithm's own."""
-    return PolicyRecipe(
+    return PolicyTraining(
         algorithm=algorithm, updates=updates, answers=64, answers_at_once=64, max_new_tokens=4,
         learning_rate=RATES[algorithm], kl_coefficient=beta, value_learning_rate=1e-2,
         value_clip_range=None, seed=seed, dtype="float32",
@@ -57,7 +57,9 @@ def shares(
                 world, began = World(Path(root), seed, BETA), time.process_time()
                 model = world.train(recipe_of(algorithm, updates, seed), Path(root) / "out").model
                 spent = (time.process_time() - began) / updates
-                yield algorithm, seed, world.share(model), spent
+                share = world.share(model)
+                sys.stderr.write(f"{algorithm}, seed {seed}: {share:.4f}\n")
+                yield algorithm, seed, share, spent
 
 
 def scorer(world: World, noise: float, seed: int) -> Rewards:
@@ -106,6 +108,7 @@ def controlled(scorers: int, updates: int) -> tuple[list[list[float]], RankAgree
                 world.mean(start, rewards), world.mean(model, rewards),
                 world.mean(start), world.mean(model),
             ])  # fmt: skip
+            sys.stderr.write(" ".join(f"{number:.3f}" for number in rows[-1]) + "\n")
     columns = np.array(rows).T
     return rows, kendall_agreement(columns[1], columns[5])
 

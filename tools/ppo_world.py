@@ -18,7 +18,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from palate.downstream.ppo import PolicyRecipe, build_trainer, last_checkpoint
+from palate.downstream.ppo import PolicyTraining, build_trainer, last_checkpoint
 
 USERS = ("ann", "ben")
 TOKENS = ("<end>", *USERS, "tea", "coffee", "hot", "cold", "please")
@@ -114,7 +114,7 @@ class World:
         return float(np.mean([np.exp(now[user]) @ rewards[user] for user in USERS]))
 
     def train(
-        self, recipe: PolicyRecipe, output: Path, rewards: Rewards = GOLD, **more: Any
+        self, recipe: PolicyTraining, output: Path, rewards: Rewards = GOLD, **more: Any
     ) -> Any:
         """Return a trainer that has trained the starting policy, resumed where it can be."""
         model, tokenizer = self.load()

@@ -10,14 +10,18 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+from ppo_optimum import pair_accuracy, scorer, shares
 from ppo_world import GOLD, PLACE, TOKENS, USERS, World, looked_up
 
-from palate.downstream.ppo import PolicyRecipe
+from palate.downstream.ppo import PolicyTraining
 
-__all__ = ["GOLD", "PLACE", "TOKENS", "USERS", "World", "looked_up", "same_weights", "small"]
+__all__ = [
+    "GOLD", "PLACE", "TOKENS", "USERS", "World", "looked_up", "pair_accuracy", "same_weights",
+    "scorer", "shares", "small",
+]  # fmt: skip
 
 
-def small(**told: Any) -> PolicyRecipe:
+def small(**told: Any) -> PolicyTraining:
     """Return a recipe for this world: 16 answers an update."""
     torch.set_num_threads(1)
     options: dict[str, Any] = {
@@ -25,7 +29,7 @@ def small(**told: Any) -> PolicyRecipe:
         "learning_rate": 3e-3, "kl_coefficient": 0.2, "value_learning_rate": 1e-2,
         "value_clip_range": None, "dtype": "float32", "answers_per_prompt": None,
     }  # fmt: skip
-    return PolicyRecipe(**{**options, **told})
+    return PolicyTraining(**{**options, **told})
 
 
 def same_weights(one: Any, other: Any) -> bool:

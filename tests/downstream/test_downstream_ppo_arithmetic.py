@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from palate.downstream.ppo.advantages import (
@@ -226,8 +226,7 @@ def test_verl_gives_the_same_advantages(
     verl: Any, world: dict[str, torch.Tensor], gamma: float, gae_lambda: float
 ) -> None:
     mask = world["mask"]
-    if mask.sum() < 2:
-        return  # verl raises
+    assume(mask.sum() > 1)  # verl raises
     expected, goals = verl.compute_gae_advantage_return(
         world["rewards"], world["values"], mask, gamma, gae_lambda
     )
@@ -240,8 +239,7 @@ def test_verl_gives_the_same_advantages(
 @given(world=worlds, clip=st.sampled_from((0.1, 0.2, 0.5)))
 def test_verl_gives_the_same_losses(verl: Any, world: dict[str, torch.Tensor], clip: float) -> None:
     mask = world["mask"]
-    if not mask.sum():
-        return
+    assume(mask.sum() > 0)  # verl gives NaN
 
     class Config(dict[str, Any]):
         clip_ratio, clip_ratio_low, clip_ratio_high = clip, None, None

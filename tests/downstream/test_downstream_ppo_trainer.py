@@ -10,7 +10,7 @@ import pytest
 import torch
 from ppo_runs import GOLD, USERS, World, looked_up, same_weights, small
 
-from palate.downstream.ppo import PolicyRecipe, build_trainer, last_checkpoint
+from palate.downstream.ppo import PolicyTraining, build_trainer, last_checkpoint
 from palate.errors import ModelError, UsageError
 from palate.training.tuning import Lora
 
@@ -26,7 +26,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("world"))
 
 
-def built(world: World, recipe: PolicyRecipe, output: Path, reward: Any = None, **more: Any) -> Any:
+def built(
+    world: World, recipe: PolicyTraining, output: Path, reward: Any = None, **more: Any
+) -> Any:
     model, tokenizer = world.load()
     rows = [{"prompt": text, "user": text.split()[0]} for text in ("ann", "ben please hot")]
     return build_trainer(recipe, model, tokenizer, rows, reward or looked_up(GOLD), output, **more)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.downstream.ppo.recipe import Algorithm, PolicyRecipe
+from palate.downstream.ppo.recipe import Algorithm, PolicyTraining
 from palate.models import import_transformers
 from palate.training.fitting import import_training, one_device
 from palate.training.tuning import Lora
@@ -29,7 +29,7 @@ class TrainerKind(NamedTuple):
     options: Mapping[str, Any]
 
 
-def ppo(recipe: PolicyRecipe) -> TrainerKind:
+def ppo(recipe: PolicyTraining) -> TrainerKind:
     """PPO: KL in the reward of each token, a critic, an advantage a token."""
     from palate.downstream.ppo.trainer import PPOConfig, PPOTrainer
 
@@ -38,32 +38,34 @@ def ppo(recipe: PolicyRecipe) -> TrainerKind:
     return TrainerKind(PPOConfig, PPOTrainer, options)
 
 
-def rloo(recipe: PolicyRecipe) -> TrainerKind:
+def rloo(recipe: PolicyTraining) -> TrainerKind:
     """RLOO (Ahmadian et al. 2024): KL in the reward of an answer, less the mean of its siblings."""
-    import trl
+    from trl.trainer.rloo_config import RLOOConfig
+    from trl.trainer.rloo_trainer import RLOOTrainer
 
-    return TrainerKind(trl.RLOOConfig, trl.RLOOTrainer, {"normalize_advantages": False})
+    return TrainerKind(RLOOConfig, RLOOTrainer, {"normalize_advantages": False})
 
 
-def grpo(recipe: PolicyRecipe) -> TrainerKind:
+def grpo(recipe: PolicyTraining) -> TrainerKind:
     """GRPO without its two biases (Liu et al. 2025, arXiv 2503.20783), KL in the loss.
 
     Advantages divided by their spread would change what a nat of KL costs from prompt to prompt,
     so they are not; the KL's gradient is corrected to be that of E_π, not of E_ref.
     """
-    import trl
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     options = {"scale_rewards": "none", "loss_type": "dr_grpo", "use_bias_correction_kl": True}
-    return TrainerKind(trl.GRPOConfig, trl.GRPOTrainer, options)
+    return TrainerKind(GRPOConfig, GRPOTrainer, options)
 
 
-ALGORITHMS: Mapping[Algorithm, Callable[[PolicyRecipe], TrainerKind]] = {
+ALGORITHMS: Mapping[Algorithm, Callable[[PolicyTraining], TrainerKind]] = {
     "ppo": ppo, "rloo": rloo, "grpo": grpo,
 }  # fmt: skip
 
 
 def build_trainer(
-    recipe: PolicyRecipe,
+    recipe: PolicyTraining,
     model: Any,
     tokenizer: Any,
     rows: Sequence[Mapping[str, Any]],
@@ -119,7 +121,7 @@ def build_trainer(
     return trainer
 
 
-def _common(recipe: PolicyRecipe, output: Path, device: str) -> dict[str, Any]:
+def _common(recipe: PolicyTraining, output: Path, device: str) -> dict[str, Any]:
     steps = recipe.steps_per_update
     save: dict[str, Any] = {"save_strategy": "no"}
     if recipe.save_every is not None:
@@ -147,7 +149,7 @@ def _common(recipe: PolicyRecipe, output: Path, device: str) -> dict[str, Any]:
         "gradient_checkpointing": device != "cpu",  # there memory is short, here time is
         "dataloader_pin_memory": device != "cpu",
         "disable_dropout": True,
-        "shuffle_dataset": False,  # the order was made by `PolicyRecipe.prompts`
+        "shuffle_dataset": False,  # the order was made by `PolicyTraining.prompts`
         "remove_unused_columns": False,
         "disable_tqdm": True,
         "logging_steps": steps,

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class PolicyRecipe:
+class PolicyTraining:
     """How a policy is trained; an update is one round of answers and all that is learned of it."""
 
     algorithm: Algorithm = "ppo"
@@ -114,7 +114,7 @@ class PolicyRecipe:
         The run is one pass over them: a second pass of TRL's sampler would begin its shuffles
         anew after a resume.
 
-        >>> recipe = PolicyRecipe(updates=2, answers=3)
+        >>> recipe = PolicyTraining(updates=2, answers=3)
         >>> len(recipe.prompts(["a", "b"])), sorted(recipe.prompts(["a", "b"])[:2])
         (6, ['a', 'b'])
         """

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import transformers
-import trl
+from trl.trainer.grpo_config import GRPOConfig
 
 from palate.downstream.ppo.advantages import (
     adapted_kl_coefficient,
@@ -23,7 +23,7 @@ from palate.downstream.ppo.trl_hooks import (
     ActorCriticTrainer,
     Lesson,
     Memory,
-    Reading,
+    PolicyPass,
     Rollout,
     answers_of_two,
 )
@@ -31,15 +31,15 @@ from palate.errors import ModelError, UsageError
 
 STATE = "ppo_state.json"
 UNREAD = (
-    "loss_type", "importance_sampling_level", "delta", "top_entropy_quantile", "entropy_coef",
-    "use_adaptive_entropy", "off_policy_mask_threshold", "use_bias_correction_kl", "scale_rewards",
-    "multi_objective_aggregation", "sync_ref_model",
+    "loss_type", "importance_sampling_level", "delta", "epsilon_high", "top_entropy_quantile",
+    "entropy_coef", "use_adaptive_entropy", "off_policy_mask_threshold", "use_bias_correction_kl",
+    "scale_rewards", "multi_objective_aggregation", "sync_ref_model",
 )  # fmt: skip
 """Options of GRPO that PPO's loss has no use for."""
 
 
 @dataclass
-class PPOConfig(trl.GRPOConfig):  # type: ignore[misc]
+class PPOConfig(GRPOConfig):
     """TRL's options, with those of a critic; `epsilon` clips the policy, `beta` weighs the KL.
 
     One answer a prompt is written unless `num_generations` says more.
@@ -65,13 +65,11 @@ class PPOConfig(trl.GRPOConfig):  # type: ignore[misc]
         self.num_generations_eval = self.num_generations_eval or wanted
         if wanted == 1:
             self.num_generations = answers_of_two(self)
-        super().__post_init__()
+        super().__post_init__()  # type: ignore[no-untyped-call]
         self.num_generations = wanted
-        defaults = trl.GRPOConfig.__dataclass_fields__
-        told = {True: "group", False: "none"}
+        defaults = GRPOConfig.__dataclass_fields__
         for name in UNREAD:
-            default = defaults[name].default
-            if getattr(self, name) not in {default, told.get(default, default)}:
+            if getattr(self, name) != defaults[name].default:
                 raise UsageError(f"PPO: {name}={getattr(self, name)!r} is GRPO's own; leave it out")
         for name, holds, expected in (
             ("gamma", 0 <= self.gamma <= 1, "0 to 1"),
@@ -146,7 +144,7 @@ class PPOTrainer(ActorCriticTrainer):
                 kl_horizon=self.args.kl_horizon, answers=int(scored),
             )  # fmt: skip
 
-    def loss(self, now: Reading, then: Memory, total: torch.Tensor) -> torch.Tensor:
+    def loss(self, now: PolicyPass, then: Memory, total: torch.Tensor) -> torch.Tensor:
         """Return the clipped policy loss plus the clipped value loss."""
         mask, advantages, returns = then.lesson
         policy = policy_loss(
@@ -182,7 +180,7 @@ class PPOTrainer(ActorCriticTrainer):
             raise ModelError(f"{folder / STATE}: no state of PPO ({error})") from error
 
 
-class CriticGradients(transformers.TrainerCallback):  # type: ignore[misc]
+class CriticGradients(transformers.TrainerCallback):
     """Does for the critic what TRL does for the policy: averages, clips and clears gradients."""
 
     def __init__(self, trainer: PPOTrainer) -> None:

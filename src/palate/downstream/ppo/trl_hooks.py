@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 import trl
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from palate.downstream.ppo.value_head import ValueHead, completion_values
 from palate.errors import UsageError
@@ -53,7 +54,7 @@ class Lesson(NamedTuple):
     returns: torch.Tensor
 
 
-class Reading(NamedTuple):
+class PolicyPass(NamedTuple):
     """One pass of the policy in training over a part of a rollout (answers × tokens)."""
 
     log_probs: torch.Tensor
@@ -106,7 +107,7 @@ def refuse_unloadable_reference(model: Any) -> None:
         )
 
 
-class ActorCriticTrainer(trl.GRPOTrainer):  # type: ignore[misc]
+class ActorCriticTrainer(GRPOTrainer):
     """TRL's GRPO trainer with a critic, and its private hooks behind four plain methods.
 
     A subclass gives `learn` (advantages and returns of a rollout), `loss` (of one pass), and
@@ -117,6 +118,9 @@ class ActorCriticTrainer(trl.GRPOTrainer):  # type: ignore[misc]
     _name, _tag_names = "PPO", ["trl", "ppo"]
     _paper = {"title": "Proximal Policy Optimization Algorithms", "id": "1707.06347"}
     value_head: ValueHead
+    model: Any
+    args: Any
+    _logs: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         refuse_untested(trl.__version__)
@@ -134,7 +138,7 @@ class ActorCriticTrainer(trl.GRPOTrainer):  # type: ignore[misc]
         """Return what a rollout teaches."""
         raise NotImplementedError
 
-    def loss(self, now: Reading, then: Memory, total: torch.Tensor) -> torch.Tensor:
+    def loss(self, now: PolicyPass, then: Memory, total: torch.Tensor) -> torch.Tensor:
         """Return the loss of a pass: a sum over tokens, divided by the total of the whole step."""
         raise NotImplementedError
 
@@ -216,7 +220,7 @@ class ActorCriticTrainer(trl.GRPOTrainer):  # type: ignore[misc]
         if self.model.training:
             parts = self.args.steps_per_generation / self.current_gradient_accumulation_steps
             total = total / parts
-        return self.loss(Reading(log_probs, entropies, self._passes.pop()), then, total)
+        return self.loss(PolicyPass(log_probs, entropies, self._passes.pop()), then, total)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
@@ -226,7 +230,7 @@ class ActorCriticTrainer(trl.GRPOTrainer):  # type: ignore[misc]
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:  # first: a checkpoint of another algorithm is told apart by it
             self.load_state(Path(checkpoint))
-        super()._load_optimizer_and_scheduler(checkpoint)
+        super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[no-untyped-call]
 
 
 def _sequences(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
