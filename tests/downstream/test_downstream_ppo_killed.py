@@ -120,6 +120,6 @@ def test_a_killed_process_leaves_what_another_goes_on_from(tmp_path: Path) -> No
     whole = trained(tmp_path, "whole", *KINDS[kind])
     code = CODE.format(path=sys.path)
     command = [sys.executable, "-c", code, str(tmp_path), kind]
-    done = subprocess.run(command, check=False, timeout=600)
+    done = subprocess.run(command, check=False, timeout=1800)
     assert done.returncode == -signal.SIGKILL, "it was to be killed before it was through"
     assert_same(whole, trained(tmp_path, "cut", *KINDS[kind]), tmp_path)
