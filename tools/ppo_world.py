@@ -50,7 +50,8 @@ def taste(user: str, answer: Sequence[int]) -> float:
     """Return how much a user likes an answer."""
     words = [TOKENS[token] for token in answer if token != END]
     pairs = sum(pair == PAIRS[user] for pair in zip(words, words[1:], strict=False))
-    return sum(LIKES[user].get(word, 0.0) for word in words) + PAIR * pairs
+    liked = sum(LIKES[user].get(word, 0.0) for word in words) + PAIR * pairs
+    return round(liked, 6)  # so that answers of the same words tie, in whatever order
 
 
 GOLD: Rewards = {user: np.array([taste(user, answer) for answer in ANSWERS]) for user in USERS}
