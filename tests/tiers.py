@@ -14,6 +14,7 @@ FULL = {
     "training": ("tests/cli/test_cli_personal.py", "tests/learning", "tests/training"),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
+        "tests/downstream/test_downstream_ppo_optimum.py",
         "tests/metrics/ranks/test_ranks_planted.py",
         "tests/personal/test_personal_amortised_planted.py",
         "tests/personal/test_personal_gpo.py",
@@ -30,6 +31,7 @@ FULL = {
         "tests/construction/own_text/test_construction_killed.py",
         "tests/downstream/test_downstream_decode_killed.py",
         "tests/downstream/test_downstream_killed.py",
+        "tests/downstream/test_downstream_ppo_killed.py",
         "tests/evaluation/test_evaluation_killed.py",
     ),
     "endpoints": (
