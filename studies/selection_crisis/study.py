@@ -1,4 +1,4 @@
-"""Does ranking accuracy foretell guided writing? Every command, in order.
+"""Does ranking accuracy predict guided writing? Every command, in order.
 
     PALATE_DATA=../data python -m studies.selection_crisis.study WORK [PART …]
 
@@ -195,7 +195,7 @@ def users(palate: Commands, guides: Guides, data: Path) -> None:
     steer.run("author-states-tilt", (guides.states[0], guides.heads[0]), *states,
               "--choices", "rows/train-author.jsonl")  # fmt: skip
     steer.run("author-tilt", readers, *posts)
-    steer.run("tasting-tilt", (*guides.of_tokens, *readers), *tasting)
+    steer.run("tasting-tilt", readers, *tasting)
     steer.run("tasting-in-context", (), *tasting)
     steer.run("author-in-context", (), *posts)
 
