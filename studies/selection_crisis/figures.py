@@ -21,7 +21,7 @@ from palate.downstream.decoding.figures import RowFigures
 from palate.downstream.decoding.result import DecodeResult, GuidedCell
 from palate.downstream.policy import PolicyAccuracy
 from palate.metrics import Estimate, minimum_detectable_effect
-from palate.metrics.ranks.agreement import RankAgreement
+from palate.metrics.ranks.agreement import RankAgreement, kendall_agreement
 from studies.selection_crisis.study import IN_CONTEXT
 
 Figures = dict[str, Any]
@@ -29,6 +29,7 @@ RANKED = (
     "votes-tilt", "votes-tilt-absolute", "votes-decoder", "tasting-tilt", "author-states-tilt",
     "author-tilt", "tasting-in-context", "author-in-context",
 )  # fmt: skip
+DECODED = "votes-decoder"
 GUIDED = ("oracle", "tokens", "states", "similar", "heads")
 KINDS = (PolicyAccuracy.kind, DecodeResult.kind, BestOfResult.kind)
 BEST_OF = 4
@@ -41,6 +42,9 @@ def main() -> None:
         raise SystemExit(__doc__)
     root = Path(sys.argv[1]) / "runs"
     ranked = {name: ranking(only(root / name)) for name in RANKED if ended(root / name)}
+    for name in ("votes-tilt", "votes-tilt-absolute"):
+        if name in ranked and DECODED in ranked:
+            ranked[name]["of_decoded"] = among(ranked[name], ranked[DECODED])
     written = list(writing(root)) if ended(root / "plain") else []
     if not (ranked or written):
         raise SystemExit(f"{root}: nothing has ended there yet; run study.py")
@@ -84,6 +88,18 @@ def ranking(result: PolicyAccuracy) -> Figures:
             for cell in summary.cells
         ],
     }  # fmt: skip
+
+
+def among(result: Figures, other: Figures) -> list[Figures]:
+    """Return τ of the sums along the weights over the guides alone that another result has too."""
+    both = {each["scorer"] for each in other["guides"]}
+    guides = [each for each in result["guides"] if each["scorer"] in both]
+    rewards = [each["reward"] for each in guides]
+    return [
+        {"reading": "sum", "weight": weight,
+         **_tau(kendall_agreement(rewards, [each["curve"][k] for each in guides]))}
+        for k, weight in enumerate(result["weights"]) if weight
+    ]  # fmt: skip
 
 
 def writing(root: Path) -> Iterator[Figures]:

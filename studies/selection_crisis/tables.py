@@ -16,6 +16,7 @@ from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec
+from studies.selection_crisis.figures import DECODED
 
 Figures = dict[str, Any]
 READINGS = ("sum", "mean", "ratio")
@@ -38,28 +39,38 @@ def agreement(ranking: Mapping[str, Figures]) -> Table:
     """Return τ of reward and policy accuracy along the weights, by set and reading."""
     weights = list(dict.fromkeys(weight for result in ranking.values()
                                  for weight in result["weights"] if weight))  # fmt: skip
+    decoded = {each["scorer"] for each in ranking.get(DECODED, {"guides": []})["guides"]}
     rows = []
     for name, result in ranking.items():
-        for reading in READINGS:
-            along = {each["weight"]: each for each in result["agreements"]
-                     if each["reading"] == reading}  # fmt: skip
-            of_reward = result["score"] == "tilt" and reading == "ratio"
-            if of_reward or not any(each["tau"] is not None for each in along.values()):
-                continue  # with tilt the ratio is the reward itself
-            rewards = [each["reward"] for each in result["guides"] if each["reward"] is not None]
-            n = max(each["n"] for each in along.values())
-            rows.append([
-                name.replace("-", ", "), reading, str(n),
-                f"{plain(min(rewards))} to {plain(max(rewards))}",
-                *(_tau(along.get(weight)) for weight in weights),
-            ])  # fmt: skip
+        title, guides = name.replace("-", ", "), result["guides"]
+        rows += [
+            _along(title, reading, guides, result["agreements"], weights) for reading in READINGS
+            # With tilt the ratio is the reward itself.
+            if not (result["score"] == "tilt" and reading == "ratio")
+        ]  # fmt: skip
+        if "of_decoded" in result:
+            both = [each for each in guides if each["scorer"] in decoded]
+            rows.append(_along(f"{title}, the decoder's guides", "sum", both,
+                               result["of_decoded"], weights))  # fmt: skip
     columns = ["set, score", "read as", "guides", "reward accuracy",
                *(f"τ at λ = {weight}" for weight in weights)]  # fmt: skip
     notes = [
         "τ: Kendall's τ-b of the accuracies of reward and steered policy, and its p against random "
         "rankings. A guide is a scorer under one context. absolute: λ is the weight itself."
     ]
+    rows = [row for row in rows if any(cell != NONE for cell in row[4:])]
     return Table("Does the better reward make the better policy?", columns, rows, notes, 2)
+
+
+def _along(
+    name: str, reading: str, guides: Sequence[Figures], agreements: Sequence[Figures],
+    weights: Sequence[Any],
+) -> list[str]:  # fmt: skip
+    along = {each["weight"]: each for each in agreements if each["reading"] == reading}
+    rewards = [each["reward"] for each in guides if each["reward"] is not None]
+    span = f"{plain(min(rewards))} to {plain(max(rewards))}" if rewards else NONE
+    n = max((each["n"] for each in along.values()), default=0)
+    return [name, reading, str(n), span, *(_tau(along.get(weight)) for weight in weights)]
 
 
 def _tau(each: Figures | None) -> str:
@@ -176,7 +187,9 @@ def _gains(ax: Any, writing: Sequence[Figures]) -> None:
         ax.plot([gain["low"], gain["high"]], [-k, -k], color="C0", linewidth=1)
         ax.plot(gain["value"], -k, "o", color="C0", markersize=3)
     ax.axvline(0, color="0.6", linewidth=0.8)
-    labels = (" ".join(part for part in _way(way, names) if part != NONE) for way in writing)
+    labels = (
+        " ".join(part for part in _way(way, names) if part not in (NONE, "none")) for way in writing
+    )
     ax.set_yticks([-k for k in range(len(writing))], list(labels), fontsize=6)
     ax.set_xlabel("gain in ROUGE-1 over the policy alone")
     ax.set_title("writing", fontsize=9, loc="left")

@@ -136,7 +136,11 @@ def test_the_tables_that_are_kept_are_those_of_the_figures_that_are(tmp_path, ca
     shutil.copy(FOLDER / "figures.json", tmp_path)
     monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path)])
     tables.main()
-    assert capsys.readouterr().out == (FOLDER / "tables.md").read_text(encoding="utf-8")
+    printed = capsys.readouterr().out
+    assert printed == (FOLDER / "tables.md").read_text(encoding="utf-8")
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for table in printed.split("\n**")[:2]:
+        assert table.strip("*\n") in page
 
 
 def test_what_is_learnt_from_holds_no_question_of_the_couples(real_data, tmp_path):
