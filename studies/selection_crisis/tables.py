@@ -42,7 +42,7 @@ def agreement(ranking: Mapping[str, Figures]) -> Table:
     decoded = {each["scorer"] for each in ranking.get(DECODED, {"guides": []})["guides"]}
     rows = []
     for name, result in ranking.items():
-        title, guides = name.replace("-", ", "), result["guides"]
+        title, guides = _title(name), result["guides"]
         rows += [
             _along(title, reading, guides, result["agreements"], weights) for reading in READINGS
             # With tilt the ratio is the reward itself.
@@ -174,7 +174,7 @@ def draw(ranking: Mapping[str, Figures], writing: Sequence[Figures], file: Path)
                     xytext=(0, 3), textcoords="offset points", color="0.4")  # fmt: skip
         ax.set_xlabel("accuracy of the reward")
         ax.set_ylabel("accuracy of the steered policy")
-        ax.set_title(name.replace("-", ", "), fontsize=9, loc="left")
+        ax.set_title(_title(name), fontsize=9, loc="left")
     if writing:
         _gains(axes[0][-1], [way for way in writing if way.get("gain")])
     save(figure, file)
@@ -208,6 +208,15 @@ def _names(ways: Sequence[Figures]) -> dict[str, str]:
         against = _last(parsed.options.get("reference", ""))
         named[spec] = " ".join(part for part in (parsed.kind, model, against) if part)
     return named if len({*named.values()}) == len(specs) else short_names(specs)
+
+
+def _title(name: str) -> str:
+    """Return set, score and unit of a result.
+
+    >>> _title("votes-tilt-absolute"), _title("author-in-context")
+    ('votes, tilt, absolute', 'author, in context')
+    """
+    return name.replace("in-context", "in context").replace("-", ", ")
 
 
 def _last(reference: str) -> str:
