@@ -95,9 +95,7 @@ def guides(name: str, result: Figures) -> Table:
     notes = [f"{result['rows']} rows; sums, at the λ chosen on other questions."]
     if missed:
         notes.append(f"Tokens that are no candidate: {max(missed):.1%} at most.")
-    return Table(
-        f"{name.replace('-', ', ')}: accuracy of reward and policy", columns, rows, notes, 2
-    )
+    return Table(f"{_title(name)}: accuracy of reward and policy", columns, rows, notes, 2)
 
 
 def ways(writing: Sequence[Figures]) -> Table:
@@ -164,9 +162,15 @@ def draw(ranking: Mapping[str, Figures], writing: Sequence[Figures], file: Path)
     """Draw accuracy of reward and policy over guides, and what each way of writing gains."""
     shown = [name for name in ("votes-tilt", "votes-decoder") if name in ranking]
     figure, axes = panels(1, len(shown) + bool(writing), (4.2, 4.0))
-    for ax, name in zip(axes[0], shown, strict=False):
+    of_guides = {
+        name: [(each["reward"], each["steered"]["value"]) for each in ranking[name]["guides"]]
+        for name in shown
+    }
+    every = [value for points in of_guides.values() for point in points for value in point]
+    ends = (min(every, default=0) - 0.02, max(every, default=1) + 0.02)
+    for ax, (name, points) in zip(axes[0], of_guides.items(), strict=False):
         result = ranking[name]
-        points = [(each["reward"], each["steered"]["value"]) for each in result["guides"]]
+        ax.set(xlim=ends, ylim=ends)  # the same in all, so that steepness can be compared
         ax.scatter(*zip(*points, strict=True), s=16)
         base = result["guides"][0]["policy"]
         ax.axhline(base, color="0.6", linewidth=0.8)
