@@ -33,7 +33,7 @@ DECODED = "votes-decoder"
 GUIDED = ("oracle", "tokens", "states", "similar", "heads")
 KINDS = (PolicyAccuracy.kind, DecodeResult.kind, BestOfResult.kind)
 BEST_OF = 4
-"""As many answers as a block has proposals: the two read equally many tokens."""
+"""As many answers as a block has proposals: the policy writes equally many tokens."""
 
 
 def main() -> None:

@@ -224,14 +224,11 @@ def write(palate: Commands, guides: Guides, data: Path) -> None:
     writing.best_of("plain", 4 * N, "random", "longest", f"similarity:{MINILM}",
                     shown=("-c", "none", *POSTS))  # fmt: skip
     for name, context in IN_CONTEXT.items():
-        if "turns" not in name:
-            writing.best_of(name, N, "random", context=context)
+        writing.best_of(name, N, "random", context=context)
     writing.decode("states", *_each("-s", guides.states), "--method", "proxy", "--weight", "1",
                    "--weight", "4")  # fmt: skip
     writing.decode("tokens", *_each("-s", (guides.of_tokens[0], guides.of_tokens[1])),
                    "--method", "genarm", "--weight", "0.5")  # fmt: skip
-    for name, context in IN_CONTEXT.items():
-        writing.best_of(name, N, "random", context=context)
 
 
 def blocks(palate: Commands, guides: Guides, data: Path) -> None:

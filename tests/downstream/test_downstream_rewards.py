@@ -192,6 +192,23 @@ def test_a_state_is_learnt_from_the_choices_in_the_call(heads):
         reward.values([both[0], RewardRequest(question="Now?", user=twice, responses=texts)])
 
 
+def test_choices_in_one_request_change_no_other(heads):
+    known = palate.reward(f"personal:{heads}", data=Dataset.from_rows("days", [
+        {"id": f"{name}-{split}-{k}", "user_id": name, "question": f"Day {k} {split}?",
+         "chosen": liking(name)[k].chosen, "rejected": liking(name)[k].rejected, "split": split}
+        for name in ("loud", "calm") for split in ("adapt", "test") for k in range(5)
+        if split == "test" or k
+    ]).select())  # fmt: skip
+    row = RewardRequest(row="loud-test-0", responses=("Run! Go!", "Rest a little."))
+    alone = known.values([row])
+    turned = User(id="loud", choices=liking("calm"))
+    live = RewardRequest(question="Now?", user=turned, responses=row.responses)
+    beside, other = known.values([row, live])
+    assert [beside] == alone
+    assert beside[0].value > beside[1].value
+    assert other[0].value < other[1].value
+
+
 def test_a_judge_of_states_is_no_reward(heads):
     with pytest.raises(UsageError, match="compares two answers"):
         palate.reward(f"personal:{heads}?state=stranger", data=waters())

@@ -93,6 +93,18 @@ def test_nothing_is_acknowledged_that_is_not_on_disk(served, tmp_path, monkeypat
     assert len(lines(path)) == 3
 
 
+def test_a_last_row_without_a_line_end_stays_and_a_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"id": "1"}\n{"id": "2"}')
+    FeedbackFile(path)
+    assert path.read_text() == '{"id": "1"}\n{"id": "2"}\n'
+    other = tmp_path / "notes.jsonl"
+    other.write_text("Buy tea.")
+    with pytest.raises(UsageError, match="holds no rows"):
+        FeedbackFile(other)
+    assert other.read_text() == "Buy tea."
+
+
 def test_a_line_that_was_cut_short_goes_and_whole_ones_stay(tmp_path):
     path = tmp_path / "feedback.jsonl"
     FeedbackFile(path).append("ann", "Tea?", "Yes.", "No.")

@@ -113,6 +113,18 @@ def test_a_failing_engine_fails_its_batch_and_serving_goes_on():
     assert 'palate_answers_total{outcome="scored"} 1.0' in metrics
 
 
+def test_what_cannot_be_counted_is_answered_all_the_same():
+    with Served(coded(Coded())) as served:
+
+        def broken(*_):
+            raise RuntimeError("no counter")
+
+        served.queue._measured = broken
+        for k in (1, 2):
+            status, reply = served.post("/score", item("ann-0", str(k)))[:2]
+            assert (status, reply["items"][0]["scores"]) == (200, [float(k)])
+
+
 def test_503_while_the_scorer_loads_and_once_the_server_stops():
     loaded = threading.Event()
 

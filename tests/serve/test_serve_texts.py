@@ -54,3 +54,9 @@ def test_no_text_takes_more_than_linear_time():
     response_in("b" + long, long)
     response_in(f"{long}c", f"{long}b{long}")
     assert time.process_time() - started < 2.5
+
+
+def test_a_cut_prompt_behind_a_first_token_is_found_and_padding_takes_no_time():
+    prompt = "Tea or not, that is the question.<bot>"
+    assert response_in("<s>that is the question.<bot>Yes.", prompt) == "Yes."
+    assert without_end("Yes." + "<pad>" * 300_000) == "Yes."

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from palate.downstream.rewards import Reward, RewardRequest, RewardValue
-from palate.errors import UsageError
+from palate.errors import DataError, UsageError
 from palate.records import Slate
 
 
@@ -19,6 +19,8 @@ class RenderedText(NamedTuple):
 Item = RewardRequest | Slate | RenderedText
 """Answers to a question of a user, or a conversation that is scored as it stands."""
 ItemValues = tuple[RewardValue, ...]
+REFUSED = (UsageError, DataError)
+"""What says that a request is wrong; their other kinds say that the engine failed."""
 Outcome = list[ItemValues] | Exception
 """The rewards of each item of an entry, or why the entry has none."""
 
@@ -42,7 +44,7 @@ def score_together(reward: Reward, entries: Sequence[Sequence[Item]]) -> list[Ou
     try:
         return list(_scored(reward, entries))
     except Exception as error:
-        if type(error) is not UsageError or len(entries) == 1:
+        if type(error) not in REFUSED or len(entries) == 1:
             return [error for _ in entries]
     middle = len(entries) // 2
     return score_together(reward, entries[:middle]) + score_together(reward, entries[middle:])

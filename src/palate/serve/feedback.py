@@ -89,8 +89,22 @@ def _cut_to_whole_lines(file: int) -> None:
             end = start + position + 1
             break
         end = start
-    if end < size:
+    if end == size:
+        return
+    tail = os.pread(file, size - end, end)
+    if _is_row(tail):  # a whole row, such as a person's editor leaves it
+        os.write(file, b"\n")
+    elif end or tail.startswith(b"{"):
         os.ftruncate(file, end)
+    else:
+        raise UsageError("--feedback: the file holds no rows; name another")
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _sync_folder(folder: Path) -> None:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from palate.downstream.rewards import Reward
-from palate.errors import UsageError
-from palate.serve.batches import Item, ItemValues, Outcome, answers_in, score_together
+from palate.serve.batches import REFUSED, Item, ItemValues, Outcome, answers_in, score_together
 
 log = logging.getLogger(__name__)
 State = Literal["loading", "ready", "stopping"]
@@ -190,9 +189,12 @@ class RewardQueue:
             n, self._computing = self._computing, 0
             self._answers = REMEMBERED * self._answers + n
             self._seconds = REMEMBERED * self._seconds + seconds
-        self._measured(n, seconds, outcomes)
-        for error in {it for it in outcomes if isinstance(it, Exception)}:
-            if type(error) is not UsageError:  # such as an engine's; the client is told its type
+        try:
+            self._measured(n, seconds, outcomes)
+        except Exception:  # what is counted must not cost a reply
+            log.exception("a batch of %d answers is not counted", n)
+        for error in {id(it): it for it in outcomes if isinstance(it, Exception)}.values():
+            if type(error) not in REFUSED:  # such as an engine's; the client is told its type
                 log.error("a batch of %d answers failed", n, exc_info=error)
         for entry, outcome in zip(entries, outcomes, strict=True):
             with suppress(RuntimeError):  # the loop of a client that left may be closed
@@ -202,6 +204,8 @@ class RewardQueue:
 def _settle(future: asyncio.Future[list[ItemValues]], outcome: Outcome) -> None:
     if future.done():
         return
+    if isinstance(outcome, StopIteration):  # which no future takes
+        outcome = RuntimeError("StopIteration")
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
     else:

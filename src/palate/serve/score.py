@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, model_validator
 
 from palate.data.rows import read_question
@@ -117,8 +118,13 @@ async def rewards_of(
 ) -> Sequence[ItemValues]:
     """Return the rewards of items; raises 404 and 422 naming what is wrong with which."""
     resolver = service.resolver()
-    asked_for = [_requested(item, f"items[{k}]", resolver) for k, item in enumerate(items)]
-    return await service.rewards(asked_for, request)
+    # Long profiles take a while, in which the server answers others.
+    requests = await run_in_threadpool(_all_requested, items, resolver)
+    return await service.rewards(requests, request)
+
+
+def _all_requested(items: Sequence[ScoreItem], resolver: Resolver) -> list[RewardRequest]:
+    return [_requested(item, f"items[{k}]", resolver) for k, item in enumerate(items)]
 
 
 def _requested(item: ScoreItem, field: str, resolver: Resolver) -> RewardRequest:

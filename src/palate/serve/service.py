@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fastapi import HTTPException, Request
 
-from palate.errors import PalateError, UsageError, first_line
-from palate.serve.batches import Item, ItemValues
+from palate.errors import PalateError, first_line
+from palate.serve.batches import REFUSED, Item, ItemValues
 from palate.serve.feedback import FeedbackFile
 from palate.serve.metrics import Metrics
 from palate.serve.queue import ClientGone, NotReady, QueueFull, RewardQueue, TooManyAnswers
@@ -53,7 +53,7 @@ class RewardService:
         except ClientGone as error:
             raise HTTPException(CLIENT_CLOSED, "the client left") from error
         except Exception as error:
-            if type(error) is UsageError:
+            if type(error) in REFUSED:
                 raise HTTPException(422, str(error)) from error
             # What palate raises is written for its users; another error may quote a text or a key.
             said = first_line(error) if isinstance(error, PalateError) else type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 ENDS = (
@@ -9,6 +10,8 @@ ENDS = (
     "<|eos|>", "<|return|>", "<end_of_turn>", "<eos>", "</s>", "<pad>", "[EOS]", "[PAD]",
 )  # fmt: skip
 """What closes a turn in the templates of common models; `--end-of-turn` names another."""
+FIRST_TOKEN = re.compile(r"\s*[<\[]\S{0,30}?[>\]]")
+"""A token that a tokenizer puts first, such as BOS."""
 LEAST = 16
 """So many characters of a cut prompt must be left: fewer may be the response's own."""
 
@@ -37,12 +40,15 @@ def without_end(text: str, ends: Sequence[str] = ENDS) -> str:
     >>> without_end("Yes. <|im_end|>\\n<|endoftext|>"), without_end("Yes. ")
     ('Yes. ', 'Yes. ')
     """
+    stop = len(text)
     while True:
-        bare = text.rstrip()
-        end = next((end for end in ends if end and bare.endswith(end)), None)
+        bare = stop
+        while bare and text[bare - 1].isspace():
+            bare -= 1
+        end = next((end for end in ends if end and text.endswith(end, 0, bare)), None)
         if end is None:
-            return text
-        text = bare.removesuffix(end)
+            return text[:stop]
+        stop = bare - len(end)
 
 
 def _after_prompt(query: str, prompt: str) -> int | None:
@@ -51,8 +57,11 @@ def _after_prompt(query: str, prompt: str) -> int | None:
     before, there, _ = query.partition(prompt)
     if there and _is_one_token(before):
         return len(before) + len(prompt)
-    shared = _overlap(prompt, query)
-    return shared if shared >= LEAST else None
+    first = FIRST_TOKEN.match(query)
+    for start in {0, first.end() if first else 0}:
+        if (shared := _overlap(prompt, query[start:])) >= LEAST:
+            return start + shared
+    return None
 
 
 def _is_one_token(text: str) -> bool:

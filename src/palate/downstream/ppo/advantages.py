@@ -114,7 +114,7 @@ def whiten(values: Tensor, mask: Tensor, among: tuple[Tensor, Tensor] | None = N
 def adapted_kl_coefficient(
     kl_coefficient: float, kl: float, *, kl_target: float, kl_horizon: int, answers: int
 ) -> float:
-    """Return β (1 + e·n / horizon), e = clip(KL / target − 1, ±0.2) (Ziegler et al. 2019).
+    """Return β (1 + e·min(1, n / horizon)), e = clip(KL / target − 1, ±0.2) (Ziegler et al. 2019).
 
     A proportional controller of log β (arXiv 1909.08593, section 2.2): too much KL raises β.
 
@@ -131,4 +131,4 @@ def adapted_kl_coefficient(
     0.495
     """
     error = min(max(kl / kl_target - 1, -MOST_KL_ERROR), MOST_KL_ERROR)
-    return kl_coefficient * (1 + error * answers / kl_horizon)
+    return kl_coefficient * (1 + error * min(1, answers / kl_horizon))

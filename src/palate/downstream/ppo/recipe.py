@@ -68,7 +68,8 @@ class PolicyTraining:
             ("answers", self.answers >= 2, "2 or more"),
             ("answers_per_prompt", group >= (1 if self.algorithm == "ppo" else 2),
              "2 or more; only ppo learns from 1"),
-            ("answers_per_prompt", self.answers % group == 0, f"a divisor of {self.answers}"),
+            ("answers_per_prompt", self.answers % max(1, group) == 0,
+             f"a divisor of {self.answers}"),
             ("epochs", self.epochs >= 1, "1 or more"),
             ("answers_at_once", self.answers_at_once >= 1, "1 or more"),
             ("minibatches", self.minibatches >= 1 and passes % self.minibatches == 0,
@@ -90,7 +91,9 @@ class PolicyTraining:
     @property
     def group(self) -> int:
         """Answers to one prompt in an update."""
-        return self.answers_per_prompt or (1 if self.algorithm == "ppo" else 8)
+        if self.answers_per_prompt is not None:
+            return self.answers_per_prompt
+        return 1 if self.algorithm == "ppo" else 8
 
     @property
     def at_once(self) -> int:

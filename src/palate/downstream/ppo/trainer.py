@@ -132,7 +132,9 @@ class PPOTrainer(ActorCriticTrainer):
     def _adapt(self, ratios: torch.Tensor, mask: torch.Tensor) -> None:
         """Measure the KL of the answers, and let β follow it."""
         scored = mask.any(dim=1).sum()
-        sums = torch.stack([(ratios * mask).sum(), scored, mask.new_tensor(len(mask))])
+        sums = torch.stack(
+            [ratios.masked_fill(mask == 0, 0).sum(), scored, mask.new_tensor(len(mask))]
+        )
         kl, scored, answers = self.accelerator.reduce(sums, "sum").tolist()
         kl = kl / max(1, scored)
         self.note({"unscored": 1 - scored / answers})

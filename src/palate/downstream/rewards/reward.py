@@ -73,24 +73,30 @@ class Reward:
         return self.values([request])[0][0]
 
     def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
-        """Return the reward of every response of every request, in one pass of the scorer.
+        """Return the reward of every response of every request.
+
+        All are scored together, users who bring choices by themselves.
 
         Raises `UsageError` for an id that no row has and for a user without what the context
         shows, and what scoring raises.
         """
-        scorer = self._knowing([request.user for request in requests if request.user is not None])
         slates = [self.slate(request) for request in requests]
-        there = [k for k, slate in enumerate(slates) if isinstance(slate, Slate)]
-        scored = score_texts(
-            scorer,
-            [slate for slate in slates if isinstance(slate, Slate)],
-            [requests[k].responses for k in there],
-        )
-        by_request = dict(zip(there, scored, strict=True))
+        scored: dict[int, dict[str, ScoreOrReason]] = {}
+        # Who brings choices has a state for this request alone: nobody else is read by it.
+        bring = [
+            k for k, request in enumerate(requests)
+            if self._learns and request.user is not None and request.user.choices
+        ]  # fmt: skip
+        others = sorted({*range(len(requests))} - {*bring})
+        for among, scorer in ((others, self.scorer), (bring, self._joined(requests, bring))):
+            given = {k: slate for k in among if isinstance(slate := slates[k], Slate)}
+            texts = [requests[k].responses for k in given]
+            both = score_texts(scorer, list(given.values()), texts) if given else []
+            scored.update(zip(given, both, strict=True))
         return [
             tuple(
                 RewardValue(None, slate) if isinstance(slate, str)
-                else self._value(text, by_request.get(k))
+                else self._value(text, scored.get(k))
                 for text in request.responses
             )
             for k, (request, slate) in enumerate(zip(requests, slates, strict=True))
@@ -107,7 +113,7 @@ class Reward:
             return NO_STRANGER
         if self.info.needs_shown and not slate.shown:
             return NOTHING_SHOWN
-        if isinstance(self.scorer, HasStates) and self.scorer.state == "own":
+        if self._learns:
             learnt = request.user is not None and request.user.choices
             if not learnt and user_key(rows.questions[at].user_id) not in self._known:
                 return NO_STATE
@@ -224,16 +230,22 @@ class Reward:
             return RewardValue(None, score)
         return RewardValue(score if self.scale is None else self.scale.on(score))
 
-    def _knowing(self, users: Sequence[User]) -> Scorer:
-        """Return the scorer, with a state for each of these users who chose before."""
-        scorer = self.scorer
-        if not isinstance(scorer, HasStates) or scorer.state != "own":
-            return scorer
+    @property
+    def _learns(self) -> bool:
+        """Whether the scorer reads the user's own state."""
+        return isinstance(self.scorer, HasStates) and self.scorer.state == "own"
+
+    def _joined(self, requests: Sequence[RewardRequest], bring: Sequence[int]) -> Scorer:
+        """Return the scorer with a state for each of these requests' users, from their choices."""
         choices: dict[str, tuple[Choice, ...]] = {}
-        for user in users:
-            if user.choices and choices.setdefault(user.id, user.choices) != user.choices:
+        for user in (requests[k].user for k in bring):
+            assert user is not None, "who brings choices"
+            if choices.setdefault(user.id, user.choices) != user.choices:
                 raise UsageError(f"user {user.id!r} is given twice with different choices")
-        joined = scorer.join(choices) if choices else scorer
+        if not choices:
+            return self.scorer
+        assert isinstance(self.scorer, HasStates), "only such a scorer learns"
+        joined = self.scorer.join(choices)
         assert isinstance(joined, Scorer)
         return joined
 
@@ -269,6 +281,7 @@ class Reward:
         """The data's users, of all subsets, among whom a stranger of a user in a call is drawn."""
         if self.data is None:
             return None
-        pools = self.data.user_pools(self.seed).values()
-        users = {name: user for pool in pools for name, user in pool.users.items()}
-        return UserPool(users, seed=self.seed)
+        gathered = (*self.data.everyone, *self.data.rows)
+        users = {row.user_id for row in gathered}
+        past = [choice for choice in self.data.history if choice.user_id in users]
+        return UserPool.of(gathered, self.seed, past)
