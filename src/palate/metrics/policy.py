@@ -8,6 +8,7 @@ ratio. Arrays hold responses in any shape, NaN where one is unscored.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -143,7 +144,9 @@ def relative_unit(base: ArrayLike, reward: ArrayLike) -> float:
     scored = ~np.isnan(margins[0] + margins[1])
     if not scored.any():
         raise UsageError("relative weights: no pair that could set the unit has both scores")
-    roots = [float(np.sqrt(np.mean(np.square(margin[scored])))) for margin in margins]
+    # Summed exactly, so that the order of the pairs changes nothing.
+    squares = [np.square(margin[scored]) for margin in margins]
+    roots = [math.sqrt(math.fsum(each) / each.size) for each in squares]
     if not min(roots) > 0:
         what = "the policy" if roots[0] == 0 else "the reward"
         raise UsageError(f"relative weights: {what} has no margin on the pairs that set the unit")
