@@ -72,9 +72,9 @@ def numbers(values: Sequence[ItemValues], field: str) -> list[float]:
 
     Raises 422 with the reason for an answer that has none.
     """
-    found: list[float] = []
+    rewards: list[float] = []
     for k, (value,) in enumerate(values):
         if value.value is None:
             raise refusal(field.format(k), f"unscored: {value.reason}")
-        found.append(value.value)
-    return found
+        rewards.append(value.value)
+    return rewards

@@ -56,8 +56,8 @@ class RewardService:
             if type(error) in REFUSED:
                 raise HTTPException(422, str(error)) from error
             # What palate raises is written for its users; another error may quote a text or a key.
-            said = first_line(error) if isinstance(error, PalateError) else type(error).__name__
-            raise HTTPException(500, f"the scorer failed: {said}") from error
+            problem = first_line(error) if isinstance(error, PalateError) else type(error).__name__
+            raise HTTPException(500, f"the scorer failed: {problem}") from error
 
 
 def service_of(request: Request) -> RewardService:

@@ -165,8 +165,8 @@ class GuidedPolicy:
                         "or leave the question out"
                     )
             values = dict(zip(by_row, scored, strict=True))
-            found = (values[row].get(text) for row, text in texts)
-            return [None if isinstance(value, str) else value for value in found]
+            rewards = (values[row].get(text) for row, text in texts)
+            return [None if isinstance(value, str) else value for value in rewards]
 
         return rate
 

@@ -33,8 +33,8 @@ def ppo(recipe: PolicyTraining) -> TrainerKind:
     """PPO: KL in the reward of each token, a critic, an advantage a token."""
     from palate.downstream.ppo.trainer import PPOConfig, PPOTrainer
 
-    told = ("gamma", "gae_lambda", "value_learning_rate", "value_clip_range", "kl_target")
-    options = {name: getattr(recipe, name) for name in (*told, "kl_horizon")}
+    names = ("gamma", "gae_lambda", "value_learning_rate", "value_clip_range", "kl_target")
+    options = {name: getattr(recipe, name) for name in (*names, "kl_horizon")}
     return TrainerKind(PPOConfig, PPOTrainer, options)
 
 

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,15 +84,15 @@ def refuse_untested(version: str) -> None:
         )
 
 
-def answers_of_two(told: Any) -> int:
+def answers_of_two(config: Any) -> int:
     """Return a number of answers a prompt, 2 or more, that `GRPOConfig` accepts in this batch.
 
     Raises:
         UsageError: if answers are generated one at a time.
     """
-    passes = told.steps_per_generation or told.gradient_accumulation_steps
-    one_pass = told.per_device_train_batch_size
-    number: int = one_pass if one_pass > 1 else told.generation_batch_size or passes
+    passes = config.steps_per_generation or config.gradient_accumulation_steps
+    one_pass = config.per_device_train_batch_size
+    number: int = one_pass if one_pass > 1 else config.generation_batch_size or passes
     if number < 2:
         raise UsageError("PPO: 1 answer an update; whitening needs at least 2")
     return number
@@ -107,7 +108,7 @@ def refuse_unloadable_reference(model: Any) -> None:
         )
 
 
-class ActorCriticTrainer(GRPOTrainer):
+class ActorCriticTrainer(GRPOTrainer, ABC):
     """TRL's GRPO trainer with a critic, and its private hooks behind four plain methods.
 
     A subclass gives `learn` (advantages and returns of a rollout), `loss` (of one pass), and
@@ -134,21 +135,21 @@ class ActorCriticTrainer(GRPOTrainer):
         self._passes: list[torch.Tensor] = []
         self._scores: torch.Tensor | None = None
 
+    @abstractmethod
     def learn(self, rollout: Rollout) -> Lesson:
         """Return what a rollout teaches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loss(self, now: PolicyPass, then: Memory, total: torch.Tensor) -> torch.Tensor:
         """Return the loss of a pass: a sum over tokens, divided by the total of the whole step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def save_state(self, folder: Path) -> None:
         """Write what a checkpoint holds beside TRL's own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load_state(self, folder: Path) -> None:
         """Read what `save_state` wrote."""
-        raise NotImplementedError
 
     def note(self, metrics: Mapping[str, torch.Tensor | float]) -> None:
         """Log means over processes, at the next logging step."""
