@@ -13,5 +13,4 @@ pytest.importorskip("trl")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_best_policy_is_nearly_reached(algorithm: Algorithm) -> None:
     ((_, _, share, _),) = shares([algorithm], seeds=1, updates=200)
-    # The tool's bar is 0.98; seeds lie 0.015 apart, and another processor is another seed.
-    assert 0.95 < share < 1
+    assert 0.97 < share < 1  # the tool's bar is 0.98; other processors round otherwise
