@@ -35,6 +35,16 @@ def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> Shown | None
     return lambda question: rows[place[question.id]].slate.shown
 
 
+def policy_prompt(question: Question, shown: Shown | None) -> tuple[Message, ...]:
+    """Return the messages a policy is asked a question by: what it is shown, then the question.
+
+    >>> question = Question(id="1", user_id="ann", text="Tea?")
+    >>> [message.content for message in policy_prompt(question, None)]
+    ['Tea?']
+    """
+    return render((Message(role="user", content=question.text),), shown(question) if shown else ())
+
+
 def refuse_draws(drawing: object, spec: str, command: str = "best-of-n") -> None:
     """Raise `UsageError` for several strangers a row: verdicts can be averaged, scores cannot."""
     if getattr(drawing, "draws", 1) > 1:
@@ -75,7 +85,7 @@ def draw_samples(
     requests: dict[str, tuple[tuple[Message, ...], GuideInput | None]] = {}
     keys: list[str | None] = []
     for k, row in enumerate(pairs.rows):
-        prompt = render((Message(role="user", content=row.text),), shown(row) if shown else ())
+        prompt = policy_prompt(row, shown)
         plain = [(message.role, message.content) for message in prompt]
         read = None if guide_inputs is None else guide_inputs[k]
         if guide_inputs is not None and read is None:
