@@ -58,6 +58,10 @@ COMMANDS = {
         "policy_accuracy:policy_accuracy",
         "Ask how often a steered policy makes what its user chose the more probable response.",
     ),
+    "ppo": (
+        "ppo:ppo",
+        "Train a policy on a scorer's reward by PPO, RLOO or GRPO, and evaluate it on other users.",
+    ),
     "validity": (
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",
@@ -88,7 +92,7 @@ COMMANDS = {
     ),
 }
 """Where every command is, and its line of help."""
-RESUMING = ("demo", "evaluate", "best-of-n", "decode", "policy-accuracy", "build")
+RESUMING = ("demo", "evaluate", "best-of-n", "decode", "policy-accuracy", "ppo", "build")
 """Commands that keep what they have computed, and go on from there."""
 INTERRUPTED = 130
 

@@ -16,15 +16,19 @@ from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
-DEFAULT: dict[str, str | int] = {"order": "bm25", "of": "self", "draws": DRAWS, "as": "text"}
+EVERY_WORD = 0
+DEFAULT: dict[str, str | int] = {
+    "order": "bm25", "of": "self", "draws": DRAWS, "as": "text", "words": EVERY_WORD,
+}  # fmt: skip
 KINDS: dict[str, PartKind] = {"text": "post", "turns": "turn"}
 
 
 class Profile:
     """Shows posts of the user, those that fit the question first.
 
-    `profile:k?order=bm25|recent|random|dense:REF&as=text|turns`, of the user or
-    `?of=stranger&draws=N`. With `as=turns` each post is an earlier turn of the conversation.
+    `profile:k?order=bm25|recent|random|dense:REF&as=text|turns&words=N`, of the user or
+    `?of=stranger&draws=N`. With `as=turns` each post is an earlier turn of the conversation; with
+    `words` no more than so many are shown in all, the last post cut there.
 
     A stranger is a third user, drawn for each row (`UserPool.stranger`). Their posts are all they
     wrote, less those that hold the question's first line or a response; ranked for the question and
@@ -40,6 +44,7 @@ class Profile:
         self.k = read_count(spec, "profile:5", "posts")
         self.of, self.draws = read_owner(spec)
         order = spec.options.get("order", str(DEFAULT["order"]))
+        self.words = spec.number("words", EVERY_WORD, least=1)
         self.rank, self.fingerprint = build_ranking(order, session, settings)
         form = spec.choice("as", tuple(KINDS), "text")
         self.kind = KINDS[form]
@@ -47,7 +52,9 @@ class Profile:
             self.fingerprint = digest("turns", prompt_hash("turn.jinja"), self.fingerprint)
         plain = Spec(kind="profile", reference=str(self.k))
         self.spec = one_spelling(
-            plain, {"order": order, "of": self.of, "draws": self.draws, "as": form}, DEFAULT
+            plain,
+            {"order": order, "of": self.of, "draws": self.draws, "as": form, "words": self.words},
+            DEFAULT,
         )
 
     def shown(
@@ -56,6 +63,8 @@ class Profile:
         """Return posts, the most relevant first."""
         del gold
         own = self.rank(view.text, user.posts)[: self.k]
+        if self.words:
+            own = take_words(own, self.words)
         words = sum(count_words(post.text) for post in own)
         if self.of == "self" or not own:
             return Shown(parts=self._parts(own), own_words=words)

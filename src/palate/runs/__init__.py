@@ -1,6 +1,7 @@
 """Results on disk: manifest, append-only journal, rows, summary."""
 
 from palate.runs.journal import Journal, Line, line_at, located_lines
+from palate.runs.lock import locked
 from palate.runs.manifest import (
     JOURNAL,
     SUMMARY,
@@ -64,6 +65,7 @@ __all__ = [
     "load_all",
     "load_runs",
     "located_lines",
+    "locked",
     "passes_of",
     "read_content",
     "read_manifest",

@@ -15,11 +15,7 @@ from typing import BinaryIO
 
 from palate.errors import RunError, writing
 from palate.records import Record
-
-try:
-    import fcntl
-except ImportError:  # no flock on this system: the folder is trusted to one writer
-    fcntl = None  # type: ignore[assignment]
+from palate.runs.lock import lock
 
 LAST = b'"last":true}\n'
 """How the last line of a batch ends: within a text, quotes are escaped."""
@@ -55,14 +51,7 @@ class Journal:
         with writing(self.path.parent, RunError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                self._file.close()
-                raise RunError(
-                    f"{self.path.parent}: another process is writing this run; wait for it"
-                ) from error
+        lock(self._file, self.path.parent)
         self._file.truncate(whole_bytes(self.path))
         self._file.seek(0, os.SEEK_END)
         return self

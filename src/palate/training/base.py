@@ -33,6 +33,24 @@ def load_base(folder: ModelFolder, name: str, seed: int, kind: Kind = "classifie
     Raises:
         ModelError: if it cannot be loaded so, or has no chat template.
     """
+    base = _loaded(folder, name, seed, kind)
+    _set_pad(base.model, base.tokenizer)
+    return base
+
+
+def load_policy(folder: ModelFolder, name: str, seed: int) -> Base:
+    """Load a language model that is trained on what it writes; its pad token may end a turn.
+
+    Its vocabulary stays, since a frozen copy is loaded beside it. Raises as `load_base`.
+    """
+    base = _loaded(folder, name, seed, "causal")
+    if base.tokenizer.pad_token is None:
+        base.tokenizer.pad_token = base.tokenizer.eos_token
+    base.tokenizer.padding_side = "left"
+    return base
+
+
+def _loaded(folder: ModelFolder, name: str, seed: int, kind: Kind) -> Base:
     torch, transformers = import_torch(), import_transformers()
     transformers.set_seed(seed)
     loader, options, what = LOADERS[kind]
@@ -45,7 +63,6 @@ def load_base(folder: ModelFolder, name: str, seed: int, kind: Kind = "classifie
         raise ModelError(f"{name}: cannot be trained as {what} ({first_line(error)})") from error
     if not tokenizer.chat_template:
         raise ModelError(f"{name}: the tokenizer has no chat template; use an instruct model")
-    _set_pad(model, tokenizer)
     _no_attention_dropout(model)
     return Base(model, tokenizer, ChatTemplate(tokenizer))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
 from palate.downstream.decoding.cells import GuideCell, stranger_of
-from palate.downstream.decoding.figures import RowFigures, divergences, text_facts
+from palate.downstream.decoding.figures import divergences, text_facts
 from palate.downstream.decoding.methods import Method
 from palate.downstream.decoding.result import (
     DecodeResult,
@@ -23,6 +23,7 @@ from palate.downstream.decoding.result import (
 )
 from palate.downstream.quality import SampleQuality
 from palate.downstream.question_rows import question_hashes
+from palate.downstream.row_figures import RowFigures
 from palate.downstream.sampling import Samples
 from palate.downstream.scores import SampleScores
 from palate.metrics.arrays import row_means

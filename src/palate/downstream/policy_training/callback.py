@@ -1,0 +1,91 @@
+"""What happens between updates: the log, progress, and evaluation on held-out users."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from palate.downstream.policy_training.answers import AnswerWriter
+from palate.downstream.policy_training.held_out import HeldOut
+from palate.downstream.policy_training.log import TrainingLog
+from palate.downstream.policy_training.reward_function import TrainingReward
+from palate.downstream.ppo import PolicyTraining
+from palate.records import Progress
+
+LEFT_OUT = ("epoch", "num_tokens", "step_time")
+"""Of TRL's metrics, those that say nothing of the policy."""
+
+
+class EvaluationCallback(transformers.TrainerCallback):
+    """Evaluates on held-out users before the first update, after some, and after the last.
+
+    TRL calls it between steps; what it draws and computes changes no number of the training.
+    """
+
+    def __init__(
+        self,
+        recipe: PolicyTraining,
+        reward: TrainingReward,
+        held_out: HeldOut,
+        updates: Collection[int],
+        log: TrainingLog,
+        folder: Path,
+        progress: Progress | None,
+        begin: Callable[[AnswerWriter], None],
+    ) -> None:
+        self.recipe, self.reward, self.held_out, self.log = recipe, reward, held_out, log
+        self.updates, self.folder, self.progress = frozenset(updates), folder, progress
+        self.begin = begin
+        """Called once, before the first update, with the untrained policy."""
+        self.writer: AnswerWriter
+        self._began = time.monotonic()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Evaluate the untrained policy; or take out of the log what is done again."""
+        update = self._update(state)
+        self.log.cut_back(update if update else -1)
+        if not update:
+            self.begin(self.writer)
+            self._evaluate(0)
+        self._began = time.monotonic()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Evaluate the policy after the updates that were asked for."""
+        if state.global_step % self.recipe.steps_per_update:
+            return
+        update = self._update(state)
+        if self.progress is not None:
+            self.progress(update, self.recipe.updates)
+        if update in self.updates:
+            self._evaluate(update)
+
+    def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Write what TRL says of an update."""
+        logs = more.get("logs") or {}
+        if "loss" not in logs:  # the summary at the end of training
+            return
+        counts = self.reward.counts
+        answers = counts["answers"] or 1
+        now = time.monotonic()
+        values = {
+            **{name: value for name, value in logs.items() if name not in LEFT_OUT},
+            "no_end": counts["no_end"] / answers, "unscored": counts["unscored"] / answers,
+            "seconds": round(now - self._began, 3),
+        }  # fmt: skip
+        counts.clear()
+        self._began = now
+        self.log.write(self._update(state), "train", values)
+
+    def _update(self, state: Any) -> int:
+        return int(state.global_step) // self.recipe.steps_per_update
+
+    def _evaluate(self, update: int) -> None:
+        began = time.monotonic()
+        answers = self.held_out.answers(self.writer, update)
+        answers.write(self.folder)
+        self.log.write(update, "held_out", answers.means())
+        self._began += time.monotonic() - began  # `seconds` are those of training

@@ -1,0 +1,67 @@
+"""What a run logs: lines of JSON, and TensorBoard where it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from palate.errors import UsageError, writing
+from palate.runs.files import write_whole
+
+FILE, EVENTS = "log.jsonl", "tensorboard"
+
+
+class TrainingLog:
+    """A line for each update and each look at held-out users.
+
+    A line is `{"update": …, "train": {…}}` or `{"update": …, "held_out": {…}}`. Where a run goes on
+    from a checkpoint, the lines of later updates go: they are written again.
+
+    Raises `UsageError` for TensorBoard that is not installed.
+    """
+
+    def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
+        self.path, self._writer = folder / FILE, None
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise UsageError("--tensorboard needs pip install tensorboard") from error
+            self._writer = SummaryWriter(str(folder / EVENTS))
+
+    def cut_back(self, update: int) -> None:
+        """Take out what was logged after so many updates."""
+        if self.path.is_file():
+            kept = [line for line in self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+                    if _update_of(line) <= update]  # fmt: skip
+            write_whole(self.path, kept)
+
+    def write(self, update: int, part: str, values: Mapping[str, Any]) -> None:
+        """Append one line; raises `ResourceError` where the disk refuses."""
+        line = json.dumps({"update": update, part: dict(values)}, ensure_ascii=False)
+        with writing(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+        if self._writer is not None:
+            for name, value in _numbers(values.items()):
+                self._writer.add_scalar(f"{part}/{name}", value, update)
+            self._writer.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _update_of(line: str) -> float:
+    try:
+        return int(json.loads(line)["update"])
+    except (ValueError, KeyError, TypeError):  # cut short by a kill
+        return float("inf")
+
+
+def _numbers(values: Iterable[tuple[str, Any]]) -> list[tuple[str, float]]:
+    return [(name, float(value)) for name, value in values if isinstance(value, (int, float))]

@@ -1,0 +1,167 @@
+"""Run a plan through TRL's trainer: prompts, scale of the reward, checkpoints, trained weights."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from palate.downstream.policy_training.answers import AnswerWriter
+from palate.downstream.policy_training.callback import EvaluationCallback
+from palate.downstream.policy_training.log import TrainingLog
+from palate.downstream.policy_training.plan import Messages, TrainingPlan
+from palate.downstream.policy_training.reward_function import TrainingReward
+from palate.downstream.ppo import build_trainer, last_checkpoint
+from palate.downstream.rewards import RewardRequest, Scale
+from palate.engines.local.memory import within_memory
+from palate.engines.text.reader import window_of
+from palate.errors import ModelError, RunError
+from palate.models import import_transformers
+from palate.records import Progress
+from palate.runs.files import write_json
+from palate.seeding import shuffled
+from palate.specs import Reference
+from palate.training.base import Base, load_policy
+from palate.training.output import new_folder
+from palate.training.saving import named, save
+
+CHECKPOINTS, POLICY, SCALE = "checkpoints", "policy", "scale.json"
+PROBES, PROBE_ANSWERS = 64, 4
+"""Training rows, and answers to each, that the scale of rewards is taken from."""
+NAMED = 3
+
+
+def train_policy(
+    plan: TrainingPlan, folder: Path, *, tensorboard: bool, progress: Progress | None
+) -> None:
+    """Train a plan's policy and write it to `folder/policy`, from the last checkpoint if any.
+
+    Raises:
+        ModelError: for a policy without a chat template, or prompts that its window does not hold.
+        UsageError: where all answers to a row have one reward, or TRL is missing.
+        OutsideError: where too many answers have no reward; checkpoints stay.
+        ResourceError: where memory or disk run out.
+    """
+    base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed)
+    prompts, held_out_prompts = plan.prompts, plan.held_out_prompts
+    ids = _prompt_ids(plan, base, {**prompts, **held_out_prompts})
+    log = TrainingLog(folder, tensorboard=tensorboard)
+    function = TrainingReward(
+        plan.reward, frozenset(), plan.rewarding.no_end, plan.rewarding.max_unscored
+    )
+
+    def set_scale(writer: AnswerWriter) -> None:
+        scale = read_scale(folder)
+        if scale is None:
+            scale = base_scale(plan, writer, ids)
+            write_json(folder / SCALE, scale.model_dump(mode="json"))
+        function.reward = plan.reward.scaled(scale if plan.rewarding.scale == "base" else None)
+
+    callback = EvaluationCallback(
+        plan.recipe, function, plan.held_out(ids), plan.updates, log, folder, progress, set_scale
+    )
+    trainer = build_trainer(
+        plan.recipe, base.model, base.tokenizer,
+        [{"prompt": prompt, "row": row} for row, prompt in prompts.items()],
+        function, folder / CHECKPOINTS, device=plan.device, lora=plan.lora, callbacks=[callback],
+    )  # fmt: skip
+    function.ends = frozenset(trainer.eos_token_ids)
+    callback.writer = AnswerWriter(
+        trainer, _reference(plan, trainer), plan.recipe.at_once, plan.recipe.temperature, plan.seed
+    )
+    checkpoint = last_checkpoint(folder / CHECKPOINTS)
+    with (
+        log,
+        _without_warnings(),
+        within_memory(
+            f"out of memory at {plan.recipe.at_once} answers a pass; lower --answers-at-once"
+        ),
+    ):
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if plan.lora is not None:
+        model = model.merge_and_unload()
+    facts = {
+        "base": {"reference": named(Reference.parse(str(plan.policy.reference))),
+                 "content": plan.model.content},
+        "scorer": plan.reward.spec, "context": plan.reward.context.spec,
+        "recipe": plan.recipe_document, "lora": None if plan.lora is None else asdict(plan.lora),
+    }  # fmt: skip
+    with new_folder(folder / POLICY) as made:
+        save(model.to("cpu"), base.tokenizer, made, facts)
+
+
+def base_scale(plan: TrainingPlan, writer: AnswerWriter, ids: Mapping[str, Sequence[int]]) -> Scale:
+    """Return mean and deviation of the rewards of the untrained policy's answers.
+
+    To some training rows, drawn by the seed. Raises `UsageError` where each row's answers have one
+    reward: nothing could be learned.
+    """
+    rows = shuffled([row.id for row in plan.split.train.rows], "probes", plan.seed)[:PROBES]
+    written = writer.write([ids[row] for row in rows], PROBE_ANSWERS)
+    values = plan.reward.values([
+        RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
+        for row, answers in zip(rows, written, strict=True)
+    ])  # fmt: skip
+    scale = Scale.of([[value.value for value in of_row] for of_row in values])
+    return scale.model_copy(update={"policy": plan.policy.spec})
+
+
+def read_scale(folder: Path) -> Scale | None:
+    """Return the scale that a run began with; None where it has not begun."""
+    path = folder / SCALE
+    if not path.is_file():
+        return None
+    try:
+        return Scale.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read; remove the folder and run ppo again") from error
+
+
+def _prompt_ids(
+    plan: TrainingPlan, base: Base, prompts: Mapping[str, Messages]
+) -> dict[str, list[int]]:
+    """Return each prompt as ids, as TRL makes them; all must leave room for an answer."""
+    listed = base.tokenizer.apply_chat_template(
+        list(prompts.values()), add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
+    ids = dict(zip(prompts, listed, strict=True))
+    window = window_of(base.model.config.get_text_config(), base.tokenizer)
+    if window is not None:
+        room = window - plan.recipe.max_new_tokens
+        long = [row for row, each in ids.items() if len(each) > room]
+        if long:
+            rows = ", ".join([*long[:NAMED], *(["…"] if len(long) > NAMED else [])])
+            raise ModelError(
+                f"{plan.policy.spec}: {len(long)} prompts leave no room for "
+                f"{plan.recipe.max_new_tokens} tokens in {window} ({rows}); show the policy less "
+                "(--policy-context), or leave the rows out"
+            )
+    return ids
+
+
+def _reference(plan: TrainingPlan, trainer: Any) -> Any:
+    """Return the frozen starting policy; None where it is the policy without its adapters."""
+    if plan.lora is not None or trainer.ref_model is not None:
+        return trainer.ref_model
+    loader = import_transformers().AutoModelForCausalLM  # no KL in the reward: TRL keeps none
+    return loader.from_pretrained(plan.model.path).to(trainer.accelerator.device).eval()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Silence TRL on answers without a reward, which are counted here, and on its own old names."""
+    log = logging.getLogger("trl")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,189 @@
+"""A trained policy as tables, and as a picture of reward and quality against KL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palate.downstream.policy_training import PolicyTrainingResult
+from palate.downstream.policy_training.over_optimisation import gain_at
+from palate.downstream.policy_training.result import Evaluation, OverOptimisation
+from palate.metrics import Estimate
+from palate.reports.names import context_name, legend, short_names
+from palate.reports.numbers import (
+    NONE,
+    Number,
+    count,
+    counted,
+    p_value,
+    plain,
+    with_interval,
+    without_interval,
+)
+from palate.reports.pictures import panels, save
+from palate.reports.screen import WIDTH
+from palate.reports.table import Table
+
+LEVELS = (
+    "KL: of the policy from its start, nats an answer. ended: answers that end before the most "
+    "tokens. entropy: nats a token. distinct: share of answers that differ. copied: share of an "
+    "answer's runs of four words that the policy was shown."
+)
+GAINS = (
+    "after less before, on the same draws, paired by user and question. over stranger: the "
+    "reward's gain less its gain where the scorer reads a stranger."
+)
+
+
+def ppo_tables(result: PolicyTrainingResult) -> list[Table]:
+    """Return the gains of training, and what held-out users get before, during and after."""
+    return [_gains(result), _evaluations(result)]
+
+
+def _gains(result: PolicyTrainingResult) -> Table:
+    summary, gain = result.summary, result.summary.gain
+    first, last = summary.evaluations[0], summary.evaluations[-1]
+    rows = [["reward", *_levels(first.reward, last.reward), *_moved(gain.reward)]]
+    if gain.stranger_reward is not None and first.stranger_reward and last.stranger_reward:
+        levels = _levels(first.stranger_reward, last.stranger_reward)
+        rows.append(["reward, reading a stranger", *levels, *_moved(gain.stranger_reward)])
+    if gain.identity is not None:
+        rows.append(["reward over stranger", NONE, NONE, *_moved(gain.identity)])
+    for k, of in enumerate(gain.qualities):
+        before, after = first.qualities[k], last.qualities[k]
+        name = f"{of.quality} (a surrogate)" if before.surrogate else of.quality
+        interval, _ = _moved(of.gain)
+        rows.append([name, *_levels(before.mean, after.mean), interval, p_value(of.p_holm)])
+    names = short_names([summary.scorer])
+    shown = context_name(summary.context)
+    title = (
+        f"{summary.benchmark}: {summary.policy} after {last.update:,} updates of "
+        f"{summary.recipe['answers']} answers by {summary.algorithm} on {names[summary.scorer]} · "
+        f"{shown}, {summary.held_out_users:,} held-out users"
+    )
+    figures = [(row[0], each.note) for row, each in zip(rows, _estimates(result), strict=True)]
+    notes = [_scale(result), GAINS, *without_interval(figures), *_reserve(result), *summary.notes]
+    columns = ["", "before", "after", "gain [95 %]", "p"]
+    return Table(title, columns, rows, [*notes, *legend(names)], width=WIDTH)
+
+
+def _evaluations(result: PolicyTrainingResult) -> Table:
+    summary = result.summary
+    stranger = summary.evaluations[0].stranger_reward is not None
+    qualities = [of.quality for of in summary.evaluations[0].qualities]
+    columns = ["updates", "KL", "reward", *["stranger"] * stranger, *qualities,
+               "tokens", "ended", "entropy", "distinct", "copied"]  # fmt: skip
+    rows = [_row(each) for each in summary.evaluations]
+    notes = [LEVELS, *_peaks(summary.fits)]
+    title = f"held-out users on the way: {summary.n} answers to each of {len(result.rows):,} rows"
+    if result.folder is not None:
+        notes.append(f"the policy: {result.folder / 'policy'}")
+    return Table(title, columns, rows, notes, 0, frozenset({0}), width=WIDTH)
+
+
+def _row(each: Evaluation) -> list[str]:
+    stranger = [] if each.stranger_reward is None else [plain(each.stranger_reward.value)]
+    return [
+        count(each.update), Number(f"{each.kl:.2f}", each.kl), plain(each.reward.value), *stranger,
+        *(plain(of.mean.value) for of in each.qualities), Number(f"{each.tokens:.1f}", each.tokens),
+        _percent(each.ended), Number(f"{each.entropy:.2f}", each.entropy), _percent(each.distinct),
+        NONE if each.copied is None else _percent(each.copied),
+    ]  # fmt: skip
+
+
+def _percent(share: float) -> Number:
+    return Number(f"{share:.0%}", share)
+
+
+def _levels(before: Estimate, after: Estimate) -> list[Number]:
+    return [plain(before.value), plain(after.value)]
+
+
+def _moved(gain: Estimate) -> tuple[Number, Number]:
+    return with_interval(gain.value, gain.low, gain.high, signed=True), p_value(gain.p)
+
+
+def _estimates(result: PolicyTrainingResult) -> Iterator[Estimate]:
+    gain = result.summary.gain
+    yield from (it for it in (gain.reward, gain.stranger_reward, gain.identity) if it is not None)
+    yield from (of.gain for of in gain.qualities)
+
+
+def _scale(result: PolicyTrainingResult) -> str:
+    scale = result.summary.scale
+    base = f"mean {plain(scale.mean)}, deviation {plain(scale.deviation)}"
+    if not result.summary.scaled:
+        return f"reward: the scorer's own number (the untrained policy's: {base})."
+    return f"reward: in deviations of the untrained policy's rewards ({base}, the scorer's own)."
+
+
+def _reserve(result: PolicyTrainingResult) -> Iterator[str]:
+    summary = result.summary
+    if summary.shared_questions:
+        yield (
+            f"{summary.shared_questions:,} of {len(result.rows):,} held-out rows ask a question "
+            "that other users asked in training."
+        )
+    for each in summary.evaluations:
+        if each.unscored:
+            told = "; ".join(counted(each.unscored))
+            yield f"after {each.update:,} updates without a reward: {told}."
+    for of in summary.evaluations[-1].qualities:
+        if of.unrated:
+            yield f"{of.quality}: answers without quality: {'; '.join(counted(of.unrated))}."
+
+
+def _peaks(fits: Sequence[OverOptimisation]) -> list[str]:
+    """Say where the fitted gain is highest, for what has such a point."""
+    listed = [f"{fit.of} near KL {fit.peak_kl:.3g}" for fit in fits if fit.peak_kl is not None]
+    if not listed:
+        return []
+    return [f"over-optimisation, d (α − β log d) with d = √KL: highest {'; '.join(listed)}."]
+
+
+def plot_ppo(result: PolicyTrainingResult, file: Path) -> None:
+    """Draw reward and quality against KL, with the fitted curves; raises `UsageError`."""
+    summary = result.summary
+    qualities = [of.quality for of in summary.evaluations[0].qualities]
+    figure, axes = panels(1, 1 + len(qualities), (3.6, 3.0))
+    kls = np.array([each.kl for each in summary.evaluations])
+    rewards = [each.reward for each in summary.evaluations]
+    strangers = [each.stranger_reward for each in summary.evaluations]
+    _curve(axes[0, 0], kls, rewards, "C0", "reads the user")
+    if all(each is not None for each in strangers):
+        _curve(axes[0, 0], kls, [each for each in strangers if each], "C1", "reads a stranger")
+        axes[0, 0].legend(frameon=False, fontsize=8)
+    _fit(axes[0, 0], kls, rewards, summary.fits, "reward")
+    axes[0, 0].set_title("reward", fontsize=10, loc="left")
+    for k, quality in enumerate(qualities):
+        ax = axes[0, k + 1]
+        means = [each.qualities[k].mean for each in summary.evaluations]
+        _curve(ax, kls, means, "C2", quality)
+        _fit(ax, kls, means, summary.fits, quality)
+        ax.set_title(quality, fontsize=10, loc="left")
+    for ax in axes.flat:
+        ax.set_xlabel("KL from the untrained policy (nats)")
+    save(figure, file)
+
+
+def _curve(ax: Any, kls: Any, means: Sequence[Estimate], colour: str, label: str) -> None:
+    values = np.array([each.value for each in means], dtype=np.float64)
+    ends = [np.array([getattr(each, end) for each in means], dtype=np.float64)
+            for end in ("low", "high")]  # fmt: skip
+    bars = np.abs(np.array(ends) - values)
+    ax.errorbar(kls, values, bars, color=colour, lw=0, elinewidth=0.8, marker="o", ms=3.5,
+                label=label)  # fmt: skip
+
+
+def _fit(
+    ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[OverOptimisation], of: str
+) -> None:
+    fit = next((each for each in fits if each.of == of), None)
+    if fit is None or means[0].value is None:
+        return
+    along = np.linspace(0, kls.max(), 200)
+    ax.plot(along, [means[0].value + gain_at(kl, fit.alpha, fit.beta) for kl in along],
+            color="grey", lw=1, ls="--")  # fmt: skip
