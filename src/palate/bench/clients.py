@@ -26,7 +26,7 @@ class PostedAnswer(NamedTuple):
     body: bytes
 
 
-class Reply(NamedTuple):
+class AnswerReply(NamedTuple):
     """What came of one answer."""
 
     number: int
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
 class Replies:
     """All that came within a while."""
 
-    replies: Sequence[Reply]
+    replies: Sequence[AnswerReply]
     seconds: float
     """From the first request to the last reply."""
 
@@ -57,7 +57,7 @@ async def ask(
 
     Nobody begins a request after `seconds`. All clients share one thread.
     """
-    replies: list[Reply] = []
+    replies: list[AnswerReply] = []
     async with _session(patience) as session:
         started = time.perf_counter()
 
@@ -66,7 +66,7 @@ async def ask(
                 begun = time.perf_counter()
                 value, failure = await _post(session, f"{url}/score", answer.body)
                 ended = time.perf_counter()
-                replies.append(Reply(answer.number, value, ended - begun, failure))
+                replies.append(AnswerReply(answer.number, value, ended - begun, failure))
                 if failure is not None:
                     await asyncio.sleep(PAUSE)
                 if ended - started >= seconds:

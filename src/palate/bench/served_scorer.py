@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from palate.bench.answers import BenchAnswers
-from palate.bench.clients import Reply, ask, read_text
+from palate.bench.clients import AnswerReply, ask, read_text
 from palate.bench.process import ServerProcess
 from palate.contexts import build_context
 from palate.errors import EngineError
@@ -53,7 +53,7 @@ class BatchCounts(NamedTuple):
 class Turn:
     """What clients were told in a while, and what the same answers get in this process."""
 
-    replies: Sequence[Reply]
+    replies: Sequence[AnswerReply]
     scores: Sequence[float]
     """Of the answer of each reply."""
     server_s: float

@@ -19,7 +19,7 @@ from palate.errors import UsageError
 from palate.models import choose_device, choose_dtype, resolve
 from palate.records import Progress, Settings
 from palate.session import Session, default_session
-from palate.specs import Reference
+from palate.specs import Reference, Spec
 from palate.training.base import load_base
 from palate.training.saving import named, save
 
@@ -120,7 +120,8 @@ def bench_serving(
 
     A model without a classification head gets one whose weights the seed draws. Each case runs in
     turns of at most 20 s: clients post; then, while the server waits, the answers they posted are
-    scored here in one call. Both processes compute with the same settings and threads.
+    scored here in one call. Both processes compute with the same threads and, of the settings,
+    seed, dtype, device and batch tokens.
 
     Raises:
         UsageError: for a model that cannot be a classifier, or where the server cannot run.
@@ -156,7 +157,7 @@ def _classifier(model: str, folder: Path, settings: Settings) -> str:
     reference = Reference.parse(model)
     base = load_base(resolve(reference), model, settings.seed)
     save(base.model, base.tokenizer, folder, {"base": named(reference)})
-    return f"classifier:{folder}"
+    return str(Spec(kind="classifier", reference=str(folder)))
 
 
 def _dtype(settings: Settings) -> str:
