@@ -16,7 +16,7 @@ from palate.seeding import rng
 ROWS = 1021
 """A prime: no row has two answers among those that wait."""
 QUESTION, SHORTEST, LENGTHS = 160, 200, 601
-"""In characters; answers have from `SHORTEST` on so many lengths, about 110 tokens at the mean."""
+"""In characters; answers have from `SHORTEST` on so many lengths, about 120 tokens at the mean."""
 STRIDE = 257
 
 
