@@ -36,6 +36,7 @@ FULL = {
     ),
     "endpoints": (
         "tests/bench/test_bench_http.py",
+        "tests/bench/test_bench_serving_real.py",
         "tests/cli/test_cli_endpoints.py",
         "tests/engines/test_engines_http_client.py",
         "tests/engines/test_engines_http_limits.py",

@@ -14,6 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from palate.cli.app import app
+from palate.cli.bench import Cases
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingLocally, Devices
 from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, RowReading
@@ -30,6 +31,7 @@ RECORDS = {
     "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
     "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [Loading],
+    "bench": [Cases],
     "serve": [Serving, LoadingWithChoices, Computing],
     "adapt": [RowsToRead, Devices],
     "train classifier": [RecipeOptions, RowsToTrainOn, Devices],

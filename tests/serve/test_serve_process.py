@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from palate.serve.run import _listen
+
 COMMAND = (sys.executable, "-m", "palate", "serve")
 SLOW = """
 import threading, time, sys
@@ -139,3 +141,10 @@ def test_a_port_that_is_taken_is_one_line_and_exit_2():
         )  # fmt: skip
     assert done.returncode == 2
     assert f"--port {port}: cannot listen there (Address already in use" in done.stderr
+
+
+def test_connections_send_without_waiting_for_acknowledgements():
+    with _listen("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+        accepted, _ = sock.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

@@ -8,7 +8,8 @@ import sys
 import time
 from dataclasses import dataclass
 
-from palate.bench.loopback import serve, served
+from palate.bench.loopback import serve
+from palate.bench.process import served
 from palate.records import Message, Part, Scorer, Slate
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -48,8 +49,10 @@ def bench_http(
 ) -> HttpBench:
     """Score responses through a scorer on a server with a fixed latency, two to a slate."""
     slates = [_slate(k) for k in range(responses // 2)]
-    with served(latency) as url, Session() as session:
-        made = build_scorer(SPECS[scorer].format(url=url, concurrency=concurrency), session)
+    command = ["palate.bench.http", "--serve", str(latency)]
+    with served(command) as server, Session() as session:
+        spec = SPECS[scorer].format(url=server.url, concurrency=concurrency)
+        made = build_scorer(spec, session)
         assert isinstance(made, Scorer)
         started, cpu = time.perf_counter(), time.process_time()
         found = sum(value is not None for _, s in made.score(slates) for value in s.values)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 CHAT = (
@@ -55,21 +52,9 @@ CHATTED, CLASSIFIED = _response(CHAT), _response(CLASSIFY)
 
 
 async def serve(latency: float) -> None:
-    """Serve on a free port, which is printed, until killed."""
+    """Serve on a free port, until killed; the address is printed."""
     loop, protocol = asyncio.get_running_loop(), partial(FixedLatency, latency)
     server = await loop.create_server(protocol, "127.0.0.1", 0, backlog=1024)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await server.serve_forever()
-
-
-@contextmanager
-def served(latency: float) -> Iterator[str]:
-    """Run the server in a process of its own; gives its address."""
-    command = [sys.executable, "-m", "palate.bench.http", "--serve", str(latency)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()

@@ -118,8 +118,10 @@ async def rewards_of(
 ) -> Sequence[ItemValues]:
     """Return the rewards of items; raises 404 and 422 naming what is wrong with which."""
     resolver = service.resolver()
-    # Long profiles take a while, in which the server answers others.
-    requests = await run_in_threadpool(_all_requested, items, resolver)
+    if all(item.row is not None for item in items):
+        requests = _all_requested(items, resolver)
+    else:  # long profiles take a while, in which the server answers others
+        requests = await run_in_threadpool(_all_requested, items, resolver)
     return await service.rewards(requests, request)
 
 
