@@ -216,8 +216,7 @@ def test_the_kl_coefficient_goes_to_its_target_from_both_sides() -> None:
 def verl() -> Any:
     return pytest.importorskip(
         "verl.trainer.ppo.core_algos", exc_type=ImportError,
-        reason="verl 0.9.1 is no dependency: pip install --no-deps verl==0.9.1 tensordict==0.10.0 "
-        "hydra-core omegaconf antlr4-python3-runtime==4.9.3 codetiming torchdata orjson pyvers",
+        reason="no verl here: pip install --no-deps -c constraints.txt -r tests/trainers.txt",
     )  # fmt: skip
 
 
