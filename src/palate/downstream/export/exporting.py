@@ -90,13 +90,13 @@ def export(
     with new_folder(Path(output)) as folder:
         pairs = dataset_of(data, settings.seed)
         named = reward(scorer, context, session=session, settings=settings)
-        asked = read_policy(policy, session)
-        rows = prompt_rows(pairs, asked, policy_context, held_out, session, settings)
+        trained = read_policy(policy, session)
+        rows = prompt_rows(pairs, trained, policy_context, held_out, session, settings)
         words = ("-b", pairs.name) if data_words is None else tuple(data_words)
         plan = ExportPlan(
-            trainer=trainer, benchmark=pairs.name, policy=asked, policy_context=policy_context,
+            trainer=trainer, benchmark=pairs.name, policy=trained, policy_context=policy_context,
             served=Served(named.spec, named.context.spec, words, url, key_env),
-            rows=rows, prompt_tokens=asked.prompt_tokens(rows.prompts), mean=mean,
+            rows=rows, prompt_tokens=trained.prompt_tokens(rows.prompts), mean=mean,
             deviation=deviation, kl_coefficient=kl_coefficient, seed=settings.seed,
         )  # fmt: skip
         write_files(plan, target, folder)
