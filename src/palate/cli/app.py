@@ -70,6 +70,10 @@ COMMANDS = {
         "serve:serve",
         "Serve a scorer as a reward to trainers, over HTTP.",
     ),
+    "export": (
+        "export_group:export",
+        "Write a folder from which another trainer trains a policy on a scorer's rewards.",
+    ),
     "report": (
         "report:make_report",
         "Make one self-contained page from finished runs: no model, no connection.",

@@ -1,0 +1,114 @@
+"""palate export TRAINER: a folder from which another trainer trains a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from palate.cli import options as flags
+from palate.cli.completion import named
+from palate.cli.compute_options import Devices
+from palate.cli.console import err, show_text
+from palate.cli.data_options import LoadingWithChoices
+from palate.cli.flatten import flatten_options
+from palate.contexts import GROUP as CONTEXTS
+from palate.downstream.export import HELD_OUT, TARGETS, export
+from palate.scorers import GROUP as SCORERS
+from palate.session import Session
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Who is trained, on whose questions, and where the rewards come from."""
+
+    policy: Annotated[
+        str, typer.Option("-p", "--policy", help="Who is trained: hub, ./folder or pypi:PACKAGE.")
+    ]
+    output: Annotated[Path, typer.Option("-o", "--output", help="New folder for the files.")]
+    policy_context: Annotated[str, typer.Option(help="What the policy is shown of the user.")] = (
+        "none"
+    )
+    held_out: Annotated[int, typer.Option(help="Users who are not trained on.")] = HELD_OUT
+    url: Annotated[str, typer.Option(help="Where palate serve will answer.")] = (
+        "http://127.0.0.1:8000"
+    )
+    key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that will hold the bearer token.")
+    ] = None
+    scale: Annotated[
+        tuple[float, float],
+        typer.Option(help="Mean and deviation: a reward is (score - mean) / deviation."),
+    ] = (0.0, 1.0)
+    kl_coefficient: Annotated[
+        float, typer.Option(help="What a nat of KL from the untrained policy costs.")
+    ] = 0.05
+
+
+def exporter(trainer: str) -> Callable[..., None]:
+    """Return the command that writes the folder of a trainer."""
+    title = TARGETS[trainer].title
+
+    @flatten_options
+    def run(
+        benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
+        scorer: Annotated[
+            str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
+        ],
+        *,
+        context: Annotated[
+            str,
+            named(CONTEXTS)(rich_help_panel="What is run", help="What the scorer is shown."),
+        ] = "none",
+        told: ExportOptions,
+        loading: LoadingWithChoices,
+        devices: Devices,
+        cache: flags.Cache = None,
+        max_cost: flags.MaxCost = None,
+    ) -> None:
+        settings = devices.settings()
+        (pairs,) = loading.load_all([benchmark], devices.seed)
+        with Session(cache=cache, max_cost=max_cost) as session:
+            made = export(
+                trainer, pairs, told.policy, scorer, told.output, context,
+                policy_context=told.policy_context, held_out=told.held_out, url=told.url,
+                key_env=told.key_env, scale=told.scale, kl_coefficient=told.kl_coefficient,
+                data_words=list(_words(benchmark, loading, devices)), session=session,
+                settings=settings,
+            )  # fmt: skip
+            spent = session.ledger.line()
+        if spent:
+            err.print(f"endpoints: {spent}", highlight=False)
+        show_text(
+            f"{made.folder}: {made.train_rows:,} prompts of {made.train_users:,} users to train "
+            f"on, {made.held_out_rows:,} of {made.held_out_users:,} others held out\n"
+            f"serve:  {made.serve}\n"
+            f"train:  cd {quote(str(made.folder))} && {made.start}"
+        )
+
+    run.__doc__ = (
+        f"Write a folder from which {title} trains a policy on a scorer's rewards.\n\n"
+        "It prints the two commands to run then."
+    )
+    return run
+
+
+def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Iterator[str]:
+    """Yield the options by which `palate serve` loads the same rows and computes the same."""
+    yield from ("-b", benchmark)
+    given = {
+        "--split": loading.split, "--mirrors": loading.mirrors, "--limit": loading.limit,
+        "--choices": loading.choices, "--source": loading.source, "--revision": loading.revision,
+        "--seed": devices.seed or None, "--dtype": devices.dtype,
+    }  # fmt: skip
+    for flag, value in given.items():
+        if value is not None:
+            yield from (flag, str(value))
+    for column in loading.columns or ():
+        yield from ("--map", column)
+    if loading.skip_bad_rows:
+        yield "--skip-bad-rows"

@@ -1,0 +1,107 @@
+"""From a scorer and data to a folder from which another trainer trains a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from palate.benchmarks import Dataset, dataset_of
+from palate.downstream.export import openrlhf, trl, verl
+from palate.downstream.export.plan import ExportPlan, Served
+from palate.downstream.export.policies import read_policy
+from palate.downstream.export.prompts import prompt_rows
+from palate.downstream.export.targets import ExportTarget
+from palate.downstream.export.writing import serve_command, write_files
+from palate.downstream.rewards import reward
+from palate.errors import UsageError
+from palate.records import Settings
+from palate.session import Session, default_session
+from palate.training.output import new_folder
+
+TARGETS: Mapping[str, ExportTarget] = {
+    module.TARGET.name: module.TARGET for module in (trl, verl, openrlhf)
+}
+HELD_OUT = 10
+"""Users whose rows are not trained on."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A folder that was written, and what is to be run."""
+
+    folder: Path
+    serve: str
+    """Serves the scorer, where export ran."""
+    start: str
+    """Starts training, in the folder."""
+    train_rows: int
+    train_users: int
+    held_out_rows: int
+    held_out_users: int
+
+
+def export(
+    trainer: str,
+    data: str | Path | Dataset,
+    policy: str,
+    scorer: str,
+    output: Path | str,
+    context: str = "none",
+    *,
+    policy_context: str = "none",
+    held_out: int = HELD_OUT,
+    url: str = "http://127.0.0.1:8000",
+    key_env: str | None = None,
+    scale: tuple[float, float] = (0.0, 1.0),
+    kl_coefficient: float = 0.05,
+    data_words: Sequence[str] | None = None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+) -> Exported:
+    """Write a folder from which `trl`, `verl` or `openrlhf` trains a policy on a scorer's rewards.
+
+    The policy is asked what `best_of_n` asks it. Its trainer asks `palate serve` at `url` for
+    rewards; with `key_env` the token of that environment variable goes with every question, and
+    stands in no file. A reward is (score - mean) / deviation of the `scale`. `data_words` are the
+    words by which the command line names the data; None takes its name.
+
+    Raises:
+        UsageError: for a folder that is not empty, a policy without a chat template, a scorer that
+            is no reward, and what else `palate.reward` refuses.
+        And what loading data raises.
+
+    Example:
+        >>> export("trlx", "tasting", "ORG/MODEL", "longest", "out")
+        Traceback (most recent call last):
+        palate.errors.UsageError: trainer 'trlx': expected trl, verl or openrlhf
+    """
+    if trainer not in TARGETS:
+        raise UsageError(f"trainer {trainer!r}: expected trl, verl or openrlhf")
+    mean, deviation = scale
+    for flag, holds, expected in (
+        ("--scale", deviation > 0, "a mean, and a deviation above 0"),
+        ("--kl-coefficient", kl_coefficient >= 0, "0 or more"),
+    ):
+        if not holds:
+            raise UsageError(f"{flag}: expected {expected}")
+    target = TARGETS[trainer]
+    session, settings = session or default_session(), settings or Settings()
+    with new_folder(Path(output)) as folder:
+        pairs = dataset_of(data, settings.seed)
+        named = reward(scorer, context, session=session, settings=settings)
+        trained = read_policy(policy, session)
+        rows = prompt_rows(pairs, trained, policy_context, held_out, session, settings)
+        words = ("-b", pairs.name) if data_words is None else tuple(data_words)
+        plan = ExportPlan(
+            trainer=trainer, benchmark=pairs.name, policy=trained, policy_context=policy_context,
+            served=Served(named.spec, named.context.spec, words, url, key_env),
+            rows=rows, prompt_tokens=trained.prompt_tokens(rows.prompts), mean=mean,
+            deviation=deviation, kl_coefficient=kl_coefficient, seed=settings.seed,
+        )  # fmt: skip
+        write_files(plan, target, folder)
+    return Exported(
+        folder=Path(output), serve=serve_command(plan, target), start=target.start,
+        train_rows=len(rows.train), train_users=plan.users(rows.train),
+        held_out_rows=len(rows.held_out), held_out_users=plan.users(rows.held_out),
+    )  # fmt: skip
