@@ -31,7 +31,7 @@ DEFAULT, EVALUATION, REWARD = PolicyTraining(), EvaluationOptions(), RewardOptio
 
 
 @dataclass(frozen=True)
-class PolicyOptions:
+class TrainedPolicyOptions:
     """Who is trained, on what, and what it is shown."""
 
     policy: Annotated[
@@ -81,7 +81,7 @@ class HeldOutOptions:
 
 
 @dataclass(frozen=True)
-class RecipeOptions:
+class UpdateOptions:
     """How the policy is trained."""
 
     algorithm: Annotated[
@@ -112,6 +112,7 @@ class RecipeOptions:
         int | None, typer.Option(help="Train adapters of this rank, not all weights.")
     ] = None
     save_every: Annotated[int, typer.Option(help="Updates between checkpoints.")] = 10
+    tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard.")] = False
 
     def recipe(self) -> PolicyTraining:
         """Return them checked; raises `UsageError`."""
@@ -155,11 +156,10 @@ class RewardFlags:
 def ppo(
     benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file of questions.")],
     *,
-    what: PolicyOptions,
+    what: TrainedPolicyOptions,
     held_out: HeldOutOptions,
-    training: RecipeOptions,
+    training: UpdateOptions,
     rewarding: RewardFlags,
-    tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard.")] = False,
     output: flags.Root = Path("runs"),
     picture: flags.Picture = None,
     loading: LoadingWithChoices,
@@ -180,8 +180,8 @@ def ppo(
             pairs, what.policy, what.scorer, what.context, held_out.quality or (),
             recipe=training.recipe(), policy_context=what.policy_context,
             evaluate_on=held_out.evaluate_on, evaluation=held_out.options(),
-            rewarding=rewarding.options(), lora=training.adapters(), tensorboard=tensorboard,
-            root=output, session=session, settings=settings,
+            rewarding=rewarding.options(), lora=training.adapters(),
+            tensorboard=training.tensorboard, root=output, session=session, settings=settings,
             retry_unscored=computing.retry_unscored, start=shown.start,
         )  # fmt: skip
     if spent := session.ledger.line():

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from palate.downstream.policy_training import PolicyTrainingResult
-from palate.downstream.policy_training.over_optimisation import gain_at
-from palate.downstream.policy_training.result import Evaluation, OverOptimisation
+from palate.downstream.policy_training.gain_fit import gain_at
+from palate.downstream.policy_training.result import GainFit, PolicyEvaluation
 from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import (
@@ -84,7 +84,7 @@ def _evaluations(result: PolicyTrainingResult) -> Table:
     return Table(title, columns, rows, notes, 0, frozenset({0}), width=WIDTH)
 
 
-def _row(each: Evaluation) -> list[str]:
+def _row(each: PolicyEvaluation) -> list[str]:
     stranger = [] if each.stranger_reward is None else [plain(each.stranger_reward.value)]
     return [
         count(each.update), Number(f"{each.kl:.2f}", each.kl), plain(each.reward.value), *stranger,
@@ -136,7 +136,7 @@ def _reserve(result: PolicyTrainingResult) -> Iterator[str]:
             yield f"{of.quality}: answers without quality: {'; '.join(counted(of.unrated))}."
 
 
-def _peaks(fits: Sequence[OverOptimisation]) -> list[str]:
+def _peaks(fits: Sequence[GainFit]) -> list[str]:
     """Say where the fitted gain is highest, for what has such a point."""
     listed = [f"{fit.of} near KL {fit.peak_kl:.3g}" for fit in fits if fit.peak_kl is not None]
     if not listed:
@@ -178,9 +178,7 @@ def _curve(ax: Any, kls: Any, means: Sequence[Estimate], colour: str, label: str
                 label=label)  # fmt: skip
 
 
-def _fit(
-    ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[OverOptimisation], of: str
-) -> None:
+def _fit(ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[GainFit], of: str) -> None:
     fit = next((each for each in fits if each.of == of), None)
     if fit is None or means[0].value is None:
         return

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.downstream.export.policies import ExportedPolicy
+from palate.downstream.policy_training.split import hold_out, refuse_shared
 from palate.downstream.sampling import policy_prompt, shown_to_policy
-from palate.errors import UsageError
 from palate.records import Message, Settings
-from palate.seeding import shuffled
 from palate.session import Session
 
 
@@ -53,24 +52,19 @@ def prompt_rows(
     A text that spells a token of the policy's template is broken there too, where the policy's
     tokenizer lies here.
 
-    Raises `UsageError` where nobody would be left to train on, or held out, and for a context that
-    no policy may be shown.
+    Raises `UsageError` where nobody would be left to train on, or held out, for a person under two
+    ids, and for a context that no policy may be shown.
     """
-    users = list(dict.fromkeys(row.user_id for row in pairs.rows))
-    if not 1 <= held_out < len(users):
-        raise UsageError(
-            f"--held-out {held_out}: expected 1 to {len(users) - 1} of the {len(users)} users of "
-            f"{pairs.name}, whose rows are then not trained on"
-        )
-    apart = set(shuffled(users, "held out", settings.seed)[:held_out])
+    split = refuse_shared(hold_out(pairs, held_out, settings.seed))
     shown = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
-    rows = [
-        PromptRow(row.id, row.user_id, tuple(
-            Message(role=message.role, content=policy.safe(message.content))
-            for message in policy_prompt(row, shown)
-        ))
-        for row in pairs.rows
-    ]  # fmt: skip
-    return PromptRows(
-        [row for row in rows if row.user not in apart], [row for row in rows if row.user in apart]
-    )
+    train, apart = (
+        [
+            PromptRow(row.id, row.user_id, tuple(
+                Message(role=message.role, content=policy.safe(message.content))
+                for message in policy_prompt(row, shown)
+            ))
+            for row in part.rows
+        ]
+        for part in split
+    )  # fmt: skip
+    return PromptRows(train, apart)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from palate.downstream.policy_training.answers import AnswerWriter, PolicyAnswer
 from palate.downstream.rewards import Reward, RewardRequest, RewardValue
 from palate.downstream.sampling import Samples
 from palate.downstream.sampling.policies import Sample
@@ -17,6 +16,9 @@ from palate.errors import RunError, writing
 from palate.records import Record
 from palate.runs.files import write_whole
 from palate.specs import Spec
+
+if TYPE_CHECKING:
+    from palate.downstream.policy_training.answers import AnswerWriter, PolicyAnswer
 
 RUN = 4
 """Words in a row that are taken for copied where the policy was shown them."""
@@ -120,7 +122,7 @@ class HeldOut:
     def answers(self, writer: AnswerWriter, update: int) -> HeldOutAnswers:
         """Return new answers of the writer's policy; raises what scoring raises."""
         written = writer.write(self.prompts, self.n)
-        own = self._rewards(self.reward, written)
+        rewards = self._rewards(self.reward, written)
         strangers = None if self.stranger_reward is None else (
             self._rewards(self.stranger_reward, written)
         )  # fmt: skip
@@ -128,7 +130,7 @@ class HeldOut:
         for k, (row, answers) in enumerate(zip(self.rows, written, strict=True)):
             other = None if strangers is None else strangers[k]
             rows.append(HeldOutRow(id=row, answers=tuple(
-                self._answer(k, answer, own[k][j], None if other is None else other[j])
+                self._answer(k, answer, rewards[k][j], None if other is None else other[j])
                 for j, answer in enumerate(answers)
             )))  # fmt: skip
         return HeldOutAnswers(update, tuple(rows))

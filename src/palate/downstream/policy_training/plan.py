@@ -13,7 +13,7 @@ from palate.downstream.policy_training.settings import (
     RewardOptions,
     TrainedPolicy,
 )
-from palate.downstream.policy_training.split import Split
+from palate.downstream.policy_training.split import UserSplit
 from palate.downstream.ppo import PolicyTraining
 from palate.downstream.quality import QualityMetric
 from palate.downstream.rewards import Reward
@@ -35,7 +35,7 @@ class TrainingPlan:
     model: ModelFolder
     recipe: PolicyTraining
     lora: Lora | None
-    split: Split
+    split: UserSplit
     reward: Reward
     """Of training rows, on the scorer's own scale."""
     held_out_reward: Reward

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
+from palate.downstream.policy_training.files import CHECKPOINTS, POLICY, read_scale
 from palate.downstream.policy_training.held_out import HeldOutAnswers, of_stranger
 from palate.downstream.policy_training.plan import TrainingPlan
 from palate.downstream.policy_training.result import PolicyTrainingResult, PolicyTrainingSummary
@@ -17,14 +18,8 @@ from palate.downstream.policy_training.settings import (
     RewardOptions,
     read_policy,
 )
-from palate.downstream.policy_training.split import Split, hold_out, refuse_shared
+from palate.downstream.policy_training.split import UserSplit, hold_out, refuse_shared
 from palate.downstream.policy_training.tabulating import RatedAnswers, tabulate
-from palate.downstream.policy_training.training import (
-    CHECKPOINTS,
-    POLICY,
-    read_scale,
-    train_policy,
-)
 from palate.downstream.ppo import PolicyTraining
 from palate.downstream.quality import QualityMetric, build_qualities, check_mirrored, rate_by_all
 from palate.downstream.rewards import Reward, reward
@@ -88,7 +83,7 @@ def ppo(
     if evaluate_on is None:
         split = hold_out(pairs, evaluation.held_out, seed, couples=evaluation.contrast)
     else:
-        split = Split(pairs, dataset_of(evaluate_on, seed))
+        split = UserSplit(pairs, dataset_of(evaluate_on, seed))
     refuse_shared(split)
     qualities = [qualities] if isinstance(qualities, str) else list(qualities)
     measures = build_qualities(qualities, session, settings)
@@ -119,6 +114,8 @@ def ppo(
         if (folder / SUMMARY).is_file():
             return PolicyTrainingResult.read(folder)
         if not (folder / POLICY).is_dir():
+            from palate.downstream.policy_training.training import train_policy
+
             progress = begin(f"{recipe.algorithm} by {training.spec} · {training.context.spec}")
             train_policy(plan, folder, tensorboard=tensorboard, progress=progress)
         result = _result(plan, folder, session.store, begin, retry_unscored=retry_unscored)

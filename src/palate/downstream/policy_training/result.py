@@ -29,7 +29,7 @@ class QualityLevel(Record):
     """Why answers have no quality."""
 
 
-class Evaluation(Record):
+class PolicyEvaluation(Record):
     """What held-out users get after some updates; means over answers but for the estimates."""
 
     update: int
@@ -74,7 +74,7 @@ class TrainingGain(Record):
     qualities: tuple[QualityGain, ...]
 
 
-class OverOptimisation(Record):
+class GainFit(Record):
     """R(d) = d (α − β log d), d = √KL, fitted to the gains of the evaluations (Gao et al. 2023)."""
 
     of: str
@@ -118,9 +118,9 @@ class PolicyTrainingSummary(Record):
     """Answers to a held-out row."""
     start: str
     """Content hash of the untrained policy's answers."""
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[PolicyEvaluation, ...]
     gain: TrainingGain
-    fits: tuple[OverOptimisation, ...]
+    fits: tuple[GainFit, ...]
     notes: tuple[str, ...]
 
     @property

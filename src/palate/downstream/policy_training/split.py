@@ -16,7 +16,7 @@ NAMED = 3
 """Users or rows that an error names."""
 
 
-class Split(NamedTuple):
+class UserSplit(NamedTuple):
     """Rows of different users."""
 
     train: Dataset
@@ -29,7 +29,7 @@ class Split(NamedTuple):
         return sum(row.text in asked for row in self.held_out.rows)
 
 
-def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) -> Split:
+def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) -> UserSplit:
     """Hold out the rows of so many users, drawn by the seed.
 
     With `couples` users are drawn by mirrored couples, and only the couples of two held-out users
@@ -59,10 +59,10 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
         as_mirrored(replace(pairs, rows=tuple(rows), everyone=everyone))
         for rows in (train, held_out)
     )
-    return Split(*parts)
+    return UserSplit(*parts)
 
 
-def refuse_shared(split: Split) -> Split:
+def refuse_shared(split: UserSplit) -> UserSplit:
     """Return the split; raises `DataError` where both parts hold a row, a user or one's posts.
 
     Ids differ between releases of a data set; what people wrote does not.

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
+from palate.downstream.policy_training.gain_fit import fit_gain
 from palate.downstream.policy_training.held_out import HeldOutAnswer, HeldOutAnswers
-from palate.downstream.policy_training.over_optimisation import fit_gain
 from palate.downstream.policy_training.result import (
-    Evaluation,
-    OverOptimisation,
+    GainFit,
+    PolicyEvaluation,
     PolicyTrainingRow,
     QualityGain,
     QualityLevel,
@@ -63,9 +63,9 @@ class RatedAnswers:
 class Tabulated:
     """All that a result holds of the evaluations."""
 
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[PolicyEvaluation, ...]
     gain: TrainingGain
-    fits: tuple[OverOptimisation, ...]
+    fits: tuple[GainFit, ...]
     rows: tuple[PolicyTrainingRow, ...]
 
 
@@ -79,14 +79,14 @@ def tabulate(pairs: Dataset, rated: Sequence[RatedAnswers], seed: int) -> Tabula
     )  # fmt: skip
 
 
-def _evaluation(rated: RatedAnswers, figures: RowFigures) -> Evaluation:
+def _evaluation(rated: RatedAnswers, figures: RowFigures) -> PolicyEvaluation:
     every, stranger = rated.answers.every, rated.rewards(stranger=True)
     rewards = rated.rewards()
     assert rewards is not None
     tokens = sum(answer.tokens for answer in every)
     copied = [answer.copied for answer in every if answer.copied is not None]
     unscored = Counter(answer.reason or "" for answer in every if answer.reward is None)
-    return Evaluation(
+    return PolicyEvaluation(
         update=rated.answers.update,
         reward=figures.reward_mean(rewards),
         stranger_reward=None if stranger is None else figures.reward_mean(stranger),
@@ -134,8 +134,8 @@ def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> Tra
 
 
 def _fits(
-    rated: Sequence[RatedAnswers], evaluations: Sequence[Evaluation]
-) -> tuple[OverOptimisation, ...]:
+    rated: Sequence[RatedAnswers], evaluations: Sequence[PolicyEvaluation]
+) -> tuple[GainFit, ...]:
     curves = {"reward": [each.reward.value for each in evaluations]} | {
         of.quality: [each.qualities[k].mean.value for each in evaluations]
         for k, of in enumerate(rated[0].qualities)

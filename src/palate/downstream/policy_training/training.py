@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from palate.downstream.policy_training.answers import AnswerWriter
 from palate.downstream.policy_training.callback import EvaluationCallback
+from palate.downstream.policy_training.files import CHECKPOINTS, POLICY, SCALE, read_scale
 from palate.downstream.policy_training.log import TrainingLog
 from palate.downstream.policy_training.plan import Messages, TrainingPlan
 from palate.downstream.policy_training.reward_function import TrainingReward
@@ -20,7 +20,7 @@ from palate.downstream.ppo import build_trainer, last_checkpoint
 from palate.downstream.rewards import RewardRequest, Scale
 from palate.engines.local.memory import within_memory
 from palate.engines.text.reader import window_of
-from palate.errors import ModelError, RunError
+from palate.errors import ModelError
 from palate.models import import_transformers
 from palate.records import Progress
 from palate.runs.files import write_json
@@ -30,7 +30,6 @@ from palate.training.base import Base, load_policy
 from palate.training.output import new_folder
 from palate.training.saving import named, save
 
-CHECKPOINTS, POLICY, SCALE = "checkpoints", "policy", "scale.json"
 PROBES, PROBE_ANSWERS = 64, 4
 """Training rows, and answers to each, that the scale of rewards is taken from."""
 NAMED = 3
@@ -72,7 +71,7 @@ def train_policy(
     )  # fmt: skip
     function.ends = frozenset(trainer.eos_token_ids)
     callback.writer = AnswerWriter(
-        trainer, _reference(plan, trainer), plan.recipe.at_once, plan.recipe.temperature, plan.seed
+        trainer, _reference(plan, trainer), plan.recipe.answers, plan.recipe.temperature, plan.seed
     )
     checkpoint = last_checkpoint(folder / CHECKPOINTS)
     with (
@@ -110,17 +109,6 @@ def base_scale(plan: TrainingPlan, writer: AnswerWriter, ids: Mapping[str, Seque
     ])  # fmt: skip
     scale = Scale.of([[value.value for value in of_row] for of_row in values])
     return scale.model_copy(update={"policy": plan.policy.spec})
-
-
-def read_scale(folder: Path) -> Scale | None:
-    """Return the scale that a run began with; None where it has not begun."""
-    path = folder / SCALE
-    if not path.is_file():
-        return None
-    try:
-        return Scale.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read; remove the folder and run ppo again") from error
 
 
 def _prompt_ids(

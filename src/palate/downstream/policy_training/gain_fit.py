@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palate.downstream.policy_training.result import OverOptimisation
+from palate.downstream.policy_training.result import GainFit
 
 LEAST = 3
 """Points beside the start that two coefficients are fitted to."""
@@ -23,7 +23,7 @@ def gain_at(kl: float, alpha: float, beta: float) -> float:
     return distance * (alpha - beta * math.log(distance)) if distance else 0.0
 
 
-def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> OverOptimisation | None:
+def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> GainFit | None:
     """Return the least squares fit of R to gains at some KL (Gao et al. 2023, arXiv 2210.10760).
 
     R = α d − β d log d is linear in its coefficients. Points at KL 0 say nothing of them; None
@@ -51,4 +51,4 @@ def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> OverOptim
         return None
     exponent = 2 * (alpha / beta - 1) if beta > 0 else math.inf
     peak = math.exp(exponent) if exponent < math.log(1e6) else None
-    return OverOptimisation(of=of, alpha=float(alpha), beta=float(beta), peak_kl=peak)
+    return GainFit(of=of, alpha=float(alpha), beta=float(beta), peak_kl=peak)
