@@ -240,3 +240,15 @@ def test_the_gold_of_tasting_reaches_no_slate(spec: str) -> None:
             assert aspect.aspect not in text
             assert aspect.reason not in text
             assert aspect.evidence in known or aspect.evidence not in text
+
+
+def test_words_bound_what_is_shown_in_all_the_last_post_cut() -> None:
+    every = [part.text for part in shown("profile:3?order=recent", pair()).shown]
+    cut = [part.text for part in shown("profile:3?order=recent&words=7", pair()).shown]
+    assert cut[0] == every[0] and " ".join(" ".join(cut).split()) == " ".join(
+        " ".join(every).split()[:7]
+    )
+    stranger = shown("profile:3?words=7&of=stranger", pair(), pair("bob", 1), pair("cem", 2)).shown
+    assert sum(len(part.text.split()) for part in stranger) == 7
+    with pytest.raises(SpecError, match="words"):
+        build_context("profile:1?words=0", default_session())
