@@ -106,8 +106,12 @@ class World:
 
     def share(self, model: Any, rewards: Rewards = GOLD) -> float:
         """Return (J − J_ref) / (J* − J_ref): 0 for the start, 1 for the best policy."""
+        return self.share_of(log_probs(model), rewards)
+
+    def share_of(self, policy: Rewards, rewards: Rewards = GOLD) -> float:
+        """Return `share` of a policy given as log π of every answer."""
         start = self.value(self.reference, rewards)
-        return (self.value(log_probs(model), rewards) - start) / (self.optimum(rewards) - start)
+        return (self.value(policy, rewards) - start) / (self.optimum(rewards) - start)
 
     def mean(self, model: Any, rewards: Rewards = GOLD) -> float:
         """Return E_π[r], without KL."""

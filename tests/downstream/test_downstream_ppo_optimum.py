@@ -12,5 +12,6 @@ pytest.importorskip("trl")
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_best_policy_is_nearly_reached(algorithm: Algorithm) -> None:
-    ((_, _, share, _),) = shares([algorithm], seeds=1, updates=200)
-    assert 0.97 < share < 1  # the tool's bar is 0.98; other processors round otherwise
+    ((_, _, share, limit, _),) = shares([algorithm], seeds=1, updates=200)
+    assert 0.98 < share < 1
+    assert share < limit + 0.005  # where its mean gradient is nothing
