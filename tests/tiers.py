@@ -11,7 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FULL = {
-    "training": ("tests/cli/test_cli_personal.py", "tests/learning", "tests/training"),
+    "training": (
+        "tests/cli/test_cli_personal.py",
+        "tests/downstream/test_downstream_policy_training.py",
+        "tests/learning",
+        "tests/training",
+    ),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
         "tests/downstream/test_downstream_ppo_optimum.py",

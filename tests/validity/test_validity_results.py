@@ -137,7 +137,7 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(
         validity,
         name,
-        match=f"policy-accuracy at or under {name}; make one with",
+        match=f"policy-accuracy or ppo at or under {name}; make one with",
     )
     one_line(validity, best.folder, match=f"no finished run at or under {best.folder}; make one")
     one_line(validity, tmp_path / "none", match="no such folder", error=RunError)
@@ -145,7 +145,7 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(
         validity,
         scores,
-        match="no finished run or best-of-n or decode or policy-accuracy at",
+        match="no finished run or best-of-n or decode or policy-accuracy or ppo at",
         error=RunError,
     )
     rows, manifest = best.folder / "rows.jsonl", best.folder / "manifest.json"
@@ -162,7 +162,9 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(validity, tmp_path, match="written by an older version of palate", error=RunError)
     edit(manifest, schema=SCHEMA)
     (best.folder / "summary.json").unlink()
-    one_line(validity, tmp_path, match="no finished best-of-n, decode or policy-accuracy at or")
+    one_line(
+        validity, tmp_path, match="no finished best-of-n, decode, policy-accuracy or ppo at or"
+    )
     one_line(load, best.folder, match="not finished; run the command", error=RunError)
     (best.folder / "summary.json").write_text(summary)
     assert load(best.folder) == best

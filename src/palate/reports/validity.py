@@ -99,8 +99,8 @@ def _what(one: Coefficients) -> str:
     named = f"{of.quality} (a surrogate)" if of.surrogate else of.quality
     if of.k is None:
         return f"{named} of {of.policy} on {of.benchmark}"
-    how = f"{of.n_samples} by" if of.guided_by is None else f"{of.n_samples} answers by"
-    between = "of" if of.guided_by is None else "·"
+    how = f"{of.n_samples} by" if of.k != 1 else f"{of.n_samples} answers by"
+    between = "of" if of.k != 1 else "·"
     return f"{of.answers} {between} {how} {of.policy} on {of.benchmark}, {named}"
 
 

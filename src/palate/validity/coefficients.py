@@ -8,6 +8,7 @@ from pathlib import Path
 
 from palate.downstream import BestOfResult, DecodeResult
 from palate.downstream.policy import PolicyAccuracy
+from palate.downstream.policy_training import PolicyTrainingResult
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
@@ -28,7 +29,8 @@ from palate.validity.result import Coefficients, ScorerValues, Validity, Validit
 
 Given = Path | str | Result
 USUAL = Statistics()
-DOWNSTREAM = f"{BestOfResult.kind}, {DecodeResult.kind} or {PolicyAccuracy.kind}"
+KINDS = BestOfResult.kind, DecodeResult.kind, PolicyAccuracy.kind, PolicyTrainingResult.kind
+DOWNSTREAM = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
 
 def validity(
@@ -42,7 +44,7 @@ def validity(
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
 
-    `results` are runs and results of best-of-n, decode and policy-accuracy, or folders that hold
+    `results` are runs and results of best-of-n, decode, policy-accuracy and ppo, or folders of
     them; other kinds are passed over. A scorer here is a scorer under one context; both sides are
     matched by both specs. One whose margins are the same under a context as under `none` counts
     once, with the gains of 0 that it has there. Results on the same answers are joined. With a
@@ -96,7 +98,7 @@ def validity(
 
 def _gathered(given: Iterable[Given]) -> list[Result]:
     """Return what is given, and what lies at or under the folders that are; each folder once."""
-    kinds = Run.kind, BestOfResult.kind, DecodeResult.kind, PolicyAccuracy.kind
+    kinds = Run.kind, *KINDS
     results: dict[object, Result] = {}
     for each in given:
         for result in [each] if isinstance(each, Result) else load_all(each, kinds):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from palate.downstream import BestOfResult, DecodeResult, GuidedCell
 from palate.downstream.policy import PolicyAccuracy
+from palate.downstream.policy_training import PolicyTrainingResult
 from palate.errors import ComparisonError, UsageError
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.policy import READINGS
@@ -20,7 +21,7 @@ from palate.seeding import digest
 from palate.validity.metric_values import Doubles, ScorerInContext, ScorerTable
 from palate.validity.result import DownstreamQuality
 
-DownstreamResult = BestOfResult | DecodeResult | PolicyAccuracy
+DownstreamResult = BestOfResult | DecodeResult | PolicyAccuracy | PolicyTrainingResult
 
 
 class Origin(NamedTuple):
@@ -33,12 +34,12 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Downstream:
-    """Quality by scorer, of picked or guided answers, for one measure; or policy accuracy."""
+    """Quality by scorer, of picked, guided or trained answers, or policy accuracy."""
 
     of: DownstreamQuality
     samples: str
     """Content hash of the answers that were picked from; of guided ones, of the unguided; of policy
-    accuracy, of what was asked."""
+    accuracy, of what was asked; of trained ones, of all that their training shares."""
     values: Mapping[ScorerInContext, Doubles]
     """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
@@ -78,7 +79,7 @@ def downstream_of(result: DownstreamResult, k: int | None = None) -> list[Downst
 
     Where no k from 2 up to half the samples is there, the smallest above 1. Of guided answers they
     are those of each method and weight; of policy accuracy its readings at the weight chosen on
-    other rows. Oracles are left out.
+    other rows; of a trained policy its answers to held-out rows. Oracles are left out.
 
     Raises `UsageError` for a k that is not there, or where none is above 1: the best of one is the
     same for all scorers.
@@ -87,6 +88,8 @@ def downstream_of(result: DownstreamResult, k: int | None = None) -> list[Downst
         return _guided(result)
     if isinstance(result, PolicyAccuracy):
         return policy_accuracies(result)
+    if isinstance(result, PolicyTrainingResult):
+        return _trained(result)
     ks, n, where = result.summary.ks, result.summary.samples.n, _where(result)
     above = [size for size in ks if size > 1]
     if k == 1 or not above:
@@ -247,12 +250,44 @@ def _guided(result: DecodeResult) -> list[Downstream]:
     return measures
 
 
+def _trained(result: PolicyTrainingResult) -> list[Downstream]:
+    """Return the quality of the trained policy's answers to held-out rows, by measure."""
+    summary, last = result.summary, result.summary.evaluations[-1]
+    shared = digest(
+        summary.start, summary.recipe, summary.lora, summary.scaled, summary.no_end, summary.n,
+        summary.benchmark, summary.trained_rows,
+    )  # fmt: skip
+    name = (summary.scorer, summary.context)
+    measures = []
+    for k, of in enumerate(last.qualities):
+        values = result.qualities[:, -1, k]
+        if np.isnan(values).all():
+            continue
+        measures.append(Downstream(
+            of=DownstreamQuality(
+                benchmark=summary.held_out, policy=summary.policy, quality=of.quality,
+                surrogate=of.surrogate, k=1, n_samples=summary.n,
+                trained_by=f"{summary.algorithm}, {last.update} updates",
+            ),
+            samples=shared,
+            values={name: values},
+            rows={row.id: row.content_hash for row in result.rows},
+            users=np.array(result.users), questions=np.array(result.questions),
+            mirrors=np.array(result.mirrors) if of.contrast else None,
+            origins={name: Origin(summary.models, summary.fingerprints, _where(result))},
+            complete=not of.unrated,
+        ))  # fmt: skip
+    return measures
+
+
 def method_name(cell: GuidedCell) -> str:
     """Return a cell's method and weight."""
     return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
 
 
 def _command(of: DownstreamQuality) -> str:
+    if of.trained_by is not None:
+        return PolicyTrainingResult.kind
     if of.guided_by is not None:
         return DecodeResult.kind
     return PolicyAccuracy.kind if of.k is None else BestOfResult.kind

@@ -14,7 +14,7 @@ from palate.validity.metric_values import ScorerInContext
 
 
 class DownstreamQuality(Record):
-    """What a benchmark should predict: quality of picked or guided answers, or policy accuracy."""
+    """What a benchmark should predict: quality of an answer, or policy accuracy."""
 
     benchmark: str
     """That the answers are to."""
@@ -22,17 +22,21 @@ class DownstreamQuality(Record):
     quality: str
     surrogate: bool
     k: int | None
-    """The best of so many; 1 where answers are guided; None of policy accuracy."""
+    """The best of so many; 1 where answers are guided or trained; None of policy accuracy."""
     n_samples: int | None
     """Of each question."""
     guided_by: str | None = None
     """Method and weight by which scorers guide the policy; None where they pick."""
+    trained_by: str | None = None
+    """Algorithm and updates by which the policy is trained on scorers."""
 
     @property
     def answers(self) -> str:
         """Which answers they are, in words."""
         if self.k is None:
             return "policy accuracy"
+        if self.trained_by is not None:
+            return f"trained by {self.trained_by}"
         return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
 
     @property
