@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from palate import load_all
 from palate.downstream.best_of_result import BestOfResult
-from palate.downstream.decoding.figures import RowFigures
 from palate.downstream.decoding.result import DecodeResult, GuidedCell
 from palate.downstream.policy import PolicyAccuracy
+from palate.downstream.row_figures import RowFigures
 from palate.metrics import Estimate, minimum_detectable_effect
 from palate.metrics.ranks.agreement import RankAgreement, kendall_agreement
 from studies.selection_crisis.study import IN_CONTEXT
