@@ -12,6 +12,7 @@ from palate.downstream import best_of_n as best_of_n
 from palate.downstream import decode as decode
 from palate.downstream import guidance as guidance
 from palate.downstream.policy import policy_accuracy as policy_accuracy
+from palate.downstream.policy_training import ppo as ppo
 from palate.downstream.rewards import RatedResponse as RatedResponse
 from palate.downstream.rewards import Reward as Reward
 from palate.downstream.rewards import RewardRequest as RewardRequest
