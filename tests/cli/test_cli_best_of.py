@@ -95,7 +95,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     for error, said, *words in (
         (
             UsageError,
-            "no finished best-of-n, decode or policy-acc",
+            "no finished best-of-n, decode, policy-accuracy or ppo",
             tmp_path / "runs" / "drinks" / "longest",
         ),
         (UsageError, "no finished run at or under", best.folder.parent),
