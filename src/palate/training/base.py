@@ -33,9 +33,9 @@ def load_base(folder: ModelFolder, name: str, seed: int, kind: Kind = "classifie
     Raises:
         ModelError: if it cannot be loaded so, or has no chat template.
     """
-    base = _loaded(folder, name, seed, kind)
-    _set_pad(base.model, base.tokenizer)
-    return base
+    model, tokenizer = _loaded(folder, name, seed, kind)
+    _set_pad(model, tokenizer)
+    return Base(model, tokenizer, ChatTemplate(tokenizer))
 
 
 def load_policy(folder: ModelFolder, name: str, seed: int) -> Base:
@@ -43,14 +43,14 @@ def load_policy(folder: ModelFolder, name: str, seed: int) -> Base:
 
     Its vocabulary stays, since a frozen copy is loaded beside it. Raises as `load_base`.
     """
-    base = _loaded(folder, name, seed, "causal")
-    if base.tokenizer.pad_token is None:
-        base.tokenizer.pad_token = base.tokenizer.eos_token
-    base.tokenizer.padding_side = "left"
-    return base
+    model, tokenizer = _loaded(folder, name, seed, "causal")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
+    return Base(model, tokenizer, ChatTemplate(tokenizer))
 
 
-def _loaded(folder: ModelFolder, name: str, seed: int, kind: Kind) -> Base:
+def _loaded(folder: ModelFolder, name: str, seed: int, kind: Kind) -> tuple[Any, Any]:
     torch, transformers = import_torch(), import_transformers()
     transformers.set_seed(seed)
     loader, options, what = LOADERS[kind]
@@ -64,7 +64,7 @@ def _loaded(folder: ModelFolder, name: str, seed: int, kind: Kind) -> Base:
     if not tokenizer.chat_template:
         raise ModelError(f"{name}: the tokenizer has no chat template; use an instruct model")
     _no_attention_dropout(model)
-    return Base(model, tokenizer, ChatTemplate(tokenizer))
+    return model, tokenizer
 
 
 def _set_pad(model: Any, tokenizer: Any) -> None:

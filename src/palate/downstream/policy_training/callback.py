@@ -40,7 +40,7 @@ class EvaluationCallback(transformers.TrainerCallback):
         self.recipe, self.reward, self.held_out, self.log = recipe, reward, held_out, log
         self.updates, self.folder, self.progress = frozenset(updates), folder, progress
         self.begin = begin
-        """Called once, before the first update, with the untrained policy."""
+        """Called before training begins, or goes on from a checkpoint."""
         self.writer: AnswerWriter
         self._began = time.monotonic()
 
@@ -48,8 +48,8 @@ class EvaluationCallback(transformers.TrainerCallback):
         """Evaluate the untrained policy; or take out of the log what is done again."""
         update = self._update(state)
         self.log.cut_back(update if update else -1)
+        self.begin(self.writer)
         if not update:
-            self.begin(self.writer)
             self._evaluate(0)
         self._began = time.monotonic()
 

@@ -34,9 +34,8 @@ class TrainingLog:
     def cut_back(self, update: int) -> None:
         """Take out what was logged after so many updates."""
         if self.path.is_file():
-            kept = [line for line in self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-                    if _update_of(line) <= update]  # fmt: skip
-            write_whole(self.path, kept)
+            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            write_whole(self.path, [line for line in lines if _update_of(line) <= update])
 
     def write(self, update: int, part: str, values: Mapping[str, Any]) -> None:
         """Append one line; raises `ResourceError` where the disk refuses."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,12 +19,12 @@ from palate.downstream.quality import QualityMetric
 from palate.downstream.rewards import Reward
 from palate.downstream.sampling import Shown, policy_prompt
 from palate.models import ModelFolder
-from palate.records import Context, Question, components_of, info_of
+from palate.records import Context, Message, components_of, info_of
 from palate.runs import Manifest, versions
 from palate.training.tuning import Lora
 
 KIND = "ppo"
-Messages = list[dict[str, str]]
+Messages = tuple[Message, ...]
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,20 @@ class TrainingPlan:
     @property
     def prompts(self) -> dict[str, Messages]:
         """What the policy is asked of each training row."""
-        return {row.id: _messages(row, self.shown[0]) for row in self.split.train.rows}
+        return {row.id: policy_prompt(row, self.shown[0]) for row in self.split.train.rows}
 
     @property
     def held_out_prompts(self) -> dict[str, Messages]:
         """What the policy is asked of each held-out row."""
-        return {row.id: _messages(row, self.shown[1]) for row in self.split.held_out.rows}
+        return {row.id: policy_prompt(row, self.shown[1]) for row in self.split.held_out.rows}
 
-    def held_out(self, ids: dict[str, list[int]]) -> HeldOut:
+    def held_out(self, ids: Mapping[str, tuple[int, ...]]) -> HeldOut:
         """Return the held-out rows, given each prompt as ids."""
         prompts = self.held_out_prompts
         return HeldOut(
             rows=tuple(prompts),
-            prompts=tuple(tuple(ids[row]) for row in prompts),
-            shown=tuple(" ".join(turn["content"] for turn in it) for it in prompts.values()),
+            prompts=tuple(ids[row] for row in prompts),
+            shown=tuple(" ".join(turn.content for turn in it) for it in prompts.values()),
             n=self.evaluation.n, reward=self.held_out_reward, stranger_reward=self.stranger_reward,
         )  # fmt: skip
 
@@ -127,7 +127,3 @@ class TrainingPlan:
             details=tuple(measure.details for measure in self.measures),
             versions=versions(),
         )  # fmt: skip
-
-
-def _messages(row: Question, shown: Shown | None) -> Messages:
-    return [message.model_dump() for message in policy_prompt(row, shown)]

@@ -92,11 +92,11 @@ def read_policy(
     if reference.place == "api":
         raise UsageError(f"-p {text}: an endpoint's weights cannot be trained; name a model")
     spec.only(OPTIONS)
-    told = replace(
+    complete = replace(
         recipe,
         max_new_tokens=spec.number("max_tokens", MAX_TOKENS, least=1),
         temperature=spec.positive("temperature", TEMPERATURE),
         seed=settings.seed,
         dtype=settings.dtype or recipe.dtype,  # type: ignore[arg-type]
     )
-    return TrainedPolicy(text, reference), told
+    return TrainedPolicy(text, reference), complete

@@ -25,8 +25,8 @@ class UserSplit(NamedTuple):
     @property
     def shared_questions(self) -> int:
         """Held-out rows whose question other users asked in training."""
-        asked = {row.text for row in self.train.rows}
-        return sum(row.text in asked for row in self.held_out.rows)
+        trained_on = {row.text for row in self.train.rows}
+        return sum(row.text in trained_on for row in self.held_out.rows)
 
 
 def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) -> UserSplit:
@@ -54,6 +54,11 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
     if couples:
         there = {row.id for row in held_out}
         held_out = [row for row in held_out if getattr(row, "mirror_of", None) in there]
+        if not held_out:
+            raise UsageError(
+                f"--held-out {users}: no mirrored couple of {pairs.name} is of held-out users; "
+                "hold out 2 or more, from rows in couples"
+            )
     everyone = pairs.everyone or pairs.rows
     parts = (
         as_mirrored(replace(pairs, rows=tuple(rows), everyone=everyone))

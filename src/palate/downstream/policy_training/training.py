@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,9 +18,10 @@ from palate.downstream.policy_training.plan import Messages, TrainingPlan
 from palate.downstream.policy_training.reward_function import TrainingReward
 from palate.downstream.ppo import build_trainer, last_checkpoint
 from palate.downstream.rewards import RewardRequest, Scale
+from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory
 from palate.engines.text.reader import window_of
-from palate.errors import ModelError
+from palate.errors import ModelError, RunError
 from palate.models import import_transformers
 from palate.records import Progress
 from palate.runs.files import write_json
@@ -66,7 +67,7 @@ def train_policy(
     )
     trainer = build_trainer(
         plan.recipe, base.model, base.tokenizer,
-        [{"prompt": prompt, "row": row} for row, prompt in prompts.items()],
+        [{"prompt": _safe(prompt, base.template), "row": row} for row, prompt in prompts.items()],
         function, folder / CHECKPOINTS, device=plan.device, lora=plan.lora, callbacks=[callback],
     )  # fmt: skip
     function.ends = frozenset(trainer.eos_token_ids)
@@ -74,6 +75,8 @@ def train_policy(
         trainer, _reference(plan, trainer), plan.recipe.answers, plan.recipe.temperature, plan.seed
     )
     checkpoint = last_checkpoint(folder / CHECKPOINTS)
+    if checkpoint is not None and read_scale(folder) is None:
+        raise RunError(f"{folder / SCALE}: is missing; remove the folder and run ppo again")
     with (
         log,
         _without_warnings(),
@@ -95,7 +98,9 @@ def train_policy(
         save(model.to("cpu"), base.tokenizer, made, facts)
 
 
-def base_scale(plan: TrainingPlan, writer: AnswerWriter, ids: Mapping[str, Sequence[int]]) -> Scale:
+def base_scale(
+    plan: TrainingPlan, writer: AnswerWriter, ids: Mapping[str, tuple[int, ...]]
+) -> Scale:
     """Return mean and deviation of the rewards of the untrained policy's answers.
 
     To some training rows, drawn by the seed. Raises `UsageError` where each row's answers have one
@@ -111,14 +116,16 @@ def base_scale(plan: TrainingPlan, writer: AnswerWriter, ids: Mapping[str, Seque
     return scale.model_copy(update={"policy": plan.policy.spec})
 
 
+def _safe(prompt: Messages, template: ChatTemplate) -> list[dict[str, str]]:
+    """Return a prompt as TRL reads it; no text of a user opens or closes a turn."""
+    return [{"role": turn.role, "content": template.safe(turn.content)} for turn in prompt]
+
+
 def _prompt_ids(
     plan: TrainingPlan, base: Base, prompts: Mapping[str, Messages]
-) -> dict[str, list[int]]:
+) -> dict[str, tuple[int, ...]]:
     """Return each prompt as ids, as TRL makes them; all must leave room for an answer."""
-    listed = base.tokenizer.apply_chat_template(
-        list(prompts.values()), add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
-    ids = dict(zip(prompts, listed, strict=True))
+    ids = {row: base.template.prompt(prompt) for row, prompt in prompts.items()}
     window = window_of(base.model.config.get_text_config(), base.tokenizer)
     if window is not None:
         room = window - plan.recipe.max_new_tokens
