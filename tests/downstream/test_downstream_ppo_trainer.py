@@ -66,8 +66,10 @@ def test_what_a_rollout_holds_is_what_plain_forward_passes_say(
             if "lora_B" in name or (lora is None and "q_proj" in name):
                 weights.normal_(std=0.3)  # away from the reference
     rollouts: list[Rollout] = []
-    learn = trainer.learn
-    monkeypatch.setattr(trainer, "learn", lambda it: (rollouts.append(it), learn(it))[1])
+    compute = trainer.compute_advantages
+    monkeypatch.setattr(
+        trainer, "compute_advantages", lambda it: (rollouts.append(it), compute(it))[1]
+    )
     rows = [dict(row) for row in trainer.train_dataset][:16]
     trainer.model.train()
     batch = trainer._generate_and_score_completions(rows)

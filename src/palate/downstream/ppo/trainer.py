@@ -21,8 +21,8 @@ from palate.downstream.ppo.advantages import (
 from palate.downstream.ppo.losses import policy_loss, probability_ratios, value_loss
 from palate.downstream.ppo.trl_hooks import (
     ActorCriticTrainer,
-    Lesson,
-    Memory,
+    Advantages,
+    OldPass,
     PolicyPass,
     Rollout,
     answers_of_two,
@@ -86,7 +86,7 @@ class PPOConfig(GRPOConfig):
 
 
 class PPOTrainer(ActorCriticTrainer):
-    """TRL's GRPO trainer with PPO's lesson: KL in the reward, a critic, an advantage per token.
+    """TRL's GRPO trainer with PPO's advantages: KL in the reward, a critic, an advantage per token.
 
     Of a rollout, r_t = −β (log π − log π_ref) + score at the last token; advantages are GAE(γ, λ),
     whitened over all processes. A pass minimises the clipped policy loss plus the clipped value
@@ -114,7 +114,7 @@ class PPOTrainer(ActorCriticTrainer):
             optimizer.add_param_group({"params": critic, "lr": rate, "weight_decay": 0.0})
         return optimizer
 
-    def learn(self, rollout: Rollout) -> Lesson:
+    def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Return whitened advantages, and returns."""
         mask = scored_mask(rollout.mask, rollout.scores)
         ratios = torch.zeros_like(rollout.log_probs)
@@ -127,7 +127,7 @@ class PPOTrainer(ActorCriticTrainer):
         everyone = self.accelerator.pad_across_processes((advantages, mask), dim=1)
         among = self.accelerator.gather(everyone)
         self._adapt(ratios, mask)
-        return Lesson(mask, whiten(advantages, mask, among), returns)
+        return Advantages(mask, whiten(advantages, mask, among), returns)
 
     def _adapt(self, ratios: torch.Tensor, mask: torch.Tensor) -> None:
         """Measure the KL of the answers, and let β follow it."""
@@ -146,17 +146,17 @@ class PPOTrainer(ActorCriticTrainer):
                 kl_horizon=self.args.kl_horizon, answers=int(scored),
             )  # fmt: skip
 
-    def loss(self, now: PolicyPass, then: Memory, total: torch.Tensor) -> torch.Tensor:
+    def loss(self, now: PolicyPass, old: OldPass, total: torch.Tensor) -> torch.Tensor:
         """Return the clipped policy loss plus the clipped value loss."""
-        mask, advantages, returns = then.lesson
+        mask, advantages, returns = old.advantages
         policy = policy_loss(
-            now.log_probs, then.log_probs, advantages, mask, self.args.epsilon, total
+            now.log_probs, old.log_probs, advantages, mask, self.args.epsilon, total
         )
         clip = self.args.value_clip_range
-        value = value_loss(now.values, then.values, returns, mask, clip, total)
+        value = value_loss(now.values, old.values, returns, mask, clip, total)
         with torch.no_grad():
             tokens = mask.sum().clamp(min=1)
-            ratios = probability_ratios(now.log_probs, then.log_probs)
+            ratios = probability_ratios(now.log_probs, old.log_probs)
             clipped = ((ratios - 1).abs() > self.args.epsilon) * mask
             self.note({
                 "policy_loss": policy * total / tokens,

@@ -46,8 +46,8 @@ class Rollout(NamedTuple):
     """The weighted sum of the reward functions, one an answer; NaN where all gave None."""
 
 
-class Lesson(NamedTuple):
-    """What a rollout teaches (answers × tokens)."""
+class Advantages(NamedTuple):
+    """Advantages and returns of a rollout (answers × tokens)."""
 
     mask: torch.Tensor
     """1 where a token is learned from."""
@@ -63,12 +63,12 @@ class PolicyPass(NamedTuple):
     values: torch.Tensor
 
 
-class Memory(NamedTuple):
-    """What is remembered of the rollout that a pass is a part of (answers × tokens)."""
+class OldPass(NamedTuple):
+    """The rollout's own pass, over the same part of it (answers × tokens)."""
 
     log_probs: torch.Tensor
     values: torch.Tensor
-    lesson: Lesson
+    advantages: Advantages
 
 
 def refuse_untested(version: str) -> None:
@@ -111,9 +111,9 @@ def refuse_unloadable_reference(model: Any) -> None:
 class ActorCriticTrainer(GRPOTrainer, ABC):
     """TRL's GRPO trainer with a critic, and its private hooks behind four plain methods.
 
-    A subclass gives `learn` (advantages and returns of a rollout), `loss` (of one pass), and
-    `save_state` and `load_state` (what a checkpoint holds beside TRL's own). Text models alone, on
-    one or more devices without sharded weights.
+    A subclass gives `compute_advantages` (of a rollout), `loss` (of one pass), and `save_state` and
+    `load_state` (what a checkpoint holds beside TRL's own). Text models alone, on one or more
+    devices without sharded weights.
     """
 
     _name, _tag_names = "PPO", ["trl", "ppo"]
@@ -136,11 +136,11 @@ class ActorCriticTrainer(GRPOTrainer, ABC):
         self._scores: torch.Tensor | None = None
 
     @abstractmethod
-    def learn(self, rollout: Rollout) -> Lesson:
-        """Return what a rollout teaches."""
+    def compute_advantages(self, rollout: Rollout) -> Advantages:
+        """Return advantages and returns of a rollout."""
 
     @abstractmethod
-    def loss(self, now: PolicyPass, then: Memory, total: torch.Tensor) -> torch.Tensor:
+    def loss(self, now: PolicyPass, old: OldPass, total: torch.Tensor) -> torch.Tensor:
         """Return the loss of a pass: a sum over tokens, divided by the total of the whole step."""
 
     @abstractmethod
@@ -193,17 +193,17 @@ class ActorCriticTrainer(GRPOTrainer, ABC):
         first = self.accelerator.process_index * len(mask)
         log_probs, reference = batch["old_per_token_logps"], batch.get("ref_per_token_logps")
         here = scores[first : first + len(mask)]
-        lesson = self.learn(Rollout(mask, log_probs, reference, values, here))
-        learned = lesson.mask.sum(dim=1)
-        means = (lesson.advantages * lesson.mask).sum(dim=1) / learned.clamp(min=1)
+        estimated = self.compute_advantages(Rollout(mask, log_probs, reference, values, here))
+        learned = estimated.mask.sum(dim=1)
+        means = (estimated.advantages * estimated.mask).sum(dim=1) / learned.clamp(min=1)
         self._logs["advantages"].extend(self.accelerator.gather(means).tolist())
         for metrics in self._metrics.values():
             metrics.pop("frac_reward_zero_std", None)  # of groups, which PPO does not compare
         return {
             **batch,
-            "tool_mask": lesson.mask,  # TRL multiplies its own loss by it; here it is the mask
-            "advantages": lesson.advantages,
-            "returns": lesson.returns,
+            "tool_mask": estimated.mask,  # TRL multiplies its own loss by it; here it is the mask
+            "advantages": estimated.advantages,
+            "returns": estimated.returns,
             "values": values,
             "num_items_in_batch": self.accelerator.gather(learned).sum(),
         }
@@ -214,14 +214,14 @@ class ActorCriticTrainer(GRPOTrainer, ABC):
         log_probs, entropies, _ = self._get_per_token_logps_and_entropies(
             model, *_sequences(inputs), tokens, compute_entropy=True
         )
-        lesson = Lesson(inputs["tool_mask"], inputs["advantages"], inputs["returns"])
-        then = Memory(inputs["old_per_token_logps"], inputs["values"], lesson)
+        advantages = Advantages(inputs["tool_mask"], inputs["advantages"], inputs["returns"])
+        old = OldPass(inputs["old_per_token_logps"], inputs["values"], advantages)
         # A mean over the tokens of all passes of a step: gradients are averaged over processes.
         total = inputs["num_items_in_batch"] / self.accelerator.num_processes
         if self.model.training:
             parts = self.args.steps_per_generation / self.current_gradient_accumulation_steps
             total = total / parts
-        return self.loss(PolicyPass(log_probs, entropies, self._passes.pop()), then, total)
+        return self.loss(PolicyPass(log_probs, entropies, self._passes.pop()), old, total)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
