@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from palate.bench import SERVE_CASES, ServeCase, bench_serving
-from palate.bench.answers import LENGTHS, ROWS, BenchAnswers
-from palate.bench.clients import ask
 from palate.bench.process import served
-from palate.bench.served_scorer import BatchCounts, ServedScorer, Turn
-from palate.bench.serving import summarise
+from palate.bench.serving.answers import LENGTHS, ROWS, BenchAnswers
+from palate.bench.serving.clients import ask
+from palate.bench.serving.measuring import summarise
+from palate.bench.serving.served_scorer import BatchCounts, ServedScorer, Turn
 from palate.contexts import build_context
 from palate.errors import EngineError, UsageError
 from palate.records import Settings

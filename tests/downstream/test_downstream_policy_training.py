@@ -18,7 +18,7 @@ import transformers
 import palate
 from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream.policy_training import PolicyTrainingResult, ppo
-from palate.downstream.policy_training.answers import AnswerWriter
+from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
 from palate.downstream.policy_training.reward_function import TrainingReward
 from palate.downstream.policy_training.settings import EvaluationOptions, RewardOptions
 from palate.downstream.policy_training.split import UserSplit, hold_out, refuse_shared
@@ -253,7 +253,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import torch
-from palate.downstream.policy_training.answers import AnswerWriter
+from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
 from palate.downstream.policy_training.reward_function import TrainingReward
 here = Path(sys.argv[1])
 sys.path[:0] = [str(here), str(here.parent)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from palate.downstream.policy_training import PolicyTrainingResult
-from palate.downstream.policy_training.gain_fit import gain_at
+from palate.downstream.policy_training.held_out_users.gain_fit import gain_at
 from palate.downstream.policy_training.result import GainFit, PolicyEvaluation
 from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names

@@ -9,8 +9,8 @@ from typing import Any
 
 import transformers
 
-from palate.downstream.policy_training.answers import AnswerWriter
-from palate.downstream.policy_training.held_out import HeldOut
+from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
+from palate.downstream.policy_training.held_out_users.evaluating import HeldOut
 from palate.downstream.policy_training.log import TrainingLog
 from palate.downstream.policy_training.reward_function import TrainingReward
 from palate.downstream.ppo import PolicyTraining

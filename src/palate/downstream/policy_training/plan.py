@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from palate.data import content_hash
-from palate.downstream.policy_training.held_out import HeldOut
+from palate.downstream.policy_training.held_out_users.evaluating import HeldOut
 from palate.downstream.policy_training.settings import (
     EvaluationOptions,
     RewardOptions,

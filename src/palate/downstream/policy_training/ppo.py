@@ -10,7 +10,8 @@ from pathlib import Path
 from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
 from palate.downstream.policy_training.files import CHECKPOINTS, POLICY, read_scale
-from palate.downstream.policy_training.held_out import HeldOutAnswers, of_stranger
+from palate.downstream.policy_training.held_out_users.evaluating import HeldOutAnswers, of_stranger
+from palate.downstream.policy_training.held_out_users.tabulating import RatedAnswers, tabulate
 from palate.downstream.policy_training.plan import TrainingPlan
 from palate.downstream.policy_training.result import PolicyTrainingResult, PolicyTrainingSummary
 from palate.downstream.policy_training.settings import (
@@ -19,7 +20,6 @@ from palate.downstream.policy_training.settings import (
     read_policy,
 )
 from palate.downstream.policy_training.split import UserSplit, hold_out, refuse_shared
-from palate.downstream.policy_training.tabulating import RatedAnswers, tabulate
 from palate.downstream.ppo import PolicyTraining
 from palate.downstream.quality import QualityMetric, build_qualities, check_mirrored, rate_by_all
 from palate.downstream.rewards import Reward, reward

@@ -18,7 +18,7 @@ from palate.runs.files import write_whole
 from palate.specs import Spec
 
 if TYPE_CHECKING:
-    from palate.downstream.policy_training.answers import AnswerWriter, PolicyAnswer
+    from palate.downstream.policy_training.held_out_users.answers import AnswerWriter, PolicyAnswer
 
 RUN = 4
 """Words in a row that are taken for copied where the policy was shown them."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from palate.bench.process import served
 from palate.bench.random_model import PREFIX
-from palate.bench.served_scorer import ServedScorer, Turn
+from palate.bench.serving.served_scorer import ServedScorer, Turn
 from palate.errors import UsageError
 from palate.models import choose_device, choose_dtype, resolve
 from palate.records import Progress, Settings

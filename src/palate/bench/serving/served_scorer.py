@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from palate.bench.answers import BenchAnswers
-from palate.bench.clients import AnswerReply, ask, read_text
 from palate.bench.process import ServerProcess
+from palate.bench.serving.answers import BenchAnswers
+from palate.bench.serving.clients import AnswerReply, ask, read_text
 from palate.contexts import build_context
 from palate.errors import EngineError
 from palate.records import Scorer, Settings

@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
-from palate.downstream.policy_training.gain_fit import fit_gain
-from palate.downstream.policy_training.held_out import HeldOutAnswer, HeldOutAnswers
+from palate.downstream.policy_training.held_out_users.evaluating import (
+    HeldOutAnswer,
+    HeldOutAnswers,
+)
+from palate.downstream.policy_training.held_out_users.gain_fit import fit_gain
 from palate.downstream.policy_training.result import (
     GainFit,
     PolicyEvaluation,
