@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from palate.downstream.question_rows import QuestionResult, QuestionRow
-from palate.errors import RunError
 from palate.metrics.selection import BestOfCurve, OverOptimisation
 from palate.records import Record
 
@@ -82,20 +80,13 @@ class BestOfResult(QuestionResult[BestOfSummary, BestOfRow]):
         none = (np.nan,) * len(self.summary.ks)
         return np.array([[picks or none for picks in row.expected_quality] for row in self.rows])
 
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a finished result; raises `RunError` where there is none, or its files differ."""
-        result = super().read(folder)
-        summary, rows = result.summary, result.rows
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row has a value of each selection and size."""
+        summary, rows = self.summary, self.rows
         sizes = {len(picks) for row in rows for picks in row.expected_quality if picks is not None}
         widths = {len(row.expected_quality) for row in rows}
         curve = summary.selections[0].curve
         whole = len(rows) == curve.n_questions + curve.n_left_out
         whole &= widths == {len(summary.selections)} and sizes <= {len(summary.ks)}
-        whole &= result.mirrors is not None or not any(s.contrast for s in summary.selections)
-        if not whole:
-            raise RunError(
-                f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run "
-                "best-of-n again"
-            )
-        return result
+        return whole & (self.mirrors is not None or not any(s.contrast for s in summary.selections))

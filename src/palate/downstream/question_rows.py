@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from palate.benchmarks import Dataset
+from palate.errors import RunError
 from palate.records import Question, Record
 from palate.runs import RecordResult, TextHash, VerdictRow
 
@@ -41,6 +43,22 @@ R = TypeVar("R", bound=QuestionRow)
 
 class QuestionResult(RecordResult[S, R]):
     """A result whose rows are clustered by user and question, or stand in mirrored couples."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the rows hold what the summary tells of."""
+        return True
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read a finished result; raises `RunError` where there is none, or its files differ."""
+        result = super().read(folder)
+        if not result.is_whole:
+            raise RunError(
+                f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run "
+                f"{cls.kind} again"
+            )
+        return result
 
     @property
     def users(self) -> list[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from palate.downstream.question_rows import QuestionResult, QuestionRow
-from palate.errors import RunError
 from palate.metrics import Estimate
 from palate.records import Record
 
@@ -127,18 +125,9 @@ class DecodeResult(QuestionResult[DecodeSummary, DecodeRow]):
         """Mean quality, rows × cells × measures; NaN where there is none."""
         return np.array([row.guided for row in self.rows], dtype=np.float64)
 
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a finished result; raises `RunError` where there is none, or its files differ."""
-        result = super().read(folder)
-        summary = result.summary
-        shape = len(summary.cells), len(summary.qualities)
-        shapes = {
-            (len(row.guided), *{len(of_cell) for of_cell in row.guided}) for row in result.rows
-        }
-        if shapes != {shape}:
-            raise RunError(
-                f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run "
-                "decode again"
-            )
-        return result
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row has a value of each cell and measure."""
+        shape = len(self.summary.cells), len(self.summary.qualities)
+        shapes = {(len(row.guided), *{len(of_cell) for of_cell in row.guided}) for row in self.rows}
+        return shapes == {shape}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from palate.downstream.sampling.policies import TEMPERATURE, TOP_P
+from palate.downstream.sampling.policies import TEMPERATURE, TOP_P, read_sampling
 from palate.engines import ChatTemplate
 from palate.errors import ModelError, UsageError, first_line
 from palate.models import import_transformers
@@ -84,17 +84,13 @@ def read_policy(text: str, session: Session) -> ExportedPolicy:
         raise UsageError(
             f"{text}: not every trainer can load a revision; download it, and name the folder"
         )
-    top_p = spec.positive("top_p", TOP_P)
-    if top_p > 1:
-        raise UsageError(f"{text}: top_p={top_p:g}: expected above 0, at most 1")
+    how = read_sampling(spec, max_tokens=RESPONSE_TOKENS)
     here = reference.place != "hub"
     model = str(session.folder(reference).path) if here else reference.name
     template, window = _looked_at(text, model, here)
     return ExportedPolicy(
-        text, model,
-        max_tokens=spec.number("max_tokens", RESPONSE_TOKENS, least=1),
-        temperature=spec.positive("temperature", TEMPERATURE),
-        top_p=top_p, template=template, window=window,
+        text, model, max_tokens=how.max_tokens, temperature=how.temperature, top_p=how.top_p,
+        template=template, window=window,
     )  # fmt: skip
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,6 @@ from pydantic import FiniteFloat
 
 from palate.downstream.question_rows import QuestionResult, QuestionRow
 from palate.downstream.rewards import Scale
-from palate.errors import RunError
 from palate.metrics import Estimate
 from palate.records import Record
 
@@ -150,18 +148,10 @@ class PolicyTrainingResult(QuestionResult[PolicyTrainingSummary, PolicyTrainingR
         """Mean quality, rows × evaluations × measures; NaN where there is none."""
         return np.array([row.qualities for row in self.rows], dtype=np.float64)
 
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a finished result; raises `RunError` where there is none, or its files differ."""
-        result = super().read(folder)
-        evaluations = result.summary.evaluations
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row has a value of each evaluation and measure."""
+        evaluations = self.summary.evaluations
         shape = len(evaluations), *{len(each.qualities) for each in evaluations}
-        shapes = {
-            (len(row.qualities), *{len(each) for each in row.qualities}) for row in result.rows
-        }
-        if shapes != {shape}:
-            raise RunError(
-                f"{folder}: rows.jsonl does not fit summary.json; remove the folder and run ppo "
-                "again"
-            )
-        return result
+        shapes = {(len(row.qualities), *{len(each) for each in row.qualities}) for row in self.rows}
+        return shapes == {shape}

@@ -11,7 +11,7 @@ import numpy as np
 from palate.downstream.policy_training.reward_function import NoEnd
 from palate.downstream.ppo import PolicyTraining
 from palate.downstream.sampling import check_number
-from palate.downstream.sampling.policies import MAX_TOKENS, TEMPERATURE
+from palate.downstream.sampling.policies import read_sampling
 from palate.errors import UsageError
 from palate.records import Settings
 from palate.specs import Reference, Spec
@@ -92,10 +92,11 @@ def read_policy(
     if reference.place == "api":
         raise UsageError(f"-p {text}: an endpoint's weights cannot be trained; name a model")
     spec.only(OPTIONS)
+    how = read_sampling(spec)
     complete = replace(
         recipe,
-        max_new_tokens=spec.number("max_tokens", MAX_TOKENS, least=1),
-        temperature=spec.positive("temperature", TEMPERATURE),
+        max_new_tokens=how.max_tokens,
+        temperature=how.temperature,
         seed=settings.seed,
         dtype=settings.dtype or recipe.dtype,  # type: ignore[arg-type]
     )

