@@ -174,14 +174,14 @@ def test_no_text_opens_or_closes_a_turn_and_prompts_are_those_of_best_of_n(
     seen: list[dict[str, Any]] = []
 
     class Spy(AnswerWriter):
-        def write(self, prompts: Any, n: int) -> Any:
+        def write(self, prompts: Any, n: int, progress: Any) -> Any:
             trainer = self.trainer
             messages = [row["prompt"] for row in trainer.train_dataset]
             ids = trainer.processing_class.apply_chat_template(
                 messages, add_generation_prompt=True, tokenize=True, return_dict=True
             )["input_ids"]
             seen.append({"trl": {tuple(each) for each in ids}, "written": set(prompts)})
-            return super().write(prompts, n)
+            return super().write(prompts, n, progress)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("palate.downstream.policy_training.training.AnswerWriter", Spy)

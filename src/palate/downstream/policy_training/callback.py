@@ -14,6 +14,7 @@ from palate.downstream.policy_training.held_out_users.evaluating import HeldOut
 from palate.downstream.policy_training.log import TrainingLog
 from palate.downstream.policy_training.reward_function import TrainingReward
 from palate.downstream.ppo import PolicyTraining
+from palate.evaluation import Start
 from palate.records import Progress
 
 LEFT_OUT = ("epoch", "num_tokens", "step_time")
@@ -34,23 +35,25 @@ class EvaluationCallback(transformers.TrainerCallback):
         updates: Collection[int],
         log: TrainingLog,
         folder: Path,
-        progress: Progress | None,
-        begin: Callable[[AnswerWriter], None],
+        start: Start,
+        set_scale: Callable[[AnswerWriter], None],
     ) -> None:
         self.recipe, self.reward, self.held_out, self.log = recipe, reward, held_out, log
-        self.updates, self.folder, self.progress = frozenset(updates), folder, progress
-        self.begin = begin
+        self.updates, self.folder, self.start = frozenset(updates), folder, start
+        self.set_scale = set_scale
         """Called before training begins, or goes on from a checkpoint."""
         self.writer: AnswerWriter
+        self.progress: Progress
         self._began = time.monotonic()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Evaluate the untrained policy; or take out of the log what is done again."""
         update = self._update(state)
         self.log.cut_back(update if update else -1)
-        self.begin(self.writer)
+        self.set_scale(self.writer)
         if not update:
             self._evaluate(0)
+        self.progress = self.start(f"updates by {self.recipe.algorithm}")
         self._began = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -58,8 +61,7 @@ class EvaluationCallback(transformers.TrainerCallback):
         if state.global_step % self.recipe.steps_per_update:
             return
         update = self._update(state)
-        if self.progress is not None:
-            self.progress(update, self.recipe.updates)
+        self.progress(update, self.recipe.updates)
         if update in self.updates:
             self._evaluate(update)
 
@@ -85,7 +87,8 @@ class EvaluationCallback(transformers.TrainerCallback):
 
     def _evaluate(self, update: int) -> None:
         began = time.monotonic()
-        answers = self.held_out.answers(self.writer, update)
+        progress = self.start(f"held-out answers after {update} updates")
+        answers = self.held_out.answers(self.writer, update, progress)
         answers.write(self.folder)
         self.log.write(update, "held_out", answers.means())
         self._began += time.monotonic() - began  # `seconds` are those of training

@@ -116,8 +116,7 @@ def ppo(
         if not (folder / POLICY).is_dir():
             from palate.downstream.policy_training.training import train_policy
 
-            progress = begin(f"{recipe.algorithm} by {training.spec} · {training.context.spec}")
-            train_policy(plan, folder, tensorboard=tensorboard, progress=progress)
+            train_policy(plan, folder, begin, tensorboard=tensorboard)
         result = _result(plan, folder, session.store, begin, retry_unscored=retry_unscored)
         result.save()
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)

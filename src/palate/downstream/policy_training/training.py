@@ -22,6 +22,7 @@ from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory
 from palate.engines.text.reader import window_of
 from palate.errors import ModelError, RunError
+from palate.evaluation import Start
 from palate.models import import_transformers
 from palate.records import Progress
 from palate.runs.files import write_json
@@ -36,9 +37,7 @@ PROBES, PROBE_ANSWERS = 64, 4
 NAMED = 3
 
 
-def train_policy(
-    plan: TrainingPlan, folder: Path, *, tensorboard: bool, progress: Progress | None
-) -> None:
+def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard: bool) -> None:
     """Train a plan's policy and write it to `folder/policy`, from the last checkpoint if any.
 
     Raises:
@@ -58,12 +57,12 @@ def train_policy(
     def set_scale(writer: AnswerWriter) -> None:
         scale = read_scale(folder)
         if scale is None:
-            scale = base_scale(plan, writer, ids)
+            scale = base_scale(plan, writer, ids, start("scale of the rewards"))
             write_json(folder / SCALE, scale.model_dump(mode="json"))
         function.reward = plan.reward.scaled(scale if plan.rewarding.scale == "base" else None)
 
     callback = EvaluationCallback(
-        plan.recipe, function, plan.held_out(ids), plan.updates, log, folder, progress, set_scale
+        plan.recipe, function, plan.held_out(ids), plan.updates, log, folder, start, set_scale
     )
     trainer = build_trainer(
         plan.recipe, base.model, base.tokenizer,
@@ -99,7 +98,10 @@ def train_policy(
 
 
 def base_scale(
-    plan: TrainingPlan, writer: AnswerWriter, ids: Mapping[str, tuple[int, ...]]
+    plan: TrainingPlan,
+    writer: AnswerWriter,
+    ids: Mapping[str, tuple[int, ...]],
+    progress: Progress,
 ) -> Scale:
     """Return mean and deviation of the rewards of the untrained policy's answers.
 
@@ -107,7 +109,7 @@ def base_scale(
     reward: nothing could be learned.
     """
     rows = shuffled([row.id for row in plan.split.train.rows], "probes", plan.seed)[:PROBES]
-    written = writer.write([ids[row] for row in rows], PROBE_ANSWERS)
+    written = writer.write([ids[row] for row in rows], PROBE_ANSWERS, progress)
     values = plan.reward.values([
         RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
         for row, answers in zip(rows, written, strict=True)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from palate.records import Progress
 from palate.seeding import digest
 
 LOGITS_AT_ONCE = 2**25
@@ -46,7 +47,9 @@ class AnswerWriter:
     temperature: float
     seed: int
 
-    def write(self, prompts: Sequence[Sequence[int]], n: int) -> list[tuple[PolicyAnswer, ...]]:
+    def write(
+        self, prompts: Sequence[Sequence[int]], n: int, progress: Progress
+    ) -> list[tuple[PolicyAnswer, ...]]:
         """Return n answers to each prompt of ids."""
         flat = [prompt for prompt in prompts for _ in range(n)]
         answers: list[PolicyAnswer] = []
@@ -55,6 +58,7 @@ class AnswerWriter:
                 batch = flat[first : first + self.at_once]
                 torch.manual_seed(int(digest("held-out answers", self.seed, first)[:15], 16))
                 answers += self._batch(model, batch)
+                progress(len(answers), len(flat))
         return [tuple(answers[k : k + n]) for k in range(0, len(answers), n)]
 
     @contextmanager

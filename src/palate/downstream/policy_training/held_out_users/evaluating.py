@@ -13,7 +13,7 @@ from palate.downstream.rewards import Reward, RewardRequest, RewardValue
 from palate.downstream.sampling import Samples
 from palate.downstream.sampling.policies import Sample
 from palate.errors import RunError, writing
-from palate.records import Record
+from palate.records import Progress, Record
 from palate.runs.files import write_whole
 from palate.specs import Spec
 
@@ -119,9 +119,9 @@ class HeldOut:
     """On the scorer's own scale."""
     stranger_reward: Reward | None
 
-    def answers(self, writer: AnswerWriter, update: int) -> HeldOutAnswers:
+    def answers(self, writer: AnswerWriter, update: int, progress: Progress) -> HeldOutAnswers:
         """Return new answers of the writer's policy; raises what scoring raises."""
-        written = writer.write(self.prompts, self.n)
+        written = writer.write(self.prompts, self.n, progress)
         rewards = self._rewards(self.reward, written)
         strangers = None if self.stranger_reward is None else (
             self._rewards(self.stranger_reward, written)
