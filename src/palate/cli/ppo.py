@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,6 +28,9 @@ from palate.scorers import GROUP as SCORERS
 if TYPE_CHECKING:
     from palate.training.tuning import Lora
 
+_held_out = partial(typer.Option, rich_help_panel="Held-out users")
+_training = partial(typer.Option, rich_help_panel="Training")
+_reward = partial(typer.Option, rich_help_panel="Reward")
 DEFAULT, EVALUATION, REWARD = PolicyTraining(), EvaluationOptions(), RewardOptions()
 
 
@@ -56,23 +60,21 @@ class TrainedPolicyOptions:
 class HeldOutOptions:
     """Who is evaluated, and by what."""
 
-    held_out: Annotated[int, typer.Option(help="Users who are not trained on.")] = (
-        EVALUATION.held_out
-    )
+    held_out: Annotated[int, _held_out(help="Users who are not trained on.")] = EVALUATION.held_out
     evaluate_on: Annotated[
-        str | None, typer.Option(help="Benchmark or file of other users, in place of --held-out.")
+        str | None, _held_out(help="Benchmark or file of other users, in place of --held-out.")
     ] = None
-    n: Annotated[int, typer.Option("-n", help="Answers to a held-out row.")] = EVALUATION.n
-    evaluations: Annotated[int, typer.Option(help="How often, beside the start.")] = (
+    n: Annotated[int, _held_out("-n", help="Answers to a held-out row.")] = EVALUATION.n
+    evaluations: Annotated[int, _held_out(help="How often, beside the start.")] = (
         EVALUATION.evaluations
     )
     quality: Annotated[
         list[str] | None,
-        typer.Option("-q", "--quality", help="Measure of quality; may be repeated."),
+        _held_out("-q", "--quality", help="Measure of quality; may be repeated."),
     ] = None
     contrast: Annotated[
         bool,
-        typer.Option(help="Also report quality for the user minus quality for the mirrored user."),
+        _held_out(help="Also report quality for the user minus quality for the mirrored user."),
     ] = False
 
     def options(self) -> EvaluationOptions:
@@ -85,34 +87,34 @@ class UpdateOptions:
     """How the policy is trained."""
 
     algorithm: Annotated[
-        Literal["ppo", "rloo", "grpo"], typer.Option(help="How rewards become gradients.")
+        Literal["ppo", "rloo", "grpo"], _training(help="How rewards become gradients.")
     ] = DEFAULT.algorithm
-    updates: Annotated[int, typer.Option(help="Rounds of answers.")] = DEFAULT.updates
-    answers: Annotated[int, typer.Option(help="Answers of a round.")] = DEFAULT.answers
+    updates: Annotated[int, _training(help="Rounds of answers.")] = DEFAULT.updates
+    answers: Annotated[int, _training(help="Answers of a round.")] = DEFAULT.answers
     answers_per_prompt: Annotated[
-        int | None, typer.Option(help="Of a round.", show_default="1 with ppo, else 8")
+        int | None, _training(help="Of a round.", show_default="1 with ppo, else 8")
     ] = None
-    answers_at_once: Annotated[int, typer.Option(help="Most answers of one pass.")] = (
+    answers_at_once: Annotated[int, _training(help="Most answers of one pass.")] = (
         DEFAULT.answers_at_once
     )
-    epochs: Annotated[int, typer.Option(help="Times a round is learned from.")] = DEFAULT.epochs
-    minibatches: Annotated[int, typer.Option(help="Steps of an epoch.")] = DEFAULT.minibatches
-    learning_rate: Annotated[float, typer.Option(help="Its peak.")] = DEFAULT.learning_rate
-    warmup: Annotated[float, typer.Option(help="Share of the steps.")] = DEFAULT.warmup
-    kl: Annotated[float, typer.Option(help="What a nat of KL costs.")] = DEFAULT.kl_coefficient
+    epochs: Annotated[int, _training(help="Times a round is learned from.")] = DEFAULT.epochs
+    minibatches: Annotated[int, _training(help="Steps of an epoch.")] = DEFAULT.minibatches
+    learning_rate: Annotated[float, _training(help="Its peak.")] = DEFAULT.learning_rate
+    warmup: Annotated[float, _training(help="Share of the steps.")] = DEFAULT.warmup
+    kl: Annotated[float, _training(help="What a nat of KL costs.")] = DEFAULT.kl_coefficient
     kl_target: Annotated[
-        float | None, typer.Option(help="KL of an answer that --kl adapts to (ppo).")
+        float | None, _training(help="KL of an answer that --kl adapts to (ppo).")
     ] = None
-    clip_range: Annotated[float, typer.Option(help="Of probability ratios.")] = DEFAULT.clip_range
-    gae_lambda: Annotated[float, typer.Option(help="Of advantages (ppo).")] = DEFAULT.gae_lambda
-    value_learning_rate: Annotated[float, typer.Option(help="Of the critic (ppo).")] = (
+    clip_range: Annotated[float, _training(help="Of probability ratios.")] = DEFAULT.clip_range
+    gae_lambda: Annotated[float, _training(help="Of advantages (ppo).")] = DEFAULT.gae_lambda
+    value_learning_rate: Annotated[float, _training(help="Of the critic (ppo).")] = (
         DEFAULT.value_learning_rate
     )
-    lora: Annotated[
-        int | None, typer.Option(help="Train adapters of this rank, not all weights.")
-    ] = None
-    save_every: Annotated[int, typer.Option(help="Updates between checkpoints.")] = 10
-    tensorboard: Annotated[bool, typer.Option(help="Also log for TensorBoard.")] = False
+    lora: Annotated[int | None, _training(help="Train adapters of this rank, not all weights.")] = (
+        None
+    )
+    save_every: Annotated[int, _training(help="Updates between checkpoints.")] = 10
+    tensorboard: Annotated[bool, _training(help="Also log for TensorBoard.")] = False
 
     def recipe(self) -> PolicyTraining:
         """Return them checked; raises `UsageError`."""
@@ -138,13 +140,13 @@ class RewardFlags:
 
     scale: Annotated[
         Literal["base", "raw"],
-        typer.Option(help="Deviations of the untrained policy's rewards, or own numbers."),
+        _reward(help="Deviations of the untrained policy's rewards, or own numbers."),
     ] = REWARD.scale
-    no_end: Annotated[
-        str, typer.Option(help="What a cut-off answer gets: score, mask or a number.")
-    ] = "score"
+    no_end: Annotated[str, _reward(help="What a cut-off answer gets: score, mask or a number.")] = (
+        "score"
+    )
     max_unscored: Annotated[
-        float, typer.Option(help="Share of a round without reward that ends the run.")
+        float, _reward(help="Share of a round without reward that ends the run.")
     ] = REWARD.max_unscored
 
     def options(self) -> RewardOptions:
@@ -154,7 +156,9 @@ class RewardFlags:
 
 @flatten_options
 def ppo(
-    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file of questions.")],
+    benchmark: Annotated[
+        str, flags.benchmark_option(rich_help_panel="Data", help="Benchmark or file of questions.")
+    ],
     *,
     what: TrainedPolicyOptions,
     held_out: HeldOutOptions,

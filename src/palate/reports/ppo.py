@@ -32,6 +32,7 @@ LEVELS = (
     "tokens. entropy: nats a token. distinct: share of answers that differ. copied: share of an "
     "answer's runs of four words that the policy was shown."
 )
+CONTRAST = "contrast of "
 GAINS = (
     "after less before, on the same draws, paired by user and question. over stranger: the "
     "reward's gain less its gain where the scorer reads a stranger."
@@ -52,9 +53,11 @@ def _gains(result: PolicyTrainingResult) -> Table:
         rows.append(["reward, reading a stranger", *levels, *_moved(gain.stranger_reward)])
     if gain.identity is not None:
         rows.append(["reward over stranger", NONE, NONE, *_moved(gain.identity)])
+    measures = _measures(first)
     for k, of in enumerate(gain.qualities):
         before, after = first.qualities[k], last.qualities[k]
-        name = f"{of.quality} (a surrogate)" if before.surrogate else of.quality
+        name = measures[of.quality]
+        name = f"{name} (a surrogate)" if before.surrogate else name
         interval, _ = _moved(of.gain)
         rows.append([name, *_levels(before.mean, after.mean), interval, p_value(of.p_holm)])
     names = short_names([summary.scorer])
@@ -67,13 +70,13 @@ def _gains(result: PolicyTrainingResult) -> Table:
     figures = [(row[0], each.note) for row, each in zip(rows, _estimates(result), strict=True)]
     notes = [_scale(result), GAINS, *without_interval(figures), *_reserve(result), *summary.notes]
     columns = ["", "before", "after", "gain [95 %]", "p"]
-    return Table(title, columns, rows, [*notes, *legend(names)], width=WIDTH)
+    return Table(title, columns, rows, [*notes, *legend({**names, **measures})], width=WIDTH)
 
 
 def _evaluations(result: PolicyTrainingResult) -> Table:
     summary = result.summary
     stranger = summary.evaluations[0].stranger_reward is not None
-    qualities = [of.quality for of in summary.evaluations[0].qualities]
+    qualities = list(_measures(summary.evaluations[0]).values())
     columns = ["updates", "KL", "reward", *["stranger"] * stranger, *qualities,
                "tokens", "ended", "entropy", "distinct", "copied"]  # fmt: skip
     rows = [_row(each) for each in summary.evaluations]
@@ -82,6 +85,17 @@ def _evaluations(result: PolicyTrainingResult) -> Table:
     if result.folder is not None:
         notes.append(f"the policy: {result.folder / 'policy'}")
     return Table(title, columns, rows, notes, 0, frozenset({0}), width=WIDTH)
+
+
+def _measures(evaluation: PolicyEvaluation) -> dict[str, str]:
+    """Return a short name for each measure of quality."""
+    whole = [of.quality for of in evaluation.qualities]
+    plain_names = short_names([name.removeprefix(CONTRAST) for name in whole])
+    return {
+        name: (CONTRAST if name.startswith(CONTRAST) else "")
+        + plain_names[name.removeprefix(CONTRAST)]
+        for name in whole
+    }
 
 
 def _row(each: PolicyEvaluation) -> list[str]:
