@@ -130,6 +130,19 @@ def test_a_scorer_that_reads_the_user_is_held_against_a_stranger(tiny: Any, tmp_
     )
 
 
+def test_tensorboard_gets_the_numbers_of_the_log(tiny: Any, tmp_path: Path) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    recipe = replace(RECIPE, updates=2, save_every=None)
+    folder = trained(tiny, tmp_path, recipe=recipe, tensorboard=True).folder
+    assert folder is not None
+    events = accumulators.EventAccumulator(str(folder / "tensorboard")).Reload()
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    for part in ("train", "held_out"):
+        expected = [(line["update"], line[part]["kl"]) for line in lines if part in line]
+        logged = [(event.step, event.value) for event in events.Scalars(f"{part}/kl")]
+        assert logged == [(update, pytest.approx(kl, abs=1e-6)) for update, kl in expected]
+
+
 def test_users_are_in_one_part_alone() -> None:
     pairs = load_benchmark("tasting")
     split = hold_out(pairs, 5, seed=1)
