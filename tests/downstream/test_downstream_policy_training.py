@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from palate.downstream.ppo import PolicyTraining
 from palate.downstream.rewards import reward
 from palate.downstream.sampling import build_policy
 from palate.downstream.sampling.policies import LanguageModelPolicy
-from palate.errors import DataError, OutsideError, RunError, UsageError
+from palate.errors import DataError, ModelError, OutsideError, RunError, UsageError
 from palate.records import Message, Settings
 from palate.reports.ppo import plot_ppo, ppo_tables
 from palate.reports.validity import validity_tables
@@ -346,6 +347,27 @@ def test_too_many_answers_without_a_reward_end_the_run() -> None:
 def test_what_is_no_reward_is_refused(tiny: Any, tmp_path: Path, told: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         trained(tiny, tmp_path, **told)
+
+
+def test_a_policy_whose_answers_have_one_reward_is_refused(tiny: Any, tmp_path: Path) -> None:
+    """At this temperature all answers to a row are the likeliest one."""
+    policy = f"{tiny.model(template=ENDS_WITH_EOS)}?max_tokens=6&temperature=0.0001"
+    with pytest.raises(UsageError, match="all answers to a row have one reward, in each of 64"):
+        ppo("tasting", policy, "longest", recipe=RECIPE, root=tmp_path, settings=SETTINGS)
+
+
+def test_a_policy_without_a_chat_template_is_refused(tiny: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "bare"
+    shutil.copytree(tiny.model(template=ENDS_WITH_EOS), folder)
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ModelError, match="has no chat template; use an instruct model"):
+        ppo("tasting", str(folder), "longest", recipe=RECIPE, root=tmp_path, settings=SETTINGS)
+
+
+def test_prompts_that_leave_no_room_are_refused(tiny: Any, tmp_path: Path) -> None:
+    policy = f"{tiny.model(template=ENDS_WITH_EOS, max_position_embeddings=64)}?max_tokens=60"
+    with pytest.raises(ModelError, match=r"prompts leave no room for 60 tokens in 64 \("):
+        ppo("tasting", policy, "longest", recipe=RECIPE, root=tmp_path, settings=SETTINGS)
 
 
 def test_options_that_cannot_be_meant_are_refused() -> None:
