@@ -32,7 +32,7 @@ import transformers
 from ppo_fixed_points import fixed_point
 from ppo_world import GOLD, USERS, Rewards, World, log_probs
 
-from palate.downstream.ppo import ALGORITHMS, Algorithm, PolicyTraining
+from palate.downstream.policy_training.algorithms import ALGORITHMS, Algorithm, PolicyTraining
 from palate.metrics.ranks import RankAgreement, kendall_agreement
 from palate.reports import Form, Table, render
 

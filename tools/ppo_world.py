@@ -18,7 +18,11 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from palate.downstream.ppo import PolicyTraining, build_trainer, last_checkpoint
+from palate.downstream.policy_training.algorithms import (
+    PolicyTraining,
+    build_trainer,
+    last_checkpoint,
+)
 
 USERS = ("ann", "ben")
 TOKENS = ("<end>", *USERS, "tea", "coffee", "hot", "cold", "please")

@@ -14,7 +14,7 @@ from ppo_fixed_points import fixed_point, prefix_probabilities
 from ppo_optimum import pair_accuracy, scorer, shares
 from ppo_world import ANSWERS, GOLD, PLACE, TOKENS, USERS, World, looked_up
 
-from palate.downstream.ppo import PolicyTraining
+from palate.downstream.policy_training.algorithms import PolicyTraining
 
 __all__ = [
     "ANSWERS", "GOLD", "PLACE", "TOKENS", "USERS", "World", "fixed_point", "looked_up",

@@ -19,11 +19,11 @@ import transformers
 import palate
 from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream.policy_training import PolicyTrainingResult, ppo
+from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
 from palate.downstream.policy_training.reward_function import TrainingReward
 from palate.downstream.policy_training.settings import EvaluationOptions, RewardOptions
 from palate.downstream.policy_training.split import UserSplit, hold_out, refuse_shared
-from palate.downstream.ppo import PolicyTraining
 from palate.downstream.rewards import reward
 from palate.downstream.sampling import build_policy
 from palate.downstream.sampling.policies import LanguageModelPolicy

@@ -10,14 +10,14 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palate.downstream.ppo.advantages import (
+from palate.downstream.policy_training.algorithms.advantages import (
     adapted_kl_coefficient,
     gae,
     scored_mask,
     token_rewards,
     whiten,
 )
-from palate.downstream.ppo.losses import policy_loss, value_loss
+from palate.downstream.policy_training.algorithms.losses import policy_loss, value_loss
 
 SHARES = (0.0, 0.5, 0.95, 1.0)
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from ppo_runs import ANSWERS, GOLD, USERS, World, fixed_point, prefix_probabilities
 
-from palate.downstream.ppo import Algorithm
+from palate.downstream.policy_training.algorithms import Algorithm
 
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from ppo_runs import GOLD, World, looked_up, same_weights, small
 
-from palate.downstream.ppo import last_checkpoint
+from palate.downstream.policy_training.algorithms import last_checkpoint
 from palate.training.tuning import Lora
 
 pytest.importorskip("trl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ppo_runs import shares
 
-from palate.downstream.ppo import ALGORITHMS, Algorithm
+from palate.downstream.policy_training.algorithms import ALGORITHMS, Algorithm
 
 pytest.importorskip("trl")
 

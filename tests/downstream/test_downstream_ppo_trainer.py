@@ -10,15 +10,19 @@ import pytest
 import torch
 from ppo_runs import GOLD, USERS, World, looked_up, same_weights, small
 
-from palate.downstream.ppo import PolicyTraining, build_trainer, last_checkpoint
+from palate.downstream.policy_training.algorithms import (
+    PolicyTraining,
+    build_trainer,
+    last_checkpoint,
+)
 from palate.errors import ModelError, UsageError
 from palate.training.tuning import Lora
 
 pytest.importorskip("trl")
 
-from palate.downstream.ppo.trainer import PPOConfig
-from palate.downstream.ppo.trl_hooks import Rollout, refuse_untested
-from palate.downstream.ppo.value_head import ValueHead
+from palate.downstream.policy_training.algorithms.trainer import PPOConfig
+from palate.downstream.policy_training.algorithms.trl_hooks import Rollout, refuse_untested
+from palate.downstream.policy_training.algorithms.value_head import ValueHead
 
 
 @pytest.fixture(scope="module")

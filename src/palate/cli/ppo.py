@@ -17,9 +17,9 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
 from palate.downstream.policy_training import ppo as train
+from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.reward_function import read_no_end
 from palate.downstream.policy_training.settings import EvaluationOptions, RewardOptions
-from palate.downstream.ppo import PolicyTraining
 from palate.reports import Form
 from palate.reports.pictures import check_picture
 from palate.reports.ppo import plot_ppo, ppo_tables

@@ -9,11 +9,11 @@ from typing import Any
 
 import transformers
 
+from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
 from palate.downstream.policy_training.held_out_users.evaluating import HeldOut
 from palate.downstream.policy_training.log import TrainingLog
 from palate.downstream.policy_training.reward_function import TrainingReward
-from palate.downstream.ppo import PolicyTraining
 from palate.evaluation import Start
 from palate.records import Progress
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from palate.data import content_hash
+from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.held_out_users.evaluating import HeldOut
 from palate.downstream.policy_training.settings import (
     EvaluationOptions,
@@ -14,7 +15,6 @@ from palate.downstream.policy_training.settings import (
     TrainedPolicy,
 )
 from palate.downstream.policy_training.split import UserSplit
-from palate.downstream.ppo import PolicyTraining
 from palate.downstream.quality import QualityMetric
 from palate.downstream.rewards import Reward
 from palate.downstream.sampling import Shown, policy_prompt

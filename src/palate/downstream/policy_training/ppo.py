@@ -9,6 +9,7 @@ from pathlib import Path
 
 from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
+from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.files import CHECKPOINTS, POLICY, read_scale
 from palate.downstream.policy_training.held_out_users.evaluating import HeldOutAnswers, of_stranger
 from palate.downstream.policy_training.held_out_users.tabulating import RatedAnswers, tabulate
@@ -20,7 +21,6 @@ from palate.downstream.policy_training.settings import (
     read_policy,
 )
 from palate.downstream.policy_training.split import UserSplit, hold_out, refuse_shared
-from palate.downstream.ppo import PolicyTraining
 from palate.downstream.quality import QualityMetric, build_qualities, check_mirrored, rate_by_all
 from palate.downstream.rewards import Reward, reward
 from palate.downstream.sampling import shown_to_policy

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.reward_function import NoEnd
-from palate.downstream.ppo import PolicyTraining
 from palate.downstream.sampling import check_number
 from palate.downstream.sampling.policies import read_sampling
 from palate.errors import UsageError

@@ -10,13 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from palate.downstream.policy_training.algorithms import build_trainer, last_checkpoint
 from palate.downstream.policy_training.callback import EvaluationCallback
 from palate.downstream.policy_training.files import CHECKPOINTS, POLICY, SCALE, read_scale
 from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
 from palate.downstream.policy_training.log import TrainingLog
 from palate.downstream.policy_training.plan import Messages, TrainingPlan
 from palate.downstream.policy_training.reward_function import TrainingReward
-from palate.downstream.ppo import build_trainer, last_checkpoint
 from palate.downstream.rewards import RewardRequest, Scale
 from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory

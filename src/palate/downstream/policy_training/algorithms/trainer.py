@@ -11,15 +11,19 @@ import torch
 import transformers
 from trl.trainer.grpo_config import GRPOConfig
 
-from palate.downstream.ppo.advantages import (
+from palate.downstream.policy_training.algorithms.advantages import (
     adapted_kl_coefficient,
     gae,
     scored_mask,
     token_rewards,
     whiten,
 )
-from palate.downstream.ppo.losses import policy_loss, probability_ratios, value_loss
-from palate.downstream.ppo.trl_hooks import (
+from palate.downstream.policy_training.algorithms.losses import (
+    policy_loss,
+    probability_ratios,
+    value_loss,
+)
+from palate.downstream.policy_training.algorithms.trl_hooks import (
     ActorCriticTrainer,
     Advantages,
     OldPass,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.downstream.ppo.recipe import Algorithm, PolicyTraining
+from palate.downstream.policy_training.algorithms.recipe import Algorithm, PolicyTraining
 from palate.models import import_transformers
 from palate.training.fitting import import_training, one_device
 from palate.training.tuning import Lora
@@ -31,7 +31,7 @@ class TrainerKind(NamedTuple):
 
 def ppo(recipe: PolicyTraining) -> TrainerKind:
     """PPO: KL in the reward of each token, a critic, an advantage a token."""
-    from palate.downstream.ppo.trainer import PPOConfig, PPOTrainer
+    from palate.downstream.policy_training.algorithms.trainer import PPOConfig, PPOTrainer
 
     names = ("gamma", "gae_lambda", "value_learning_rate", "value_clip_range", "kl_target")
     options = {name: getattr(recipe, name) for name in (*names, "kl_horizon")}
@@ -102,7 +102,9 @@ def build_trainer(
     one_device(device)
     kind = ALGORITHMS[recipe.algorithm](recipe)
     if recipe.kl_coefficient and lora is None:
-        from palate.downstream.ppo.trl_hooks import refuse_unloadable_reference
+        from palate.downstream.policy_training.algorithms.trl_hooks import (
+            refuse_unloadable_reference,
+        )
 
         refuse_unloadable_reference(model)
     with warnings.catch_warnings():  # TRL's own default still has the older name of an option

@@ -25,7 +25,7 @@ import torch
 import trl
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from palate.downstream.ppo.value_head import ValueHead, completion_values
+from palate.downstream.policy_training.algorithms.value_head import ValueHead, completion_values
 from palate.errors import UsageError
 
 TESTED = "1.16"

@@ -1,0 +1,10 @@
+"""Policies trained on a reward: PPO on TRL's trainer, beside TRL's own RLOO and GRPO."""
+
+from palate.downstream.policy_training.algorithms.recipe import Algorithm, PolicyTraining
+from palate.downstream.policy_training.algorithms.trainers import (
+    ALGORITHMS,
+    build_trainer,
+    last_checkpoint,
+)
+
+__all__ = ["ALGORITHMS", "Algorithm", "PolicyTraining", "build_trainer", "last_checkpoint"]
