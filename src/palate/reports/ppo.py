@@ -162,6 +162,7 @@ def plot_ppo(result: PolicyTrainingResult, file: Path) -> None:
     """Draw reward and quality against KL, with the fitted curves; raises `UsageError`."""
     summary = result.summary
     qualities = [of.quality for of in summary.evaluations[0].qualities]
+    names = _measures(summary.evaluations[0])
     figure, axes = panels(1, 1 + len(qualities), (3.6, 3.0))
     kls = np.array([each.kl for each in summary.evaluations])
     rewards = [each.reward for each in summary.evaluations]
@@ -177,7 +178,7 @@ def plot_ppo(result: PolicyTrainingResult, file: Path) -> None:
         means = [each.qualities[k].mean for each in summary.evaluations]
         _curve(ax, kls, means, "C2", quality)
         _fit(ax, kls, means, summary.fits, quality)
-        ax.set_title(quality, fontsize=10, loc="left")
+        ax.set_title(names[quality], fontsize=10, loc="left")
     for ax in axes.flat:
         ax.set_xlabel("KL from the untrained policy (nats)")
     save(figure, file)
