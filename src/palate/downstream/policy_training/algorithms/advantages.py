@@ -89,7 +89,7 @@ def gae(
 
 
 def whiten(values: Tensor, mask: Tensor, among: tuple[Tensor, Tensor] | None = None) -> Tensor:
-    """Return (x − mean) / sd, both of what the mask keeps; 0 off the mask.
+    """Return (x − mean) / √(variance + 1e-8), both of what the mask keeps; 0 off the mask.
 
     The variance has n − 1 in its denominator; a single number becomes 0.
 
