@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from ppo_runs import GOLD, USERS, World, looked_up, same_weights, small
 
 from palate.downstream.policy_training.algorithms import (
+    ALGORITHMS,
+    Algorithm,
     PolicyTraining,
     build_trainer,
     last_checkpoint,
@@ -21,7 +24,12 @@ from palate.training.tuning import Lora
 pytest.importorskip("trl")
 
 from palate.downstream.policy_training.algorithms.trainer import PPOConfig
-from palate.downstream.policy_training.algorithms.trl_hooks import Rollout, refuse_untested
+from palate.downstream.policy_training.algorithms.trl_hooks import (
+    Rollout,
+    fused_head,
+    head_reads_answers_alone,
+    refuse_untested,
+)
 from palate.downstream.policy_training.algorithms.value_head import ValueHead
 
 
@@ -90,6 +98,36 @@ def test_what_a_rollout_holds_is_what_plain_forward_passes_say(
     assert (away - expected[there]).abs().max() > 0.05
     assert not batch["values"].requires_grad
     assert batch["num_items_in_batch"] == there.sum()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_head_reads_answers_alone_and_learns_the_same(
+    world: World, tmp_path: Path, algorithm: Algorithm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads: list[int] = []
+    head = fused_head._ChunkedLogProbFunction
+
+    class Counted(head):  # type: ignore[misc, valid-type]
+        @classmethod
+        def apply(cls, hidden: torch.Tensor, *more: Any) -> Any:
+            heads.append(len(hidden))
+            return head.apply(hidden, *more)
+
+    monkeypatch.setattr(fused_head, "_ChunkedLogProbFunction", Counted)
+    before = fused_head._use_triton
+    recipe = small(algorithm=algorithm, updates=2, epochs=2)
+    models, counts = [], []
+    for name, reading in (("all", nullcontext()), ("alone", head_reads_answers_alone())):
+        heads.clear()
+        trainer = built(world, recipe, tmp_path / name)
+        with reading:
+            trainer.train()
+        models.append(trainer.model)
+        counts.append(sum(heads))
+    assert fused_head._use_triton is before
+    assert counts[1] < counts[0] * 0.8
+    for first, second in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
 
 
 def test_a_short_run_comes_nearer_to_the_best_policy(world: World, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from palate.training.base import Base, load_policy
 from palate.training.output import new_folder
 from palate.training.saving import named, save
 
-PROBES, PROBE_ANSWERS = 64, 4
+PROBES, PROBE_ANSWERS = 64, 2
 """Training rows, and answers to each, that the scale of rewards is taken from."""
 NAMED = 3
 
@@ -76,9 +76,12 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
     checkpoint = last_checkpoint(folder / CHECKPOINTS)
     if checkpoint is not None and read_scale(folder) is None:
         raise RunError(f"{folder / SCALE}: is missing; remove the folder and run ppo again")
+    from palate.downstream.policy_training.algorithms.trl_hooks import head_reads_answers_alone
+
     with (
         log,
         _without_warnings(),
+        head_reads_answers_alone(),
         within_memory(
             f"out of memory at {plan.recipe.at_once} answers a pass; lower --answers-at-once"
         ),
