@@ -1,19 +1,20 @@
 """How near PPO, RLOO and GRPO come to the best policy, in a world where that is known.
 
     python tools/ppo_optimum.py [--algorithm ppo] [--seeds 3] [--updates 200]
-    python tools/ppo_optimum.py --control [--scorers 20] [--seeds 3] [--updates 60]
+    python tools/ppo_optimum.py --control [--scorers 20] [--first-seed 30] [--seeds 3]
 
 The first prints (J − J_ref) / (J* − J_ref) after 200 updates of 64 answers; the bar is 0.98. J and
 J* are sums over every answer (`ppo_world.py`), so nothing in them is estimated. Beside it stands
 where the algorithm comes to rest (`ppo_fixed_points.py`): GRPO's limit lies under the best policy.
 
-The second trains one policy by PPO on each of many scorers, from perfect to useless: each is gold
-with noise that is fixed per answer, brought to the spread of gold. It prints how often a scorer
-ranks two answers of the start as gold does, what its policies earn by its own rewards and by gold,
-and Kendall's τ, over scorers, of accuracy and J = E[gold] − β KL, a mean over seeds. Gold alone is
-no measure of a scorer: at one β a scorer of wider tails moves its policy further, and gold rises
-with the distance. J is highest for gold as the scorer, whatever the others. Bars: τ is 0.9 or more,
-the lower end of its interval is over 0.6, and some policy's reward rises while gold falls.
+The second trains a policy by PPO on each of many scorers, from perfect to useless: each is gold
+with noise that is fixed per answer, brought to the spread of gold. Every seed is another start,
+with noise and draws of its own. Printed are, for each strength and as means over seeds, how often a
+scorer ranks two answers of the start as gold does, and what its policies gain by its own rewards
+and by gold; then Kendall's τ, over scorers, of that accuracy and the gain in gold. A nat of KL
+costs 1, near a deviation of the rewards. Where it costs a third of that, the few answers that a
+scorer likes most decide, and accuracy, for which all pairs count, cannot tell. Bars: τ is 0.9 or
+more, the lower end of its interval over 0.6, and some scorer's reward rises while gold falls.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,13 +34,13 @@ from ppo_fixed_points import fixed_point
 from ppo_world import GOLD, USERS, Rewards, World, log_probs
 
 from palate.downstream.policy_training.algorithms import ALGORITHMS, Algorithm, PolicyTraining
-from palate.metrics.ranks import RankAgreement, kendall_agreement
+from palate.metrics.ranks import kendall_agreement
 from palate.reports import Form, Table, render
 
 BETA = 0.2
 BAR, TAU_BAR, LOW_BAR = 0.98, 0.9, 0.6
 RATES = {"ppo": 3e-3, "rloo": 3e-3, "grpo": 3e-3}
-CONTROL_BETA = 0.3
+CONTROL_BETA = 1.0
 
 
 def recipe_of(algorithm: Algorithm, updates: int, seed: int, beta: float = BETA) -> PolicyTraining:
@@ -102,29 +103,47 @@ def pair_accuracy(world: World, rewards: Rewards) -> float:
     return float(np.mean(shares))
 
 
-def controlled(scorers: int, updates: int, seeds: int) -> tuple[list[list[float]], RankAgreement]:
-    """Return a row for each scorer, means over seeds, and how well accuracy ranks J."""
-    rows = []
-    with tempfile.TemporaryDirectory() as root:
-        world = World(Path(root), 0, CONTROL_BETA)
-        start = world.load()[0]
-        for k, noise in enumerate(np.linspace(0, 1, scorers)):
-            rewards = scorer(world, float(noise), seed=k)
-            ends = []
-            for seed in range(seeds):
+class Controlled(NamedTuple):
+    """One scorer and what its policy earns, before and after: sums over all answers."""
+
+    seed: int
+    noise: float
+    accuracy: float
+    reward_before: float
+    reward: float
+    gold_before: float
+    gold: float
+    kl: float
+
+    @property
+    def misleads(self) -> bool:
+        """Whether the reward rises while gold falls."""
+        return self.reward > self.reward_before and self.gold < self.gold_before
+
+
+def controlled(scorers: int, updates: int, seeds: Sequence[int]) -> list[list[Controlled]]:
+    """Return what scorers of all strengths earn, seeds × scorers, each trained on once."""
+    every = []
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as root:
+            world = World(Path(root), seed, CONTROL_BETA)
+            before, rows = world.load()[0], []
+            for k, noise in enumerate(np.linspace(0, 1, scorers)):
+                rewards = scorer(world, float(noise), seed=1000 * seed + k)
                 recipe = recipe_of("ppo", updates, seed, beta=CONTROL_BETA)
-                model = world.train(recipe, Path(root) / f"out-{k}-{seed}", rewards).model
-                ends.append([
-                    world.mean(model, rewards), world.mean(model), world.value(log_probs(model))
-                ])  # fmt: skip
-            reward, gold, value = np.mean(ends, axis=0)
-            rows.append([
-                float(noise), pair_accuracy(world, rewards), world.mean(start, rewards), reward,
-                world.mean(start), gold, value,
-            ])  # fmt: skip
-            sys.stderr.write(" ".join(f"{number:.3f}" for number in rows[-1]) + "\n")
-    columns = np.array(rows).T
-    return rows, kendall_agreement(columns[1], columns[6])
+                model = world.train(recipe, Path(root) / f"out-{k}", rewards).model
+                gold = world.mean(model)
+                rows.append(
+                    Controlled(
+                        seed, float(noise), pair_accuracy(world, rewards),
+                        world.mean(before, rewards), world.mean(model, rewards),
+                        world.mean(before), gold,
+                        kl=(gold - world.value(log_probs(model))) / CONTROL_BETA,
+                    )
+                )  # fmt: skip
+                sys.stderr.write(" ".join(f"{number:.3f}" for number in rows[-1][1:]) + "\n")
+        every.append(rows)
+    return every
 
 
 def print_shares(told: Any) -> bool:
@@ -143,26 +162,30 @@ def print_shares(told: Any) -> bool:
 
 def print_control(told: Any) -> bool:
     """Print the second table; return whether its three bars are reached."""
-    rows, tau = controlled(told.scorers, told.updates or 60, told.seeds)
-    header = ["noise", "accuracy", "reward before", "after", "gold before", "after", "J", ""]
-    cells = [
-        [*(f"{number:.3f}" for number in row), "misleads" if _misleads(row) else ""]
-        for row in rows
-    ]  # fmt: skip
-    sys.stdout.write(render([Table("PPO on scorers of many strengths", header, cells)],
-                            Form.MARKDOWN))  # fmt: skip
-    misled = [row for row in rows if _misleads(row)]
+    seeds = range(told.first_seed, told.first_seed + told.seeds)
+    every = controlled(told.scorers, told.updates or 60, seeds)
+    means = [Controlled(*np.mean(rows, axis=0)) for rows in zip(*every, strict=True)]
+    gained = [(row.accuracy, row.reward - row.reward_before, row.gold - row.gold_before)
+              for row in means]  # fmt: skip
+    tau = kendall_agreement([row[0] for row in gained], [row[2] for row in gained])
+    misled = [row for rows in every for row in rows if row.misleads]
+    header = ["noise", "accuracy", "gain in reward", "in gold", "KL"]
+    cells = [[f"{number:.3f}" for number in (row.noise, *gains, row.kl)]
+             for row, gains in zip(means, gained, strict=True)]  # fmt: skip
+    wrong = ["seed", "noise", "accuracy", "reward before", "after", "gold before", "after"]
+    sys.stdout.write(render([
+        Table("PPO on scorers of many strengths", header, cells),
+        Table("reward rises, gold falls", wrong,
+              [[str(row.seed), *(f"{number:.3f}" for number in row[1:-1])] for row in misled]),
+    ], Form.MARKDOWN))  # fmt: skip
     low, value = tau.interval.low or 0.0, tau.value or 0.0
     sys.stdout.write(
-        f"\nKendall's τ of accuracy and J: {value:.3f} [{low:.3f}, {tau.interval.high or 1:.3f}]"
-        f" over {tau.n} scorers (bars: τ {TAU_BAR}, lower end {LOW_BAR})\n"
-        f"scorers whose reward rises while gold falls: {len(misled)} (bar 1)\n"
+        f"\nKendall's τ of accuracy and gain in gold: {value:.3f} [{low:.3f}, "
+        f"{tau.interval.high or 1:.3f}] over {tau.n} scorers, means of seeds {seeds[0]} to "
+        f"{seeds[-1]} (bars: τ {TAU_BAR}, lower end {LOW_BAR})\n"
+        f"policies whose reward rises while gold falls: {len(misled)} (bar 1)\n"
     )
     return value >= TAU_BAR and low > LOW_BAR and bool(misled)
-
-
-def _misleads(row: list[float]) -> bool:
-    return row[3] > row[2] and row[5] < row[4]
 
 
 def main() -> int:
@@ -172,6 +195,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--updates", type=int)
     parser.add_argument("--control", action="store_true")
+    parser.add_argument("--first-seed", type=int, default=30, help="of --control")
     parser.add_argument("--scorers", type=int, default=20)
     told = parser.parse_args()
     torch.set_num_threads(1)

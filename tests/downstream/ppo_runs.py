@@ -11,14 +11,15 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from ppo_fixed_points import fixed_point, prefix_probabilities
-from ppo_optimum import pair_accuracy, scorer, shares
+from ppo_optimum import controlled, pair_accuracy, scorer, shares
 from ppo_world import ANSWERS, GOLD, PLACE, TOKENS, USERS, World, looked_up
 
 from palate.downstream.policy_training.algorithms import PolicyTraining
 
 __all__ = [
-    "ANSWERS", "GOLD", "PLACE", "TOKENS", "USERS", "World", "fixed_point", "looked_up",
-    "pair_accuracy", "prefix_probabilities", "same_weights", "scorer", "shares", "small",
+    "ANSWERS", "GOLD", "PLACE", "TOKENS", "USERS", "World", "controlled", "fixed_point",
+    "looked_up", "pair_accuracy", "prefix_probabilities", "same_weights", "scorer", "shares",
+    "small",
 ]  # fmt: skip
 
 
