@@ -15,6 +15,7 @@ FULL = {
         "tests/cli/test_cli_personal.py",
         "tests/downstream/test_downstream_policy_training.py",
         "tests/learning",
+        "tests/studies/test_studies_ppo.py",
         "tests/training",
     ),
     "Ray": ("tests/execution/test_execution_ray.py",),

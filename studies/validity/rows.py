@@ -97,6 +97,16 @@ def _reversed(pair: PreferencePair) -> PreferencePair:
     return pair.model_copy(update={"chosen": pair.rejected, "rejected": pair.chosen})
 
 
+def first_words(text: str, n: int) -> str:
+    """Return the first n words of a text, or all.
+
+    >>> first_words("Tea or  coffee?", 2)
+    'Tea or'
+    """
+    words = text.split()
+    return text if len(words) <= n else " ".join(words[:n])
+
+
 def write_pairs(
     file: Path, pairs: Rows, change: Callable[[PreferencePair], PreferencePair] = lambda pair: pair
 ) -> None:
