@@ -1,12 +1,7 @@
-"""What study.py left in WORK, as the numbers that the tables print.
-
-python -m studies.ppo.figures WORK > studies/ppo/figures.json
-"""
+"""What study.py left in WORK/runs, as the numbers that the tables print."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -37,11 +32,8 @@ class Moved(NamedTuple):
     quality: Doubles
 
 
-def main() -> None:
-    """Print all figures of the results that are there."""
-    if len(sys.argv) != 2:
-        raise SystemExit(__doc__)
-    root = Path(sys.argv[1]) / "runs"
+def figures_of(root: Path) -> Figures:
+    """Return all figures of the results under a folder; raises `SystemExit` where none is."""
     trained = {name: list(_trained(root, name)) for name in Study.names()}
     trained = {name: results for name, results in trained.items() if results}
     if not trained:
@@ -69,9 +61,8 @@ def main() -> None:
         {"first": one, "second": other, **_detectable(rows.gain(gains[one], gains[other]))}
         for one, other in combinations(gains, 2)
     ]
-    document = {"kl": BEST_OF_KL, "rows": len(of.rows), "users": len({*of.users}),
+    return {"kl": BEST_OF_KL, "rows": len(of.rows), "users": len({*of.users}),
                 "scorers": scorers, "differences": differences}  # fmt: skip
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
 
 
 def at_kl(result: PolicyTrainingResult, kl: float) -> Moved:
@@ -161,7 +152,3 @@ def _estimate(estimate: Any) -> Figures:
 def _detectable(estimate: Estimate) -> Figures:
     least = minimum_detectable_effect(estimate.se, estimate.df)
     return {**_estimate(estimate), "p": estimate.p, "detectable": least}
-
-
-if __name__ == "__main__":
-    main()

@@ -4,14 +4,16 @@
 
 `prepare` is first: it writes the rows and trains the heads. `seed-0` and `seed-1` train a policy on
 each scorer, `best-of-n` lets the same scorers pick among answers of the untrained policy, and
-`evaluate` measures how they rank. These do not need each other, and may run side by side. What a
-stopped call had finished is not computed again. WORK/times.tsv holds how long each step took.
+`evaluate` measures how they rank. These do not need each other, and may run side by side. `keep`
+copies what the tables are made of, without texts and weights, to this folder. What a stopped call
+had finished is not computed again. WORK/times.tsv holds how long each step took.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +32,7 @@ TOKENS, SHOWN = 24, "profile:1?words=30"
 """The most that an answer has, and what the policy is shown of the user."""
 UPDATES, EVALUATIONS, N = 24, 2, 2
 BEST_OF = 16
+KEPT = ("manifest.json", "summary.json", "rows.jsonl")
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,17 @@ class Study:
             self.palate.run("evaluate", "-b", "rows/held-out.jsonl", "-s", scorer, "-c", context,
                             *BFLOAT16, "-o", "runs/evaluate")  # fmt: skip
 
+    def keep(self, folder: Path) -> None:
+        """Copy figures and rows of all results to `folder/runs`: no text, no weights."""
+        runs = self.palate.folder / "runs"
+        for summary in sorted(runs.rglob("summary.json")):
+            for name in KEPT:
+                file = summary.with_name(name)
+                if file.is_file():
+                    there = folder / "runs" / file.relative_to(runs)
+                    there.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(file, there)
+
 
 def main() -> None:
     """Run whatever is not done yet of the parts that are named; of all without a name."""
@@ -111,6 +125,7 @@ def main() -> None:
         **{f"seed-{seed}": partial(study.train, seed) for seed in SEEDS},
         "best-of-n": study.best_of_n,
         "evaluate": study.evaluate,
+        "keep": partial(study.keep, Path(__file__).parent),
     }
     if unknown := {*given.parts} - {*parts}:
         parser.error(f"no part {', '.join(sorted(unknown))}; the parts are {', '.join(parts)}")

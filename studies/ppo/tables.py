@@ -1,31 +1,28 @@
-"""All tables of the study and its picture, from FOLDER/figures.json.
+"""All tables of the study and its picture, from FOLDER/runs.
 
 python -m studies.ppo.tables studies/ppo > studies/ppo/tables.md
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from palate.reports import Form, Table, render
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
-
-Figures = dict[str, Any]
+from studies.ppo.figures import Figures, figures_of
 
 
 def main() -> None:
-    """Print the tables of FOLDER/figures.json, and draw FOLDER/figures.png."""
+    """Print the tables of FOLDER/runs, and draw FOLDER/figures.png."""
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
     folder = Path(sys.argv[1])
-    figures = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    figures = figures_of(folder / "runs")
     made = [gold(figures), training(figures), differences(figures), levels(figures)]
     sys.stdout.write(render(made, Form.MARKDOWN))
     draw(figures, folder / "figures.png")

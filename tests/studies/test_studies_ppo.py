@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream import best_of_n
 from palate.downstream.policy_training import EvaluationOptions, PolicyTraining, ppo
 from palate.records import Settings
+from studies.commands import Commands
 from studies.ppo import figures, rows, study, tables
 from tiny import ENDS_WITH_EOS
 
@@ -83,10 +83,9 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
                      root=root / "best-of-n", settings=settings)  # fmt: skip
     evaluate("longest", held_out, root=root / "evaluate")
 
-    monkeypatch.setattr(sys, "argv", ["figures.py", str(tmp_path)])
-    figures.main()
-    (tmp_path / "figures.json").write_text(capsys.readouterr().out)
-    held = json.loads((tmp_path / "figures.json").read_text())
+    study.Study(Commands(tmp_path), policy).keep(tmp_path / "kept")
+    assert not [*(tmp_path / "kept").rglob("*.safetensors"), *(tmp_path / "kept").rglob("answers")]
+    held = figures.figures_of(tmp_path / "kept" / "runs")
     random, longest = held["scorers"]
     assert (random["name"], longest["name"]) == ("random", "longest")
     assert random["accuracy"] is None and longest["accuracy"]["value"] == 1
@@ -105,11 +104,12 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
     (difference,) = held["differences"]
     assert difference["value"] == pytest.approx(random["gain"]["value"] - longest["gain"]["value"])
 
-    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path / "kept")])
+    capsys.readouterr()
     tables.main()
     printed = capsys.readouterr().out
     assert "| random | longest |" in printed and "| longest | 1 | 2 |" in printed
-    assert (tmp_path / "figures.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "kept" / "figures.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_quality_between_two_evaluations_is_linear_in_the_distance():
