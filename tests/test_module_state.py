@@ -16,6 +16,9 @@ ALLOWED = {
         "transformers calls attention by a name, so a pass hands its layout over by thread"
     ),
     "engines/local/attention.py: _now is changed": "by the same hand-over",
+    "downstream/policy_training/algorithms/trl_hooks.py: fused_head is changed": (
+        "TRL's own module decides what its head reads; it is put back after training"
+    ),
     "personal/solvers/threads.py: _limited is a Lock": (
         "BLAS has one number of threads for the whole process, so one caller at a time sets it"
     ),
