@@ -117,7 +117,7 @@ def head_reads_answers_alone() -> Iterator[None]:
     """Multiply by the output's weights where an answer's tokens are chosen, on a CPU too.
 
     There TRL also does it at every token of the prompt, and throws the numbers away: with prompts
-    of 200 tokens and answers of 32, more than half of an update's time.
+    of 200 tokens and answers of 32, two fifths of an update's time.
     """
     before = fused_head._use_triton
     fused_head._use_triton = lambda device: True
