@@ -78,6 +78,16 @@ def test_prompts_are_those_of_best_of_n_and_no_user_is_in_both_files(tmp_path: P
     assert len(users[1]) == 5 and not users[0] & users[1]
 
 
+def test_a_file_is_served_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "wine.jsonl"
+    file.write_text("".join(
+        json.dumps({"id": f"{user}{k}", "user_id": user, "question": f"Wine {k}?"}) + "\n"
+        for user in "abc" for k in range(2)
+    ))  # fmt: skip
+    made = export("trl", file, HUB, "longest", tmp_path / "out", held_out=1)
+    assert shlex.split(made.serve)[-2:] == ["-b", str(file)]
+
+
 def test_no_two_scorers_share_the_name_of_a_run(tmp_path: Path) -> None:
     names = set()
     for k, (scorer, scale) in enumerate(
@@ -127,7 +137,7 @@ WRONG = [
     ({"url": "http://me:secret@h:1"}, "--url: expected an address"),
     ({"key_env": "a key"}, "--key-env a key: expected the name of a variable"),
     ({"scale": (0.0, 0.0)}, "--scale: expected a mean, and a deviation above 0"),
-    ({"kl_coefficient": -1.0}, "--kl-coefficient: expected 0 or more"),
+    ({"kl_coefficient": -1.0}, "--kl: expected 0 or more"),
 ]
 
 

@@ -45,7 +45,7 @@ class ExportOptions:
         typer.Option(help="Mean and deviation: a reward is (score - mean) / deviation."),
     ] = (0.0, 1.0)
     kl_coefficient: Annotated[
-        float, typer.Option(help="What a nat of KL from the untrained policy costs.")
+        float, typer.Option("--kl", help="What a nat of KL from the untrained policy costs.")
     ] = 0.05
 
 

@@ -150,7 +150,8 @@ def _user(item: ScoreItem, field: str) -> User:
     try:
         question = read_question(row, subset="all")
     except DataError as error:
-        raise refusal(f"{field}.{error.field}", error.problem) from error
+        named = "user" if error.field == "user_id" else error.field
+        raise refusal(f"{field}.{named}", error.problem) from error
     choices = tuple(Choice(**choice.model_dump()) for choice in item.choices)
     return User(id=question.user_id, posts=question.profile, choices=choices,
                 traits=question.traits)  # fmt: skip

@@ -64,7 +64,7 @@ def export(
     The policy is asked what `best_of_n` asks it. Its trainer asks `palate serve` at `url` for
     rewards; with `key_env` the token of that environment variable goes with every question, and
     stands in no file. A reward is (score - mean) / deviation of the `scale`. `data_words` are the
-    words by which the command line names the data; None takes its name.
+    words by which the command line names the data; None takes its path or name.
 
     Raises:
         UsageError: for a folder that is not empty, a policy without a chat template, a scorer that
@@ -81,7 +81,7 @@ def export(
     mean, deviation = scale
     for flag, holds, expected in (
         ("--scale", deviation > 0, "a mean, and a deviation above 0"),
-        ("--kl-coefficient", kl_coefficient >= 0, "0 or more"),
+        ("--kl", kl_coefficient >= 0, "0 or more"),
     ):
         if not holds:
             raise UsageError(f"{flag}: expected {expected}")
@@ -92,7 +92,8 @@ def export(
         named = reward(scorer, context, session=session, settings=settings)
         trained = read_policy(policy, session)
         rows = prompt_rows(pairs, trained, policy_context, held_out, session, settings)
-        words = ("-b", pairs.name) if data_words is None else tuple(data_words)
+        name = pairs.name if isinstance(data, Dataset) else str(data)
+        words = ("-b", name) if data_words is None else tuple(data_words)
         plan = ExportPlan(
             trainer=trainer, benchmark=pairs.name, policy=trained, policy_context=policy_context,
             served=Served(named.spec, named.context.spec, words, url, key_env),

@@ -8,6 +8,7 @@ from typing import Any
 
 from palate.downstream.sampling.policies import TEMPERATURE, TOP_P, read_sampling
 from palate.engines import ChatTemplate
+from palate.engines.text.reader import window_of
 from palate.errors import ModelError, UsageError, first_line
 from palate.models import import_transformers
 from palate.records import Message
@@ -105,5 +106,4 @@ def _looked_at(text: str, model: str, here: bool) -> tuple[ChatTemplate | None, 
         raise ModelError(f"{text}: its tokenizer cannot be read ({first_line(error)})") from error
     if not tokenizer.chat_template:
         raise UsageError(f"{text}: the tokenizer has no chat template; use an instruct model")
-    window = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return ChatTemplate(tokenizer), window
+    return ChatTemplate(tokenizer), window_of(config.get_text_config(), tokenizer)
