@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,3 +36,12 @@ class Commands:
         """Train a model, unless its folder is there."""
         if not (self.folder / output).exists():
             self.run("train", method, *arguments, "-o", output)
+
+
+def each(flag: str, values: Sequence[str]) -> list[str]:
+    """Return a flag once for each value.
+
+    >>> each("-s", ["longest", "random"])
+    ['-s', 'longest', '-s', 'random']
+    """
+    return [part for value in values for part in (flag, value)]

