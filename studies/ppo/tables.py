@@ -1,10 +1,11 @@
-"""All tables of the study and its picture, from FOLDER/runs.
+"""All tables of the study and its picture, from FOLDER/figures.json.
 
 python -m studies.ppo.tables studies/ppo > studies/ppo/tables.md
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,15 +15,15 @@ import numpy as np
 from palate.reports import Form, Table, render
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
-from studies.ppo.figures import Figures, figures_of
+from studies.ppo.figures import Figures
 
 
 def main() -> None:
-    """Print the tables of FOLDER/runs, and draw FOLDER/figures.png."""
+    """Print the tables of FOLDER/figures.json, and draw FOLDER/figures.png."""
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
     folder = Path(sys.argv[1])
-    figures = figures_of(folder / "runs")
+    figures = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
     made = [gold(figures), training(figures), differences(figures), levels(figures)]
     sys.stdout.write(render(made, Form.MARKDOWN))
     draw(figures, folder / "figures.png")
