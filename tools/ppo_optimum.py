@@ -45,10 +45,11 @@ CONTROL_BETA = 1.0
 
 def recipe_of(algorithm: Algorithm, updates: int, seed: int, beta: float = BETA) -> PolicyTraining:
     """Return what is trained, the same for all three but for what is an algorithm's own."""
+    critic: dict[str, Any] = {"value_learning_rate": 1e-2, "value_clip_range": None}
     return PolicyTraining(
         algorithm=algorithm, updates=updates, epochs=4, answers=64, answers_at_once=64,
-        max_new_tokens=4, learning_rate=RATES[algorithm], kl_coefficient=beta,
-        value_learning_rate=1e-2, value_clip_range=None, seed=seed, dtype="float32",
+        max_new_tokens=4, learning_rate=RATES[algorithm], kl_coefficient=beta, save_every=None,
+        seed=seed, dtype="float32", **(critic if algorithm == "ppo" else {}),
     )  # fmt: skip
 
 

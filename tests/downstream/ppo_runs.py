@@ -28,9 +28,11 @@ def small(**told: Any) -> PolicyTraining:
     torch.set_num_threads(1)
     options: dict[str, Any] = {
         "updates": 6, "answers": 16, "answers_at_once": 16, "max_new_tokens": 4,
-        "learning_rate": 3e-3, "kl_coefficient": 0.2, "value_learning_rate": 1e-2,
-        "value_clip_range": None, "dtype": "float32", "answers_per_prompt": None,
+        "learning_rate": 3e-3, "kl_coefficient": 0.2, "save_every": None, "dtype": "float32",
+        "answers_per_prompt": None,
     }  # fmt: skip
+    if told.get("algorithm", "ppo") == "ppo":
+        options |= {"value_learning_rate": 1e-2, "value_clip_range": None}
     return PolicyTraining(**{**options, **told})
 
 

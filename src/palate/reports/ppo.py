@@ -142,12 +142,14 @@ def _reserve(result: PolicyTrainingResult) -> Iterator[str]:
             "that other users asked in training."
         )
     for each in summary.evaluations:
-        if each.unscored:
-            told = "; ".join(counted(each.unscored))
-            yield f"after {each.update:,} updates without a reward: {told}."
-    for of in summary.evaluations[-1].qualities:
-        if of.unrated:
-            yield f"{of.quality}: answers without quality: {'; '.join(counted(of.unrated))}."
+        for what, reasons in (
+            ("a reward", each.unscored),
+            ("a reward that reads a stranger", each.stranger_unscored),
+            *((of.quality, of.unrated) for of in each.qualities),
+        ):
+            if reasons:
+                told = "; ".join(counted(reasons))
+                yield f"after {each.update:,} updates, answers without {what}: {told}."
 
 
 def _peaks(fits: Sequence[GainFit]) -> list[str]:

@@ -35,7 +35,8 @@ class TrainingLog:
         """Take out what was logged after so many updates."""
         if self.path.is_file():
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            write_whole(self.path, [line for line in lines if _update_of(line) <= update])
+            with writing(self.path):
+                write_whole(self.path, [line for line in lines if _update_of(line) <= update])
 
     def write(self, update: int, part: str, values: Mapping[str, Any]) -> None:
         """Append one line; raises `ResourceError` where the disk refuses."""

@@ -24,6 +24,10 @@ from palate.runs import Manifest, versions
 from palate.training.tuning import Lora
 
 KIND = "ppo"
+NO_STRANGER = (
+    "no reward that reads a stranger: strangers of a personal scorer of vectors vote on pairs and "
+    "rate no single answer."
+)
 Messages = tuple[Message, ...]
 
 
@@ -92,6 +96,13 @@ class TrainingPlan:
         return [info_of(part.scorer, self.reward.spec) for part in parts]
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result must know of the reward."""
+        if self.stranger_reward is None and self.held_out_reward.own_state:
+            return *self.reward.info.notes, NO_STRANGER
+        return self.reward.info.notes
+
+    @property
     def recipe_document(self) -> dict[str, Any]:
         """The recipe, without how often it is saved, which changes no number."""
         return {name: value for name, value in asdict(self.recipe).items() if name != "save_every"}
@@ -99,6 +110,8 @@ class TrainingPlan:
     def manifest(self) -> Manifest:
         """Return all that the result's numbers depend on."""
         train, held_out = self.split
+        evaluation = asdict(self.evaluation)
+        del evaluation["held_out"]  # the rows say who is
         shown = {
             "policy_context": self.policy_context.spec, "context": self.reward.context.spec,
             "shown_by": [
@@ -119,7 +132,7 @@ class TrainingPlan:
                 "rows": [content_hash(train.rows), content_hash(held_out.rows)],
                 "everyone": [train.content_hash, held_out.content_hash],
                 "history": [train.history_hash, held_out.history_hash],
-                "evaluation": asdict(self.evaluation),
+                "evaluation": evaluation,
                 "scale": self.rewarding.scale, "no_end": self.rewarding.no_end,
                 "qualities": {measure.spec: measure.fingerprint for measure in self.measures},
                 "device": self.device.split(":", maxsplit=1)[0], "seed": self.seed,

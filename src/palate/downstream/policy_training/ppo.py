@@ -25,11 +25,13 @@ from palate.downstream.quality import QualityMetric, build_qualities, check_mirr
 from palate.downstream.rewards import Reward, reward
 from palate.downstream.sampling import shown_to_policy
 from palate.errors import RunError
-from palate.evaluation import HasStates, Start
+from palate.evaluation import Start
 from palate.models import choose_device
-from palate.records import Settings
+from palate.records import Judge, Settings
 from palate.runs import SUMMARY, locked
+from palate.scorers import build_scorer
 from palate.session import Session, default_session
+from palate.specs import Spec
 from palate.stores import Store
 from palate.training.tuning import Lora
 
@@ -126,11 +128,19 @@ def ppo(
 def _stranger(
     scorer: str, context: str, held_out: Reward, session: Session, settings: Settings
 ) -> Reward | None:
-    """Return the reward that reads a stranger in place of the user; None where it reads no user."""
-    has_states = isinstance(held_out.scorer, HasStates)
-    if held_out.context.blind and not has_states:
+    """Return the reward that reads a stranger in place of the user; None where there is none.
+
+    A scorer that reads no user has none, nor one that reads a stranger anyway. The strangers of a
+    personal scorer of vectors vote on pairs and rate no single answer.
+    """
+    read = held_out.context
+    if not held_out.own_state and (
+        read.blind or Spec.parse(read.spec).options.get("of") == "stranger"
+    ):
         return None
-    names = of_stranger(scorer, context, has_states=has_states)
+    names = of_stranger(scorer, read.spec, own_state=held_out.own_state)
+    if isinstance(build_scorer(names[0], session, settings), Judge):
+        return None
     return reward(*names, held_out.data, session=session, settings=settings)
 
 
@@ -151,7 +161,7 @@ def _result(
                 contrast=plan.evaluation.contrast, retry_unscored=retry_unscored,
                 of=f" after {answers.update} updates",
             ),
-            scale if scaled else None,
+            scale if scaled else None, plan.stranger_reward is not None,
         )
         for answers in written if answers is not None
     ]  # fmt: skip
@@ -169,6 +179,6 @@ def _result(
         shared_questions=plan.split.shared_questions, n=plan.evaluation.n,
         start=rated[0].answers.samples(plan.policy.spec).content,
         evaluations=made.evaluations, gain=made.gain, fits=made.fits,
-        notes=plan.reward.info.notes,
+        notes=plan.notes,
     )  # fmt: skip
     return PolicyTrainingResult(summary, made.rows, folder)

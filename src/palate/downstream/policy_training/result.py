@@ -51,6 +51,8 @@ class PolicyEvaluation(Record):
     unscored: dict[str, int]
     """Why answers have no reward."""
     qualities: tuple[QualityLevel, ...]
+    stranger_unscored: dict[str, int] = {}
+    """Why answers have none where the scorer reads a stranger."""
 
 
 class QualityGain(Record):
@@ -80,7 +82,7 @@ class GainFit(Record):
     alpha: float
     beta: float
     peak_kl: float | None
-    """Where R is highest, in nats; None where it has no highest point above 0."""
+    """Where R is highest, in nats; None where that is not within what was reached."""
 
 
 class PolicyTrainingSummary(Record):

@@ -81,7 +81,8 @@ def read_policy(
 ) -> tuple[TrainedPolicy, PolicyTraining]:
     """Return the policy of `REFERENCE?max_tokens=&temperature=`, and the recipe with these options.
 
-    Raises `UsageError` for an endpoint, whose weights nobody can train, and for other options.
+    What the text leaves out the recipe says. Raises `UsageError` for an endpoint, whose weights
+    nobody can train, for other options, and for a seed beside that of the settings.
 
     >>> read_policy("api:gpt", PolicyTraining(), Settings())
     Traceback (most recent call last):
@@ -92,7 +93,11 @@ def read_policy(
     if reference.place == "api":
         raise UsageError(f"-p {text}: an endpoint's weights cannot be trained; name a model")
     spec.only(OPTIONS)
-    how = read_sampling(spec)
+    if recipe.seed not in {0, settings.seed}:
+        raise UsageError(
+            f"recipe: seed={recipe.seed}: all draws have one seed; give it in settings"
+        )
+    how = read_sampling(spec, max_tokens=recipe.max_new_tokens, temperature=recipe.temperature)
     complete = replace(
         recipe,
         max_new_tokens=how.max_tokens,

@@ -46,6 +46,10 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
     if couples:
         each = [[pairs.rows[k].user_id for k in couple] for couple in pairs.couples]
         order = [name for couple in shuffled(each, "held out", seed) for name in couple]
+        if len({*order}) < users:
+            raise UsageError(
+                f"--held-out {users}: {pairs.name} has mirrored couples of {len({*order})} users"
+            )
     else:
         order = shuffled(names, "held out", seed)
     apart = set(list(dict.fromkeys(order))[:users])

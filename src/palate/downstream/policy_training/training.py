@@ -21,7 +21,7 @@ from palate.downstream.rewards import RewardRequest, Scale
 from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory
 from palate.engines.text.reader import window_of
-from palate.errors import ModelError, RunError
+from palate.errors import ModelError, RunError, writing
 from palate.evaluation import Start
 from palate.models import import_transformers
 from palate.records import Progress
@@ -30,7 +30,7 @@ from palate.seeding import shuffled
 from palate.specs import Reference
 from palate.training.base import Base, load_policy
 from palate.training.output import new_folder
-from palate.training.saving import named, save
+from palate.training.saving import named, save, saving
 
 PROBES, PROBE_ANSWERS = 64, 2
 """Training rows, and answers to each, that the scale of rewards is taken from."""
@@ -58,7 +58,8 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         scale = read_scale(folder)
         if scale is None:
             scale = base_scale(plan, writer, ids, start("scale of the rewards"))
-            write_json(folder / SCALE, scale.model_dump(mode="json"))
+            with writing(folder / SCALE):
+                write_json(folder / SCALE, scale.model_dump(mode="json"))
         function.reward = plan.reward.scaled(scale if plan.rewarding.scale == "base" else None)
 
     callback = EvaluationCallback(
@@ -82,6 +83,7 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         log,
         _without_warnings(),
         head_reads_answers_alone(),
+        saving(f"{folder}: a checkpoint"),
         within_memory(
             f"out of memory at {plan.recipe.at_once} answers a pass; lower --answers-at-once"
         ),

@@ -85,7 +85,7 @@ class Reward:
         # Who brings choices has a state for this request alone: nobody else is read by it.
         bring = [
             k for k, request in enumerate(requests)
-            if self._learns and request.user is not None and request.user.choices
+            if self.own_state and request.user is not None and request.user.choices
         ]  # fmt: skip
         others = sorted({*range(len(requests))} - {*bring})
         for among, scorer in ((others, self.scorer), (bring, self._joined(requests, bring))):
@@ -113,7 +113,7 @@ class Reward:
             return NO_STRANGER
         if self.info.needs_shown and not slate.shown:
             return NOTHING_SHOWN
-        if self._learns:
+        if self.own_state:
             learnt = request.user is not None and request.user.choices
             if not learnt and user_key(rows.questions[at].user_id) not in self._known:
                 return NO_STATE
@@ -238,7 +238,7 @@ class Reward:
         return RewardValue(score if self.scale is None else self.scale.on(score))
 
     @property
-    def _learns(self) -> bool:
+    def own_state(self) -> bool:
         """Whether the scorer reads the user's own state."""
         return isinstance(self.scorer, HasStates) and self.scorer.state == "own"
 

@@ -107,14 +107,16 @@ def build_policy(text: str, session: Session, settings: Settings) -> Policy:
     return LanguageModelPolicy(text, model, how)
 
 
-def read_sampling(spec: Spec, seed: int = 0, max_tokens: int = MAX_TOKENS) -> Sampling:
-    """Return how a policy's spec says it is sampled; `max_tokens` is what it may leave out.
+def read_sampling(
+    spec: Spec, seed: int = 0, max_tokens: int = MAX_TOKENS, temperature: float = TEMPERATURE
+) -> Sampling:
+    """Return how a policy's spec says it is sampled; the numbers are what it may leave out.
 
     Raises `UsageError` for a number that cannot be.
     """
     how = Sampling(
         max_tokens=spec.number("max_tokens", max_tokens, least=1),
-        temperature=spec.positive("temperature", TEMPERATURE),
+        temperature=spec.positive("temperature", temperature),
         top_p=spec.positive("top_p", TOP_P),
         seed=seed,
     )

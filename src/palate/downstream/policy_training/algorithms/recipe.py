@@ -12,6 +12,10 @@ from palate.seeding import shuffled
 
 Algorithm = Literal["ppo", "rloo", "grpo"]
 T = TypeVar("T")
+PPO_ALONE = (
+    "gamma", "gae_lambda", "value_learning_rate", "value_clip_range", "kl_target", "kl_horizon",
+)  # fmt: skip
+"""What RLOO and GRPO have no use for."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class PolicyTraining:
     """Steps of the optimiser in an epoch."""
     answers_at_once: int = 8
     """Most answers of one pass of the policy, which memory limits."""
-    max_new_tokens: int = 128
+    max_new_tokens: int = 256
+    """That an answer has."""
     temperature: float = 1.0
     learning_rate: float = 1e-5
     """Its peak."""
@@ -53,7 +58,7 @@ class PolicyTraining:
     """PPO: the KL of an answer that an adaptive kl_coefficient aims at."""
     kl_horizon: int = 10_000
     """PPO: answers in which an adaptive kl_coefficient changes by at most about 20 %."""
-    save_every: int | None = None
+    save_every: int | None = 10
     """Updates between checkpoints; None keeps none."""
     seed: int = 0
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
@@ -81,7 +86,8 @@ class PolicyTraining:
             ("kl_coefficient", self.kl_coefficient >= 0, "0 or more"),
             ("clip_range", 0 < self.clip_range < 1, "a number between 0 and 1"),
             ("max_grad_norm", self.max_grad_norm > 0, "a number above 0"),
-            ("kl_target", self.kl_target is None or self.algorithm == "ppo", "None without ppo"),
+            *((name, self.algorithm == "ppo" or getattr(self, name) == getattr(type(self), name),
+               "its default without ppo, which alone reads it") for name in PPO_ALONE),
             ("save_every", self.save_every is None or self.save_every >= 1, "1 or more, or None"),
             ("dtype", self.dtype in {"float32", "bfloat16"}, "float32 or bfloat16"),
         ):  # fmt: skip

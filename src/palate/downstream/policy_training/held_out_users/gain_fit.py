@@ -27,8 +27,8 @@ def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> GainFit |
     """Return the least squares fit of R to gains at some KL (Gao et al. 2023, arXiv 2210.10760).
 
     R = α d − β d log d is linear in its coefficients. Points at KL 0 say nothing of them; None
-    where fewer than three are left, or where all have one KL. With β > 0 and a rise at first, R is
-    highest at d = exp(α / β − 1).
+    where fewer than three are left, or where all have one KL. With β > 0 R is highest at
+    d = exp(α / β − 1), which is left out beyond the largest KL.
 
     Args:
         of: what it is called.
@@ -39,6 +39,7 @@ def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> GainFit |
     >>> fit = fit_gain("reward", points, [gain_at(kl, 2.0, 1.0) for kl in points])
     >>> round(fit.alpha, 6), round(fit.beta, 6), round(fit.peak_kl, 4)
     (2.0, 1.0, 7.3891)
+    >>> fit_gain("reward", points[:3], [gain_at(kl, 2.0, 1.0) for kl in points[:3]]).peak_kl
     """
     there = [(math.sqrt(kl), gain) for kl, gain in zip(kls, gains, strict=True)
              if kl > 0 and not math.isnan(gain)]  # fmt: skip
@@ -50,5 +51,5 @@ def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> GainFit |
     if rank < 2:
         return None
     exponent = 2 * (alpha / beta - 1) if beta > 0 else math.inf
-    peak = math.exp(exponent) if exponent < math.log(1e6) else None
+    peak = math.exp(exponent) if exponent <= math.log(max(kls)) else None
     return GainFit(of=of, alpha=float(alpha), beta=float(beta), peak_kl=peak)

@@ -41,16 +41,18 @@ class RatedAnswers:
     qualities: Sequence[SampleQuality]
     scale: Scale | None
     """That rewards are brought to."""
+    reads_stranger: bool
+    """Whether the answers also have the reward of a scorer that reads a stranger."""
 
     def rewards(self, *, stranger: bool = False) -> Doubles | None:
         """Return the mean reward of each row's answers; None where no stranger is read."""
+        if stranger and not self.reads_stranger:
+            return None
         each = [
             [answer.stranger_reward if stranger else answer.reward for answer in row.answers]
             for row in self.answers.rows
         ]
         numbers = np.array(each, dtype=np.float64)  # None becomes NaN
-        if stranger and np.isnan(numbers).all():
-            return None
         if self.scale is not None:
             numbers = (numbers - self.scale.mean) / self.scale.deviation
         means: Doubles = row_means(numbers)
@@ -100,6 +102,9 @@ def _evaluation(rated: RatedAnswers, figures: RowFigures) -> PolicyEvaluation:
         distinct=len({answer.text for answer in every}) / len(every),
         copied=float(np.mean(copied)) if copied else None,
         unscored=dict(unscored),
+        stranger_unscored=dict(
+            Counter(answer.stranger_reason for answer in every if answer.stranger_reason)
+        ),
         qualities=tuple(
             QualityLevel(
                 quality=of.quality, surrogate=of.surrogate, contrast=of.mirrors is not None,
