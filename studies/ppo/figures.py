@@ -19,7 +19,7 @@ from palate import load_all
 from palate.downstream.best_of_result import BestOfResult
 from palate.downstream.policy_training.result import PolicyEvaluation, PolicyTrainingResult
 from palate.downstream.row_figures import RowFigures
-from palate.metrics import Estimate, minimum_detectable_effect
+from palate.metrics import Estimate, holm, minimum_detectable_effect
 from palate.runs import Run, load_runs
 from studies.ppo.study import BEST_OF, SEEDS, Study
 
@@ -73,6 +73,9 @@ def figures_of(root: Path) -> Figures:
         {"first": one, "second": other, **_detectable(rows.gain(gains[one], gains[other]))}
         for one, other in combinations(gains, 2)
     ]
+    corrected = holm([each["p"] for each in differences])
+    for each, p_holm in zip(differences, corrected, strict=True):
+        each["p_holm"] = p_holm
     return {"kl": BEST_OF_KL, "rows": len(of.rows), "users": len({*of.users}),
                 "scorers": scorers, "differences": differences}  # fmt: skip
 
@@ -118,6 +121,7 @@ def _levels(result: PolicyTrainingResult) -> Figures:
             "stranger": None if stranger is None else stranger.value,
             "quality": each.qualities[0].mean.value, "tokens": each.tokens, "ended": each.ended,
             "entropy": each.entropy, "distinct": each.distinct, "copied": each.copied,
+            "unscored": sum(each.unscored.values()),
         }  # fmt: skip
 
     summary = result.summary

@@ -77,6 +77,7 @@ class Study:
                 *self.writing, "-s", scorer, "-c", context, "--updates", str(self.updates),
                 "--evaluations", str(EVALUATIONS), "-n", str(N), "--answers", "16",
                 "--learning-rate", "6e-5", "--kl", "0.02", "--save-every", "8",
+                "--max-unscored", "1",
                 "--seed", str(seed), "-o", f"runs/{name}-{seed}",
             )  # fmt: skip
 

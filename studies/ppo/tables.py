@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from palate.reports import Form, Table, render
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from studies.ppo.figures import Figures
+from studies.ppo.study import N
 
 
 def main() -> None:
@@ -68,20 +69,20 @@ def training(figures: Figures) -> Table:
             ])  # fmt: skip
     columns = ["scorer", "seed", "KL", "reward gain [95 %]", "p", "over a stranger's [95 %]",
                "entropy", "tokens", "distinct", "copied"]  # fmt: skip
-    notes = ["reward: in deviations of the untrained policy's. copied: share of an answer's runs "
-             "of four words that the policy was shown."]  # fmt: skip
+    notes = ["reward: in deviations of the untrained policy's, of answers that have one. copied: "
+             "share of an answer's runs of four words that the policy was shown.",
+             *_unscored(figures)]  # fmt: skip
     return Table("What training did to the reward", columns, rows, notes, 2)
 
 
 def differences(figures: Figures) -> Table:
     """Return what two scorers' policies differ by, of the same rows at equal KL."""
     rows = [
-        [of["first"], of["second"], *_gain(of), plain(of["detectable"])]
+        [of["first"], of["second"], *_gain(of), p_value(of["p_holm"]), plain(of["detectable"])]
         for of in figures["differences"]
     ]
-    columns = ["scorer", "less", "difference [95 %]", "p", "detectable"]
-    notes = ["p as it is, without a correction for the number of differences."]
-    return Table("Do two scorers differ? ROUGE-1 at equal KL", columns, rows, notes, 2)
+    columns = ["scorer", "less", "difference [95 %]", "p", "by Holm", "detectable"]
+    return Table("Do two scorers differ? ROUGE-1 at equal KL", columns, rows, [], 2)
 
 
 def levels(figures: Figures) -> Table:
@@ -130,6 +131,14 @@ def _interval(of: Figures | None) -> str:
     if of is None:
         return NONE
     return with_interval(of["value"], of["low"], of["high"], signed=True)
+
+
+def _unscored(figures: Figures) -> Iterator[str]:
+    answers = figures["rows"] * N
+    for of in figures["scorers"]:
+        for seed, run in enumerate(of["seeds"]):
+            if empty := run["levels"][-1]["unscored"]:
+                yield f"{of['name']}, seed {seed}: {empty} of {answers} answers are empty at last."
 
 
 def _span(values: Iterable[float]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +16,10 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.downstream import best_of_n
 from palate.downstream.policy_training import EvaluationOptions, PolicyTraining, ppo
 from palate.records import Settings
-from studies.commands import Commands
 from studies.ppo import figures, rows, study, tables
 from tiny import ENDS_WITH_EOS
+
+FOLDER = Path(study.__file__).parent
 
 
 def test_every_command_of_the_study_is_one_that_palate_reads(tmp_path, real_data):
@@ -83,9 +87,11 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
                      root=root / "best-of-n", settings=settings)  # fmt: skip
     evaluate("longest", held_out, root=root / "evaluate")
 
-    study.Study(Commands(tmp_path), policy).keep(tmp_path / "kept")
-    assert not [*(tmp_path / "kept").rglob("*.safetensors"), *(tmp_path / "kept").rglob("answers")]
-    held = figures.figures_of(tmp_path / "kept" / "runs")
+    monkeypatch.setattr(sys, "argv", ["figures.py", str(tmp_path)])
+    capsys.readouterr()
+    figures.main()
+    (tmp_path / "figures.json").write_text(capsys.readouterr().out)
+    held = json.loads((tmp_path / "figures.json").read_text())
     random, longest = held["scorers"]
     assert (random["name"], longest["name"]) == ("random", "longest")
     assert random["accuracy"] is None and longest["accuracy"]["value"] == 1
@@ -104,12 +110,11 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
     (difference,) = held["differences"]
     assert difference["value"] == pytest.approx(random["gain"]["value"] - longest["gain"]["value"])
 
-    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path / "kept")])
-    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path)])
     tables.main()
     printed = capsys.readouterr().out
     assert "| random | longest |" in printed and "| longest | 1 | 2 |" in printed
-    assert (tmp_path / "kept" / "figures.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "figures.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_quality_between_two_evaluations_is_linear_in_the_distance():
@@ -118,3 +123,13 @@ def test_quality_between_two_evaluations_is_linear_in_the_distance():
     assert moved.kl == 9 and moved.quality == pytest.approx([0.3, -0.1])
     assert figures.moved_at([0.0, 4.0, 2.0], quality, 9.0).kl == 2
     assert figures.moved_at([0.0, 4.0, 2.0], quality, 1.0).quality == pytest.approx([0.1, 0])
+
+
+def test_the_tables_that_are_kept_are_those_of_the_figures_that_are(tmp_path, capsys, monkeypatch):
+    shutil.copy(FOLDER / "figures.json", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path)])
+    tables.main()
+    printed = capsys.readouterr().out
+    assert printed == (FOLDER / "tables.md").read_text(encoding="utf-8")
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert printed.split("\n**")[0].strip("*\n") in page
