@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +16,6 @@ from palate.downstream.policy_training import EvaluationOptions, PolicyTraining,
 from palate.records import Settings
 from studies.ppo import figures, rows, study, tables
 from tiny import ENDS_WITH_EOS
-
-FOLDER = Path(study.__file__).parent
 
 
 def test_every_command_of_the_study_is_one_that_palate_reads(tmp_path, real_data):
@@ -123,13 +119,3 @@ def test_quality_between_two_evaluations_is_linear_in_the_distance():
     assert moved.kl == 9 and moved.quality == pytest.approx([0.3, -0.1])
     assert figures.moved_at([0.0, 4.0, 2.0], quality, 9.0).kl == 2
     assert figures.moved_at([0.0, 4.0, 2.0], quality, 1.0).quality == pytest.approx([0.1, 0])
-
-
-def test_the_tables_that_are_kept_are_those_of_the_figures_that_are(tmp_path, capsys, monkeypatch):
-    shutil.copy(FOLDER / "figures.json", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path)])
-    tables.main()
-    printed = capsys.readouterr().out
-    assert printed == (FOLDER / "tables.md").read_text(encoding="utf-8")
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert printed.split("\n**")[0].strip("*\n") in page

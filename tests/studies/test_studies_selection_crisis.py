@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import default_session
 from studies.selection_crisis import figures, study, tables
-
-FOLDER = Path(study.__file__).parent
 
 
 @pytest.fixture
@@ -111,17 +108,6 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
     assert f"| likelihood {Path(model).name} |" in printed
     assert "| in context | – | profile:3 |" in printed
     assert (tmp_path / "figures.png").read_bytes()[:4] == b"\x89PNG"
-
-
-def test_the_tables_that_are_kept_are_those_of_the_figures_that_are(tmp_path, capsys, monkeypatch):
-    shutil.copy(FOLDER / "figures.json", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["tables.py", str(tmp_path)])
-    tables.main()
-    printed = capsys.readouterr().out
-    assert printed == (FOLDER / "tables.md").read_text(encoding="utf-8")
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    for table in printed.split("\n**")[:2]:
-        assert table.strip("*\n") in page
 
 
 def test_what_is_learnt_from_holds_no_question_of_the_couples(real_data, tmp_path):
