@@ -42,7 +42,8 @@ class TrainedPolicyOptions:
         str,
         typer.Option(
             "-p", "--policy", rich_help_panel="What is run",
-            help="Model that is trained: hub, ./folder, pypi:PACKAGE, with ?max_tokens= (256).",
+            help="Model that is trained: hub, ./folder, pypi:PACKAGE, with ?max_tokens= "
+            f"({DEFAULT.max_new_tokens}).",
         ),
     ]  # fmt: skip
     scorer: Annotated[

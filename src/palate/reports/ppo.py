@@ -148,8 +148,8 @@ def _reserve(result: PolicyTrainingResult) -> Iterator[str]:
             *((of.quality, of.unrated) for of in each.qualities),
         ):
             if reasons:
-                told = "; ".join(counted(reasons))
-                yield f"after {each.update:,} updates, answers without {what}: {told}."
+                listed = "; ".join(counted(reasons))
+                yield f"after {each.update:,} updates, answers without {what}: {listed}."
 
 
 def _peaks(fits: Sequence[GainFit]) -> list[str]:

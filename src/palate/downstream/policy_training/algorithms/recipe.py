@@ -87,7 +87,7 @@ class PolicyTraining:
             ("clip_range", 0 < self.clip_range < 1, "a number between 0 and 1"),
             ("max_grad_norm", self.max_grad_norm > 0, "a number above 0"),
             *((name, self.algorithm == "ppo" or getattr(self, name) == getattr(type(self), name),
-               "its default without ppo, which alone reads it") for name in PPO_ALONE),
+               "the default, since ppo alone reads it") for name in PPO_ALONE),
             ("save_every", self.save_every is None or self.save_every >= 1, "1 or more, or None"),
             ("dtype", self.dtype in {"float32", "bfloat16"}, "float32 or bfloat16"),
         ):  # fmt: skip
