@@ -90,7 +90,7 @@ def _text(cell: str) -> str:
 def _evaluated(
     scorers: Sequence[str], contexts: Sequence[str], output: Path, page: Path
 ) -> list[Section]:
-    settings = Settings(dtype="bfloat16")
+    settings = Settings(dtype="float32")
     with Session() as session, bars() as shown:
         cells = plan_grid([load_benchmark("tasting")], scorers, contexts, session, settings)
         grid: Grid = run_grid(
