@@ -20,8 +20,12 @@ URL = "http://127.0.0.1:9/v1"
 class Loopback:
     """Serves `answer(path, body) -> (status, JSON)` for as long as the context is open."""
 
-    def __init__(self, answer: Callable[[str, Any], tuple[int, Any]]) -> None:
+    def __init__(
+        self, answer: Callable[[str, Any], tuple[int, Any]], models: list[str] | None = None
+    ) -> None:
         self.seen: list[tuple[str, Any]] = []
+        self.listed: list[str] = []
+        """Paths at which the list of models was asked for."""
         self.headers: list[dict[str, str]] = []
         outer = self
 
@@ -33,6 +37,15 @@ class Loopback:
                 outer.seen.append((self.path, body))
                 outer.headers.append(dict(self.headers))
                 status, said = answer(self.path, body)
+                self.reply(status, said)
+
+            def do_GET(self) -> None:
+                outer.listed.append(self.path)
+                there = models is not None and self.path.endswith("/models")
+                names = [{"id": name} for name in models or ()]
+                self.reply(200 if there else 404, {"data": names} if there else {})
+
+            def reply(self, status: int, said: Any) -> None:
                 text = (said if isinstance(said, str) else json.dumps(said)).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
@@ -73,6 +86,9 @@ class FunctionWire:
     async def post(self, path: str, body: bytes) -> HttpResponse:
         answer: HttpResponse = await self.answer(path, body)
         return answer
+
+    async def get(self, path: str) -> HttpResponse:
+        return HttpResponse(404, {}, b"")
 
     async def close(self) -> None:
         pass

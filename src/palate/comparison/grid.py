@@ -22,7 +22,7 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import Context, Judge, Record, Scorer, Settings, components_of, info_of
+from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, Settings, components_of, info_of
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
@@ -71,6 +71,17 @@ class Grid(Tabular):
     """By groups of rows or users, where that was asked for."""
     ratings: tuple[RatingReport, ...] = ()
     """Against users' own ratings, where that was asked for."""
+
+    @property
+    def all_unscored(self) -> list[Run]:
+        """The runs in which nothing was scored, other than for want of strangers alone.
+
+        Where no run scored anything, those are among them.
+        """
+        nothing = [run for run in self.runs if run.summary.unscored == run.summary.n_pairs]
+        if len(nothing) == len(self.runs):
+            return nothing
+        return [run for run in nothing if set(run.summary.unscored_reasons) != {NO_STRANGER}]
 
     def printed(self) -> Sequence[Printed]:
         """Return the first screen of each benchmark; `tables()` has every figure."""

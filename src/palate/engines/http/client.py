@@ -5,24 +5,35 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from decimal import Decimal
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
 from palate.engines.http.rate_limit import Clock, RateLimit
+from palate.engines.http.refusals import (
+    FIRST,
+    REFUSED,
+    REMEDIES,
+    FirstRefusals,
+    Refusal,
+    lacking,
+    models_in,
+    read_refusal,
+    status_within,
+)
 from palate.engines.http.settings import HttpSettings, check_url, read_key
 from palate.engines.http.transport import (
-    REFUSED,
     RETRIED,
     TOO_MUCH,
     HttpResponse,
     Transport,
     TransportFailure,
     backoff,
-    refusal,
     retry_after,
     usage,
 )
@@ -36,10 +47,23 @@ AHEAD = 4
 """Requests drawn at a time, for each that may be under way."""
 FREE = Decimal(0)
 CAPPED = "not asked: the cost cap is reached"
+log = logging.getLogger(__name__)
 
 
 class UnusableReply(Exception):
     """A reply that was read and is of no use; asking again would give the same."""
+
+
+class FailedReply(Exception):
+    """A reply in which the server says, or shows, that it failed; asking again may help."""
+
+
+class AllRefused(EndpointError):
+    """The first requests were refused for one reason, and none went well."""
+
+    def __init__(self, message: str, refusal: Refusal) -> None:
+        super().__init__(message)
+        self.refusal = refusal
 
 
 class HttpRequest(NamedTuple, Generic[T]):
@@ -48,11 +72,14 @@ class HttpRequest(NamedTuple, Generic[T]):
     path: str
     body: bytes
     read: Callable[[Any], T | None]
-    """From the reply's JSON. None is no reply to this; `UnusableReply` ends the request."""
+    """From the reply's JSON. None and `FailedReply` are no reply to this; `UnusableReply` ends the
+    request."""
     tokens_out: int = 0
     """The most the reply may have."""
     used: Callable[[Any], tuple[int, int] | None] = usage
     """From the reply's JSON, the tokens read and written; None where it does not say."""
+    keeps: Callable[[T], bool] = lambda _: True
+    """Whether what was read may stay in the cache."""
 
 
 class HttpOutcome(NamedTuple, Generic[T]):
@@ -62,6 +89,8 @@ class HttpOutcome(NamedTuple, Generic[T]):
     failure: str | None = None
     outage: bool = False
     """The endpoint did not answer: asking again later may help, unlike after a refusal."""
+    refusal: Refusal | None = None
+    """What the server refused, where it did."""
 
 
 class Retry(NamedTuple):
@@ -79,6 +108,7 @@ class HttpClient:
         settings: HttpSettings,
         *,
         noun: str = "reply",
+        models: str = "models",
         ledger: Ledger | None = None,
         replies: Documents | None = None,
         transport: Transport | None = None,
@@ -86,7 +116,7 @@ class HttpClient:
     ) -> None:
         check_url(settings.base_url)
         read_key(settings.key_env)  # refused now, not at the first request
-        self.settings, self._noun = settings, noun
+        self.settings, self._noun, self._models = settings, noun, models
         self.ledger = ledger or Ledger()
         self._prices = Prices(settings.price_in, settings.price_out)
         if self.ledger.max_cost is not None and not self._prices.known:
@@ -99,25 +129,42 @@ class HttpClient:
         self._replies = replies
         self._concurrency = ConcurrencyLimit(settings.concurrency)
         self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
+        self._first = FirstRefusals()
+        self._stopped: EndpointError | None = None
 
     def ask(self, posts: Iterable[HttpRequest[T]]) -> Generator[tuple[int, HttpOutcome[T]]]:
         """Yield (position, outcome) as they come; posts are drawn as there is room for them.
 
         Closing the generator calls off what is under way. Raises `EndpointError` where going on
-        is pointless: the key or the model is refused.
+        is pointless: the key or the model is refused, the account is spent, or the first requests
+        are all refused for one reason (`AllRefused`). Such refusals are not yielded before.
         """
+        refused: list[tuple[int, HttpOutcome[T]]] = []
         with LoopThread() as thread:
             thread.wait(self.open())
             try:
-                yield from thread.side_by_side(
-                    self.request, posts, AHEAD * self.settings.concurrency
-                )
+                most = AHEAD * self.settings.concurrency
+                with closing(thread.side_by_side(self.request, posts, most)) as outcomes:
+                    for position, outcome in outcomes:
+                        if outcome.refusal is not None and not self._first.over:
+                            refused.append((position, outcome))
+                            continue
+                        yield from refused
+                        refused.clear()
+                        yield position, outcome
             finally:
                 thread.wait(self.close())
+        if refused and (last := refused[-1][1].refusal) is not None:
+            url, words = self.settings.base_url, last.words
+            log.warning("%s: %s%s", url, last.reason, f"; the server says: {words}" * bool(words))
+        yield from refused
 
     async def open(self) -> None:
         """Begin in this event loop."""
         self._rate_limit.start()
+        self._stopping = asyncio.Lock()
+        if self._stopped is not None:
+            self._first, self._stopped = FirstRefusals(), None
         if self._transport is None:
             from palate.engines.http.aio import HttpTransport  # takes a tenth of a second
 
@@ -136,7 +183,7 @@ class HttpClient:
         if self._replies is not None:
             earlier = await asyncio.to_thread(self._replies.get, key)
             outcome = None if earlier is None else _read(post, _parse(earlier))
-            if outcome is not None:
+            if isinstance(outcome, HttpOutcome) and _may_stay(post, outcome):
                 self.ledger.cached += 1
                 return outcome
         reason = "no answer"
@@ -156,6 +203,7 @@ class HttpClient:
         most, cost = self._prices.of(bound, post.tokens_out), FREE
         ticket = await self._concurrency.enter()
         try:
+            await self._unless_stopped()
             if not await self._afford(most):
                 return HttpOutcome(failure=CAPPED, outage=True)
             try:
@@ -181,13 +229,15 @@ class HttpClient:
                 self.ledger.settle(most, cost)
         finally:
             self._concurrency.leave()
-        if answer.status != 200:
-            return self._refused(answer, ticket)
+        status = status_within(reply) or answer.status
+        if status != 200:
+            return await self._refused(status, answer, ticket)
         self._concurrency.went_well()
         read = _read(post, reply)
-        if read is None:
-            return Retry(f"the reply was no {self._noun}")
-        if self._replies is not None and read.failure is None:
+        if isinstance(read, Retry):
+            return read if read.reason else Retry(f"the reply was no {self._noun}")
+        self._first.over = True
+        if self._replies is not None and _may_stay(post, read):
             await asyncio.to_thread(self._replies.put, key, answer.body)
         return read
 
@@ -198,18 +248,64 @@ class HttpClient:
             await self._clock.sleep(0.02)
         return True
 
-    def _refused(self, answer: HttpResponse, ticket: int) -> HttpOutcome[Any] | Retry:
-        status = answer.status
-        if status in REFUSED:
-            raise EndpointError(
-                f"{self.settings.base_url}: HTTP {status}, {REFUSED[status]} "
-                f"(model {self.settings.model}, key from ${self.settings.key_env})"
+    async def _refused(
+        self, status: int, answer: HttpResponse, ticket: int
+    ) -> HttpOutcome[Any] | Retry:
+        refusal = read_refusal(status, answer.body, read_key(self.settings.key_env))
+        at = f"model {self.settings.model}, key from ${self.settings.key_env}"
+        if refusal.spent:
+            said = f"HTTP {status}, {refusal.spent}: the account may spend no more ({at})"
+            await self._stop(EndpointError(f"{self.settings.base_url}: {said}"))
+        if status in REFUSED or (refusal.no_model and status not in RETRIED):
+            said = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])} ({at})"
+            await self._stop(
+                EndpointError(f"{self.settings.base_url}: {said}"),
+                lacks_model=status == 404 or refusal.no_model,
             )
-        if status not in RETRIED:
-            return HttpOutcome(failure=f"HTTP {status}{refusal(answer.body)}")
-        if status in TOO_MUCH:
-            self._concurrency.too_much(ticket)
-        return Retry(f"HTTP {status}", retry_after(answer.headers, self._clock.wall()))
+        if status in RETRIED:
+            if status in TOO_MUCH:
+                self._concurrency.too_much(ticket)
+            named = f"HTTP {status}" if answer.status == status else "HTTP 200 with an error"
+            return Retry(named, retry_after(answer.headers, self._clock.wall()))
+        if self._first.add(refusal):
+            await self._stop(AllRefused(self._all_refused(refusal), refusal))
+        return HttpOutcome(failure=refusal.reason, refusal=refusal)
+
+    def _all_refused(self, refusal: Refusal) -> str:
+        said = [
+            f"{self.settings.base_url}: the first {FIRST} requests were all refused: "
+            f"{refusal.reason} (model {self.settings.model})"
+        ]
+        if refusal.words:
+            said.append(f"the server says: {refusal.words}")
+        if refusal.field in REMEDIES:
+            said.append(REMEDIES[refusal.field])
+        return "; ".join(said)
+
+    async def _stop(self, error: EndpointError, *, lacks_model: bool = False) -> NoReturn:
+        # Others wait for the one that asks which models there are, and raise the same.
+        async with self._stopping:
+            if self._stopped is None:
+                if lacks_model:
+                    error = EndpointError(f"{error}; {await self._which_models()}")
+                self._stopped = error
+            raise self._stopped
+
+    async def _unless_stopped(self) -> None:
+        if self._stopped is not None or self._stopping.locked():
+            async with self._stopping:
+                if self._stopped is not None:
+                    raise self._stopped
+
+    async def _which_models(self) -> str:
+        assert self._transport is not None
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                answer = await self._transport.get(self._models)
+        except (TimeoutError, TransportFailure):
+            return lacking(self.settings.model, [])
+        names = models_in(answer.body) if answer.status == 200 else []
+        return lacking(self.settings.model, names)
 
 
 def _parse(body: bytes) -> Any:
@@ -219,11 +315,17 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | None:
+def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | Retry:
     try:
         value = post.read(said)
     except UnusableReply as error:
         return HttpOutcome(failure=str(error))
+    except FailedReply as error:
+        return Retry(str(error))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        return None
-    return None if value is None else HttpOutcome(value)
+        return Retry("")
+    return Retry("") if value is None else HttpOutcome(value)
+
+
+def _may_stay(post: HttpRequest[T], outcome: HttpOutcome[T]) -> bool:
+    return outcome.value is not None and post.keeps(outcome.value)
