@@ -22,7 +22,16 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, Settings, components_of, info_of
+from palate.records import (
+    NO_STRANGER,
+    Context,
+    Judge,
+    Record,
+    Scorer,
+    Settings,
+    components_of,
+    info_of,
+)
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.session import Session, default_session

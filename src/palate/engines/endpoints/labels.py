@@ -26,9 +26,10 @@ def label_log_probabilities(
 ) -> tuple[float, ...]:
     """Return each label's log-probability; one that is not listed counts as its upper bound.
 
-    It is at most the smallest that is listed, and at most what all that is listed leaves. Of two
-    labels the listed one is then the more probable, by the difference or more. Raises `Unlisted`
-    where the bound decides nothing, and where the labels have less than 1 % of the probability.
+    That is the smallest that is listed; beside a label that is itself the smallest, what all that
+    is listed leaves. Of two labels the listed one is then the more probable, by the difference or
+    more. Raises `Unlisted` where the bound decides nothing, and where the labels have less than 1 %
+    of the probability.
 
     >>> label_log_probabilities({"A": -0.1, "The": -2.5, "An": -5.0}, ["A", "B"])
     (-0.1, -5.0)
@@ -51,9 +52,10 @@ def label_log_probabilities(
         )
     if not missing:
         return tuple(best[label] for label in labels)
-    left = 1 - sum(map(exp, finite.values()))
-    bound = min(*finite.values(), log(max(left, ROUNDING)))
     most = max(best[label] for label in labels if label in best)
+    bound = min(finite.values())
+    if bound == most:  # the label is the last that is listed
+        bound = log(max(1 - sum(map(exp, finite.values())), ROUNDING))
     share = len(missing) * exp(bound) / mass
     if bound >= most or (len(labels) > 2 and share > NEGLIGIBLE):
         raise Unlisted(

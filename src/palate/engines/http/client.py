@@ -16,6 +16,7 @@ from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
 from palate.engines.http.rate_limit import Clock, RateLimit
 from palate.engines.http.refusals import (
+    ANOTHER_WAY,
     FIRST,
     REFUSED,
     REMEDIES,
@@ -154,9 +155,10 @@ class HttpClient:
                         yield position, outcome
             finally:
                 thread.wait(self.close())
-        if refused and (last := refused[-1][1].refusal) is not None:
-            url, words = self.settings.base_url, last.words
-            log.warning("%s: %s%s", url, last.reason, f"; the server says: {words}" * bool(words))
+        last = refused[-1][1].refusal if refused else None
+        if last is not None and last.words and last.field not in ANOTHER_WAY:
+            url = self.settings.base_url
+            log.warning("%s: %s; the server says: %s", url, last.reason, last.words)
         yield from refused
 
     async def open(self) -> None:
@@ -316,6 +318,8 @@ def _parse(body: bytes) -> Any:
 
 
 def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | Retry:
+    if status_within(said) is not None:
+        return Retry("")
     try:
         value = post.read(said)
     except UnusableReply as error:

@@ -40,6 +40,8 @@ TOO_LONG = re.compile(
 LONGEST_WORDS, LONGEST_LIST = 240, 8
 FIRST = 8
 """So many requests refused for one reason, and none that went well, end the command."""
+ANOTHER_WAY = {"top_logprobs", "logprobs", "n"}
+"""Fields without which a request that was refused is tried again."""
 REMEDIES = {
     "temperature": "?temperature=none sends none",
     "top_p": "?temperature=none sends none",
