@@ -11,8 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from palate.engines.http import Clock, HttpClient, HttpRequest, HttpResponse, HttpSettings, body_of
-from palate.stores import Documents
+from palate.engines.http import (
+    Clock,
+    HttpClient,
+    HttpRequest,
+    HttpResponse,
+    HttpSettings,
+    Replies,
+    body_of,
+)
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -157,7 +164,7 @@ def client(
     **settings: Any,
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    replies = None if cache is None else Documents(cache)
+    replies = None if cache is None else Replies(cache)
     return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger, replies=replies)
 
 

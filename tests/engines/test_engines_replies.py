@@ -10,9 +10,8 @@ import pytest
 from endpoints import FastClock, FunctionWire, Loopback
 from palate.engines import Ask
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import HttpResponse, HttpSettings
+from palate.engines.http import AllRefused, HttpResponse, HttpSettings, Replies
 from palate.records import Message
-from palate.stores import Documents
 
 URL = "http://127.0.0.1:9/v1"
 PROMPT = (Message(role="user", content="A or B?"),)
@@ -35,11 +34,12 @@ class Chat:
         async def answer(path, body):
             self.sent.append(json.loads(body))
             said = replies[min(len(self.sent), len(replies)) - 1]
+            said = said(self.sent[-1]) if callable(said) else said
             status, said = said if isinstance(said, tuple) else (200, said)
             return HttpResponse(status, {}, json.dumps(said).encode())
 
         chosen = HttpSettings(model="m", base_url=URL, retries=retries, **settings)
-        kept = None if cache is None else Documents(cache)
+        kept = None if cache is None else Replies(cache)
         self.endpoint = SamplingEndpoint(
             chosen, transport=FunctionWire(answer), clock=FastClock(), replies=kept
         )
@@ -138,7 +138,7 @@ def test_a_cache_that_holds_a_failed_reply_does_not_serve_it(tmp_path, said):
     filled = Chat(completion(choice()), cache=tmp_path)
     filled.ask()
     (kept,) = tmp_path.rglob("??/*")
-    Documents(tmp_path).put(kept.name, json.dumps(said).encode())
+    Replies(tmp_path).put(kept.name, json.dumps(said).encode())
     chat = Chat(completion(choice("Verdict: B")), cache=tmp_path)
     assert chat.ask().text == "Verdict: B"
     assert len(chat.sent) == 1
@@ -171,6 +171,30 @@ def test_samples_in_which_the_server_failed_are_asked_for_alone():
         0: "Tea.", 1: "Coffee.", 2: "Milk.",
     }  # fmt: skip
     assert [body.get("n") for body in chat.sent] == [3, None]
+
+
+def test_where_a_server_refuses_several_replies_at_once_each_is_asked_for_alone():
+    def answer(body):
+        error = {"message": "n must be 1", "param": "n"}
+        return (400, {"error": error}) if body.get("n", 1) > 1 else completion(choice("Tea."))
+
+    chat = Chat(answer)
+    prompts = [(Message(role="user", content=f"A or B, {k}?"),) for k in range(40)]
+    how = Sampling(8, 1.0, 1.0, 0)
+    asked = [SamplingRequest(prompt, (0, 1), how) for prompt in prompts]
+    drawn = list(chat.endpoint.draw(asked))
+    assert {(k, number) for k, number, _ in drawn} == {(k, j) for k in range(40) for j in (0, 1)}
+    assert all(reply.text == "Tea." for _, _, reply in drawn)
+    assert sum("n" in body for body in chat.sent) <= 16
+    assert sum("n" not in body for body in chat.sent) == 80
+
+
+def test_where_every_sample_is_refused_for_another_field_no_more_are_asked_for():
+    chat = Chat((400, {"error": {"message": "seed is unknown", "param": "seed"}}))
+    how = Sampling(8, 1.0, 1.0, 0)
+    with pytest.raises(AllRefused, match=r"\(seed\)"):
+        list(chat.endpoint.draw([SamplingRequest(PROMPT, (0, 1), how)] * 40))
+    assert len(chat.sent) <= 16
 
 
 @pytest.mark.parametrize("missing", [{"usage": None}, {"usage": {"prompt_tokens": None}}, {}])

@@ -54,7 +54,8 @@ REFUSED = [
     "<think>a</think>", "<think>a</think><think>Verdict: B", "Verdict: A</think>",
     "Verdict: A\n<think>Verdict: B", "<think>a</thinking>\nVerdict: B",
     "Verdict: A\nA wrote <think>x</think>\nVerdict: B", "A opens <think>\nVerdict: A\nIt ends.",
-    "\n <Reasoning>so <think>a</think>\nVerdict: B", "I cannot judge people.", '{"verdict": "A"}', "[2, 2, 2]", "nan",
+    "\n <Reasoning>so <think>a</think>\nVerdict: B", "I cannot judge people.",
+    '{"verdict": "A"}', "[2, 2, 2]", "nan",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
@@ -108,6 +108,10 @@ class LanguageModel(ABC):
             yield from self._greedy(prompts, max_tokens, least_tokens)
         else:
             raise UsageError(f"{self.name}: {n} replies to a prompt need a temperature above 0")
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what a cache of replies holds as well, for a while."""
+        return nullcontext()
 
     @abstractmethod
     def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
@@ -244,6 +248,11 @@ class EndpointLanguageModel(LanguageModel):
         self.top_logprobs = TOP_LOGPROBS
         """Alternatives of a first token that are asked for; fewer where the endpoint says so."""
         self._allows = False
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what the cache holds as well, for a while; the new replies take its place."""
+        replies = self.endpoint.client.replies
+        return nullcontext() if replies is None else replies.asked_afresh()
 
     def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
         """Yield the log-probabilities of labels among the first token's alternatives.

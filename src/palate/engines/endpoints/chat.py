@@ -15,11 +15,11 @@ from palate.engines.http import (
     HttpSettings,
     Ledger,
     Refusal,
+    Replies,
     Transport,
     body_of,
 )
 from palate.records import Message
-from palate.stores import Documents
 
 THOUGHT_ALONE = "only a thought came back"
 THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
@@ -61,7 +61,7 @@ class ChatEndpoint:
         settings: HttpSettings,
         *,
         ledger: Ledger | None = None,
-        replies: Documents | None = None,
+        replies: Replies | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:

@@ -11,8 +11,9 @@ NEVER = -9000.0
 """Servers write −9999 or −∞ for what cannot be; it is then not listed."""
 ROUNDING = 1e-6
 """Probability that the rounding of what is listed may hide."""
-LEAST_MASS = 0.01
-"""Labels that have less of the first token's probability are not what the model answers with."""
+LEAST_SHARE = 1e-6
+"""Probability of all labels together below which a model is about to write something else."""
+UNLIKELY = "unreadable: the labels have less than a millionth of the probability; use verdict=text"
 NEGLIGIBLE = 1e-3
 """Of three labels or more, the share of their probability that may go to unlisted ones."""
 
@@ -28,7 +29,7 @@ def label_log_probabilities(
 
     That is the smallest that is listed; beside a label that is itself the smallest, what all that
     is listed leaves. Of two labels the listed one is then the more probable, by the difference or
-    more. Raises `Unlisted` where the bound decides nothing, and where the labels have less than 1 %
+    more. Raises `Unlisted` where the bound decides nothing, and where the labels have next to none
     of the probability.
 
     >>> label_log_probabilities({"A": -0.1, "The": -2.5, "An": -5.0}, ["A", "B"])
@@ -45,11 +46,8 @@ def label_log_probabilities(
             f"unreadable: label {missing[0]} is not among the first token's alternatives"
         )
     mass = sum(exp(best[label]) for label in labels if label in best)
-    if mass < LEAST_MASS:
-        raise Unlisted(
-            f"unreadable: the labels have less than {LEAST_MASS:.0%} of the first token's "
-            "probability"
-        )
+    if mass < LEAST_SHARE:
+        raise Unlisted(UNLIKELY)
     if not missing:
         return tuple(best[label] for label in labels)
     most = max(best[label] for label in labels if label in best)

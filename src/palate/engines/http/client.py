@@ -27,6 +27,7 @@ from palate.engines.http.refusals import (
     read_refusal,
     status_within,
 )
+from palate.engines.http.replies import Replies
 from palate.engines.http.settings import HttpSettings, check_url, read_key
 from palate.engines.http.transport import (
     RETRIED,
@@ -39,7 +40,6 @@ from palate.engines.http.transport import (
     usage,
 )
 from palate.errors import EndpointError, UsageError
-from palate.stores import Documents
 
 T = TypeVar("T")
 TEMPLATE = 256
@@ -111,7 +111,7 @@ class HttpClient:
         noun: str = "reply",
         models: str = "models",
         ledger: Ledger | None = None,
-        replies: Documents | None = None,
+        replies: Replies | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -127,7 +127,7 @@ class HttpClient:
             )
         self._transport = transport
         self._clock = clock or Clock()
-        self._replies = replies
+        self.replies = replies
         self._concurrency = ConcurrencyLimit(settings.concurrency)
         self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
         self._first = FirstRefusals()
@@ -182,8 +182,8 @@ class HttpClient:
         """Ask until there is an answer, a refusal, or no attempt left."""
         url = (self.settings.root + post.path).encode()
         key = hashlib.sha256(url + b"\n" + post.body).hexdigest()  # the body names the model
-        if self._replies is not None:
-            earlier = await asyncio.to_thread(self._replies.get, key)
+        if self.replies is not None:
+            earlier = await asyncio.to_thread(self.replies.get, key)
             outcome = None if earlier is None else _read(post, _parse(earlier))
             if isinstance(outcome, HttpOutcome) and _may_stay(post, outcome):
                 self.ledger.cached += 1
@@ -239,8 +239,8 @@ class HttpClient:
         if isinstance(read, Retry):
             return read if read.reason else Retry(f"the reply was no {self._noun}")
         self._first.over = True
-        if self._replies is not None and _may_stay(post, read):
-            await asyncio.to_thread(self._replies.put, key, answer.body)
+        if self.replies is not None and _may_stay(post, read):
+            await asyncio.to_thread(self.replies.put, key, answer.body)
         return read
 
     async def _afford(self, most: Decimal) -> bool:
