@@ -17,7 +17,7 @@ from palate.engines.http import (
     HttpRequest,
     HttpResponse,
     HttpSettings,
-    Replies,
+    ReplyCache,
     body_of,
 )
 
@@ -164,7 +164,7 @@ def client(
     **settings: Any,
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    replies = None if cache is None else Replies(cache)
+    replies = None if cache is None else ReplyCache(cache)
     return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger, replies=replies)
 
 

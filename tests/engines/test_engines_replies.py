@@ -10,7 +10,7 @@ import pytest
 from endpoints import FastClock, FunctionWire, Loopback
 from palate.engines import Ask
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import AllRefused, HttpResponse, HttpSettings, Replies
+from palate.engines.http import AllRefused, HttpResponse, HttpSettings, ReplyCache
 from palate.records import Message
 
 URL = "http://127.0.0.1:9/v1"
@@ -39,7 +39,7 @@ class Chat:
             return HttpResponse(status, {}, json.dumps(said).encode())
 
         chosen = HttpSettings(model="m", base_url=URL, retries=retries, **settings)
-        kept = None if cache is None else Replies(cache)
+        kept = None if cache is None else ReplyCache(cache)
         self.endpoint = SamplingEndpoint(
             chosen, transport=FunctionWire(answer), clock=FastClock(), replies=kept
         )
@@ -138,7 +138,7 @@ def test_a_cache_that_holds_a_failed_reply_does_not_serve_it(tmp_path, said):
     filled = Chat(completion(choice()), cache=tmp_path)
     filled.ask()
     (kept,) = tmp_path.rglob("??/*")
-    Replies(tmp_path).put(kept.name, json.dumps(said).encode())
+    ReplyCache(tmp_path).put(kept.name, json.dumps(said).encode())
     chat = Chat(completion(choice("Verdict: B")), cache=tmp_path)
     assert chat.ask().text == "Verdict: B"
     assert len(chat.sent) == 1

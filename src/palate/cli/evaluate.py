@@ -116,15 +116,17 @@ def _refuse_nothing(grid: Grid) -> None:
     """Raise for the first run in which nothing was scored."""
     for run in grid.all_unscored:
         summary = run.summary
-        said = (
+        message = (
             f"{summary.scorer} under {context_name(summary.context)}: nothing was scored "
             f"({most_common(summary.unscored_reasons, 'rows')})"
         )
         if run.outages:
-            raise EndpointError(f"{said}; run the same command again")
+            raise EndpointError(f"{message}; run the same command again")
         if (Spec.parse(summary.scorer).reference or "").startswith("api:"):
-            raise EndpointError(f"{said}; what came is kept, and asked again with --retry-unscored")
-        raise UnscoredError(said)
+            raise EndpointError(
+                f"{message}; what came is kept, and asked again with --retry-unscored"
+            )
+        raise UnscoredError(message)
 
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:

@@ -83,9 +83,9 @@ class Grid(Tabular):
 
     @property
     def all_unscored(self) -> list[Run]:
-        """The runs in which nothing was scored, other than for want of strangers alone.
+        """The runs in which nothing was scored.
 
-        Where no run scored anything, those are among them.
+        Those that lack strangers alone are among them only where no run scored anything.
         """
         nothing = [run for run in self.runs if run.summary.unscored == run.summary.n_pairs]
         if len(nothing) == len(self.runs):

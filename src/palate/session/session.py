@@ -13,7 +13,7 @@ from palate.engines.endpoints.sampling import SamplingEndpoint
 from palate.engines.http import (
     NO_TEMPERATURE,
     Ledger,
-    Replies,
+    ReplyCache,
     read_endpoint,
     refuse_endpoint_options,
 )
@@ -80,7 +80,7 @@ class Session:
         self._room = room
         self.store = Store(None if store is None else Path(store).expanduser())
         self._cache = None if cache is None else Path(cache).expanduser()
-        self.replies = None if self._cache is None else Replies(self._cache)
+        self.replies = None if self._cache is None else ReplyCache(self._cache)
         if self.replies is not None:
             self.replies.check("--cache")
         self.ledger, self.engine = Ledger(max_cost), engine

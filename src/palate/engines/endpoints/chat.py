@@ -15,7 +15,7 @@ from palate.engines.http import (
     HttpSettings,
     Ledger,
     Refusal,
-    Replies,
+    ReplyCache,
     Transport,
     body_of,
 )
@@ -61,7 +61,7 @@ class ChatEndpoint:
         settings: HttpSettings,
         *,
         ledger: Ledger | None = None,
-        replies: Replies | None = None,
+        replies: ReplyCache | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:

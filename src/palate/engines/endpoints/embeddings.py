@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, Replies, body_of
+from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, ReplyCache, body_of
 from palate.errors import EngineError
 
 BATCH = 32
@@ -24,7 +24,7 @@ class EmbeddingEndpoint:
         settings: HttpSettings,
         *,
         ledger: Ledger | None = None,
-        replies: Replies | None = None,
+        replies: ReplyCache | None = None,
     ) -> None:
         self.settings = settings
         self.client = HttpClient(

@@ -11,7 +11,7 @@ from palate.engines.http.client import (
 from palate.engines.http.ledger import Ledger
 from palate.engines.http.rate_limit import Clock
 from palate.engines.http.refusals import Refusal
-from palate.engines.http.replies import Replies
+from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.settings import (
     NO_TEMPERATURE,
     HttpSettings,
@@ -33,7 +33,7 @@ __all__ = [
     "HttpSettings",
     "Ledger",
     "Refusal",
-    "Replies",
+    "ReplyCache",
     "Transport",
     "TransportFailure",
     "UnusableReply",

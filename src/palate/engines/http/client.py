@@ -27,7 +27,7 @@ from palate.engines.http.refusals import (
     read_refusal,
     status_within,
 )
-from palate.engines.http.replies import Replies
+from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.settings import HttpSettings, check_url, read_key
 from palate.engines.http.transport import (
     RETRIED,
@@ -111,7 +111,7 @@ class HttpClient:
         noun: str = "reply",
         models: str = "models",
         ledger: Ledger | None = None,
-        replies: Replies | None = None,
+        replies: ReplyCache | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -256,12 +256,12 @@ class HttpClient:
         refusal = read_refusal(status, answer.body, read_key(self.settings.key_env))
         at = f"model {self.settings.model}, key from ${self.settings.key_env}"
         if refusal.spent:
-            said = f"HTTP {status}, {refusal.spent}: the account may spend no more ({at})"
-            await self._stop(EndpointError(f"{self.settings.base_url}: {said}"))
+            reason = f"HTTP {status}, {refusal.spent}: the account may spend no more"
+            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({at})"))
         if status in REFUSED or (refusal.no_model and status not in RETRIED):
-            said = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])} ({at})"
+            reason = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])}"
             await self._stop(
-                EndpointError(f"{self.settings.base_url}: {said}"),
+                EndpointError(f"{self.settings.base_url}: {reason} ({at})"),
                 lacks_model=status == 404 or refusal.no_model,
             )
         if status in RETRIED:
@@ -274,15 +274,15 @@ class HttpClient:
         return HttpOutcome(failure=refusal.reason, refusal=refusal)
 
     def _all_refused(self, refusal: Refusal) -> str:
-        said = [
+        parts = [
             f"{self.settings.base_url}: the first {FIRST} requests were all refused: "
             f"{refusal.reason} (model {self.settings.model})"
         ]
         if refusal.words:
-            said.append(f"the server says: {refusal.words}")
+            parts.append(f"the server says: {refusal.words}")
         if refusal.field in REMEDIES:
-            said.append(REMEDIES[refusal.field])
-        return "; ".join(said)
+            parts.append(REMEDIES[refusal.field])
+        return "; ".join(parts)
 
     async def _stop(self, error: EndpointError, *, lacks_model: bool = False) -> NoReturn:
         # Others wait for the one that asks which models there are, and raise the same.

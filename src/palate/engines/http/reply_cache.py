@@ -9,11 +9,11 @@ from pathlib import Path
 from palate.stores import Documents
 
 
-class Replies(Documents):
+class ReplyCache(Documents):
     """Replies by what was asked; while they are asked for afresh none is read, and each is kept.
 
     >>> import tempfile
-    >>> replies = Replies(Path(tempfile.mkdtemp()))
+    >>> replies = ReplyCache(Path(tempfile.mkdtemp()))
     >>> replies.put("ab12", b"a reply")
     >>> with replies.asked_afresh():
     ...     replies.get("ab12")
