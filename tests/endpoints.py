@@ -11,8 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from palate.engines.http import Clock, HttpClient, HttpRequest, HttpResponse, HttpSettings, body_of
-from palate.stores import Documents
+from palate.engines.http import (
+    Clock,
+    HttpClient,
+    HttpRequest,
+    HttpResponse,
+    HttpSettings,
+    ReplyCache,
+    body_of,
+)
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -20,8 +27,12 @@ URL = "http://127.0.0.1:9/v1"
 class Loopback:
     """Serves `answer(path, body) -> (status, JSON)` for as long as the context is open."""
 
-    def __init__(self, answer: Callable[[str, Any], tuple[int, Any]]) -> None:
+    def __init__(
+        self, answer: Callable[[str, Any], tuple[int, Any]], models: list[str] | None = None
+    ) -> None:
         self.seen: list[tuple[str, Any]] = []
+        self.listed: list[str] = []
+        """Paths at which the list of models was asked for."""
         self.headers: list[dict[str, str]] = []
         outer = self
 
@@ -33,6 +44,15 @@ class Loopback:
                 outer.seen.append((self.path, body))
                 outer.headers.append(dict(self.headers))
                 status, said = answer(self.path, body)
+                self.reply(status, said)
+
+            def do_GET(self) -> None:
+                outer.listed.append(self.path)
+                there = models is not None and self.path.endswith("/models")
+                names = [{"id": name} for name in models or ()]
+                self.reply(200 if there else 404, {"data": names} if there else {})
+
+            def reply(self, status: int, said: Any) -> None:
                 text = (said if isinstance(said, str) else json.dumps(said)).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
@@ -73,6 +93,9 @@ class FunctionWire:
     async def post(self, path: str, body: bytes) -> HttpResponse:
         answer: HttpResponse = await self.answer(path, body)
         return answer
+
+    async def get(self, path: str) -> HttpResponse:
+        return HttpResponse(404, {}, b"")
 
     async def close(self) -> None:
         pass
@@ -141,7 +164,7 @@ def client(
     **settings: Any,
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    replies = None if cache is None else Documents(cache)
+    replies = None if cache is None else ReplyCache(cache)
     return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger, replies=replies)
 
 

@@ -44,6 +44,7 @@ FULL = {
         "tests/bench/test_bench_http.py",
         "tests/bench/test_bench_serving_real.py",
         "tests/cli/test_cli_endpoints.py",
+        "tests/cli/test_cli_refusals.py",
         "tests/engines/test_engines_http_client.py",
         "tests/engines/test_engines_http_limits.py",
         "tests/scorers/test_scorers_endpoints.py",

@@ -9,6 +9,7 @@ PalateError
 │   │   └── LoadError     a model whose files cannot be loaded
 │   ├── RunError          a run folder that is locked, foreign or not writable
 │   └── ComparisonError   runs that cannot be compared
+├── UnscoredError         exit 1: finished, and nothing was scored
 └── OutsideError          exit 3: the outside world failed after retries
     ├── EndpointError     an HTTP endpoint
     ├── EngineError       workers that died, stood still or could not be reached
@@ -76,6 +77,12 @@ class RunError(UsageError):
 
 class ComparisonError(UsageError):
     """Runs that cannot be compared."""
+
+
+class UnscoredError(PalateError):
+    """Work that is finished, in which nothing was scored."""
+
+    exit_code: ClassVar[int] = 1
 
 
 class OutsideError(PalateError):

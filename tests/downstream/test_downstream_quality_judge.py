@@ -212,7 +212,7 @@ def test_the_spec_has_one_spelling_and_the_fingerprint_follows_the_numbers():
         ("rubric-judge", "needs a reference"),
         (f"{API}&verdict=loud", "is not one of text, logits"),
         (f"{API}&protocol=lamp", "is not one of palate, paper"),
-        (f"{API}&temperature=1", "unknown option"),
+        (f"{API}&temperature=1", "is not one of none"),
         (f"{API}&protocol=paper&verdict=text", "leave out verdict"),
         ("rubric-judge:api:m", "base_url"),
     ],

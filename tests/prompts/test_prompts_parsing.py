@@ -35,6 +35,12 @@ READ = [
     ("<reasoning>Verdict: A</reasoning>\nVerdict: B", "B"),
     ("<think>the tag </thinking> is not mine</think>Verdict: B", "B"),
     ("A, no...\nVerdict: A\n</think>\nVerdict: B", "B"),
+    ("A names <think> in its prose.\nVerdict: B", "B"),
+    ("A writes <reasoning>tea</reasoning> aloud.\nVerdict: B", "B"),
+    ("<think>A?</think>A's <thinking> tag is odd.\nVerdict: B", "B"),
+    ("<think>a</think>\n<think>Verdict: A</think>\nVerdict: B", "B"),
+    ("Verdict: A, no\n</think><think>Verdict: A</think>Verdict: B", "B"),
+    ("<think>its end is </think>, I think.\nVerdict: A</think>Verdict: B", "B"),
 ]
 REFUSED = [
     "", "   \n\n", "**", "Answer B", "B", "A", "All things considered B", "Both are fine",
@@ -47,7 +53,9 @@ REFUSED = [
     "<think>", "<think>Verdict: A", "<think>hm\nVerdict: A\n", "<think>Verdict: A</think>",
     "<think>a</think>", "<think>a</think><think>Verdict: B", "Verdict: A</think>",
     "Verdict: A\n<think>Verdict: B", "<think>a</thinking>\nVerdict: B",
-    "I cannot judge people.", '{"verdict": "A"}', "[2, 2, 2]", "nan",
+    "Verdict: A\nA wrote <think>x</think>\nVerdict: B", "A opens <think>\nVerdict: A\nIt ends.",
+    "\n <Reasoning>so <think>a</think>\nVerdict: B", "I cannot judge people.",
+    '{"verdict": "A"}', "[2, 2, 2]", "nan",
 ]  # fmt: skip
 
 
@@ -122,6 +130,26 @@ def test_a_thought_does_not_count(thought: str, letter: str) -> None:
     assert parse_verdict(reply) == parse_verdict(f"<think>{reply}") == letter
     with pytest.raises(Unreadable):
         parse_verdict(f"<think>{thought}\nVerdict: {letter}")
+
+
+TAGS = ["think", "thinking", "reasoning"]
+PROSE = st.lists(
+    st.sampled_from(["tea ", "\n", "A or B: ", *(f"<{tag}>" for tag in TAGS),
+                     *(f"<{tag.upper()}>x</{tag}>" for tag in TAGS)]), max_size=8,
+).map(lambda parts: "Well, " + "".join(parts))  # fmt: skip
+THOUGHTS = st.lists(st.sampled_from(["hm ", "\nVerdict: A\n", "Verdict: B"]), max_size=3)
+
+
+@given(THOUGHTS, st.sampled_from(TAGS), PROSE, st.sampled_from(["A", "B", "tie"]))
+def test_only_a_leading_tag_opens_a_thought(thought, tag, prose, letter):
+    reply = f"{prose}\nVerdict: {letter}"
+    assert parse_verdict(reply) == letter
+    assert without_thought(reply) == reply.strip()
+    inside = "".join(thought)
+    assert parse_verdict(f" <{tag}>{inside}</{tag}>{reply}") == letter
+    assert parse_verdict(f"{inside}</{tag}>\n{reply}") == letter, "the opening tag was eaten"
+    with pytest.raises(Unreadable, match="a thought that does not end"):
+        parse_verdict(f"\n<{tag}>{inside}\nVerdict: {letter}")
 
 
 def test_a_reply_without_thought_is_stripped_only() -> None:

@@ -200,10 +200,10 @@ def test_labels_written_in_several_ways_count_by_their_best():
     assert {(ask.max_tokens, ask.top_logprobs) for ask in asked} == {(1, 20)}
 
 
-def test_a_label_that_is_missing_is_unscored_with_its_name():
-    found, _ = judged(lambda ask: Reply("A", first_token={"A": -0.1}), "&verdict=logits")
+def test_labels_of_which_none_is_listed_are_unscored_with_a_name():
+    found, _ = judged(lambda ask: Reply("The", first_token={"The": -0.1}), "&verdict=logits")
     assert found.margin is None
-    assert "label B is not among" in found.reason
+    assert "label A is not among" in found.reason
 
 
 def test_an_endpoint_without_log_probabilities_is_the_outside_worlds_fault():

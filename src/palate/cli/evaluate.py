@@ -25,11 +25,20 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
-from palate.errors import EndpointError
+from palate.errors import EndpointError, UnscoredError
 from palate.evaluation import with_shots
 from palate.records import Settings
-from palate.reports import Form, context_name, grid_tables, group_tables, rating_tables, screens
+from palate.reports import (
+    Form,
+    context_name,
+    grid_tables,
+    group_tables,
+    most_common,
+    rating_tables,
+    screens,
+)
 from palate.session import Session
+from palate.specs import Spec
 
 
 @dataclass(frozen=True)
@@ -98,14 +107,26 @@ def evaluate(
     if rated:
         grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=computing.seed)))
     _show(grid, reported, output)
-    down = next((run for run in grid.runs if run.outages == run.summary.n_pairs), None)
-    if down is not None:
-        reasons = "; ".join(down.summary.unscored_reasons)
-        raise EndpointError(
-            f"{down.summary.scorer}: nothing was scored ({reasons}); run the same command again"
-        )
+    _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
+
+
+def _refuse_nothing(grid: Grid) -> None:
+    """Raise for the first run in which nothing was scored."""
+    for run in grid.all_unscored:
+        summary = run.summary
+        message = (
+            f"{summary.scorer} under {context_name(summary.context)}: nothing was scored "
+            f"({most_common(summary.unscored_reasons, 'rows')})"
+        )
+        if run.outages:
+            raise EndpointError(f"{message}; run the same command again")
+        if (Spec.parse(summary.scorer).reference or "").startswith("api:"):
+            raise EndpointError(
+                f"{message}; what came is kept, and asked again with --retry-unscored"
+            )
+        raise UnscoredError(message)
 
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:

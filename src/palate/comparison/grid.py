@@ -22,7 +22,16 @@ from palate.evaluation import (
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import Context, Judge, Record, Scorer, Settings, components_of, info_of
+from palate.records import (
+    NO_STRANGER,
+    Context,
+    Judge,
+    Record,
+    Scorer,
+    Settings,
+    components_of,
+    info_of,
+)
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
@@ -71,6 +80,17 @@ class Grid(Tabular):
     """By groups of rows or users, where that was asked for."""
     ratings: tuple[RatingReport, ...] = ()
     """Against users' own ratings, where that was asked for."""
+
+    @property
+    def all_unscored(self) -> list[Run]:
+        """The runs in which nothing was scored.
+
+        Those that lack strangers alone are among them only where no run scored anything.
+        """
+        nothing = [run for run in self.runs if run.summary.unscored == run.summary.n_pairs]
+        if len(nothing) == len(self.runs):
+            return nothing
+        return [run for run in nothing if set(run.summary.unscored_reasons) != {NO_STRANGER}]
 
     def printed(self) -> Sequence[Printed]:
         """Return the first screen of each benchmark; `tables()` has every figure."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from palate.engines.endpoints.chat import Ask, Reply
+from palate.engines.endpoints.labels import Unlisted, label_log_probabilities
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
+from palate.engines.http import NO_TEMPERATURE
 from palate.engines.local import LocalModel, generate, sample
 from palate.engines.local.threads import spread
 from palate.engines.text.reader import Reader
@@ -31,6 +34,8 @@ Operation = Literal["generate", "label_logits", "log_probabilities", "next_token
 TOO_LONG = "too long"
 TOP_LOGPROBS = 20
 """Alternatives of a first token that endpoints are asked for."""
+FEW_LOGPROBS = 5
+"""Asked for where an endpoint refuses more, and does not say how many it allows."""
 NO_LIMIT = 10**9
 
 
@@ -103,6 +108,10 @@ class LanguageModel(ABC):
             yield from self._greedy(prompts, max_tokens, least_tokens)
         else:
             raise UsageError(f"{self.name}: {n} replies to a prompt need a temperature above 0")
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what a cache of replies holds as well, for a while."""
+        return nullcontext()
 
     @abstractmethod
     def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
@@ -230,13 +239,50 @@ class EndpointLanguageModel(LanguageModel):
     def __init__(self, endpoint: SamplingEndpoint) -> None:
         at = endpoint.settings
         details = {"model": at.model, "base_url": at.base_url}
-        super().__init__(f"api:{at.model}", (at.model, at.base_url), details)
+        identity: tuple[str, ...] = (at.model, at.base_url)
+        if not at.sends_temperature:
+            details["temperature"] = NO_TEMPERATURE
+            identity = (*identity, f"temperature={NO_TEMPERATURE}")
+        super().__init__(f"api:{at.model}", identity, details)
         self.endpoint = endpoint
+        self.top_logprobs = TOP_LOGPROBS
+        """Alternatives of a first token that are asked for; fewer where the endpoint says so."""
+        self._allows = False
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what the cache holds as well, for a while; the new replies take its place."""
+        replies = self.endpoint.client.replies
+        return nullcontext() if replies is None else replies.asked_afresh()
 
     def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
-        """Yield the log-probabilities of labels among the first token's alternatives."""
-        for k, j, reply in self._greedy(prompts, 1, 1, TOP_LOGPROBS):
-            yield k, j, reply if reply.failure is not None else self._labels(reply, labels)
+        """Yield the log-probabilities of labels among the first token's alternatives.
+
+        One that is not listed counts as its bound, so a margin beside it is a lower bound.
+        """
+        groups, first = iter(prompts), 0
+        if not self._allows:  # the first prompt alone shows how many alternatives it lists
+            head = next(groups, ())
+            if head:
+                yield 0, 0, self._labels(self._first(head[0]), labels)
+            first, groups = len(head[:1]), chain([head[1:]], groups)
+        for k, j, reply in self._greedy(groups, 1, 1, self.top_logprobs):
+            yield k, j if k else j + first, self._labels(reply, labels)
+
+    def _first(self, prompt: Messages | Ids) -> Reply:
+        """Return the reply to one prompt, asking for fewer alternatives where 20 are refused."""
+        while True:
+            ((_, reply),) = self.endpoint.ask([Ask(_messages(prompt), 1, self.top_logprobs)])
+            if reply.refusal is None or reply.refusal.field not in ("top_logprobs", "logprobs"):
+                self._allows = reply.failure is None
+                return reply
+            if self.top_logprobs <= FEW_LOGPROBS:
+                raise EndpointError(
+                    f"{self.identity[1]}: {reply.failure} (model {self.identity[0]}); "
+                    f"{reply.refusal.words or 'it gives no log-probabilities'}; use verdict=text"
+                )
+            named = map(int, re.findall(r"\b\d{1,2}\b", reply.refusal.words))
+            fewer = [n for n in named if 0 < n < self.top_logprobs]
+            self.top_logprobs = max(fewer, default=FEW_LOGPROBS)
 
     def _greedy(
         self, prompts: Groups, max_tokens: int, least_tokens: int, top_logprobs: int = 0
@@ -269,20 +315,17 @@ class EndpointLanguageModel(LanguageModel):
         ])  # fmt: skip
 
     def _labels(self, reply: Reply, labels: Sequence[str]) -> Reply:
+        if reply.failure is not None:
+            return reply
         if reply.first_token is None:
-            model, base_url = self.identity
+            model, base_url = self.identity[:2]
             raise EndpointError(
                 f"{base_url}: no log-probabilities came back for model {model}; use verdict=text"
             )
-        best: dict[str, float] = {}
-        for token, logp in reply.first_token.items():
-            label = token.strip()
-            best[label] = max(logp, best.get(label, float("-inf")))
-        missing = [label for label in labels if label not in best]
-        if missing:
-            reason = f"unreadable: label {missing[0]} is not among the first token's alternatives"
-            return reply._replace(failure=reason)
-        return reply._replace(labels=tuple(best[label] for label in labels))
+        try:
+            return reply._replace(labels=label_log_probabilities(reply.first_token, labels))
+        except Unlisted as error:
+            return reply._replace(failure=str(error))
 
 
 def is_conversation(prompt: Messages | Ids) -> TypeGuard[Messages]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.execution.groups import RequestGroup, build, line_of
 from palate.execution.plan import RowSource, WorkPlan
@@ -48,6 +49,7 @@ class Pass:
         self.results = Results(plan)
         self._rows = plan.rows_by_group()
         self._is_known = known.groups(retry_unscored)
+        self._is_blank = known.groups(False) & ~self._is_known
         self._pending: dict[int, _Pending] = {}
 
     def run(self, runner: Runner) -> Results:
@@ -55,8 +57,19 @@ class Pass:
 
         A line that this run's journal has already is not written again, unless its group was
         computed anew. Where numbers depend on their batch, the whole batch is computed again.
+        What is asked again because it was unscored is asked last, and not read from the cache.
         """
-        for came in runner.run(self.task, self._units(runner)):
+        replies = self.task.session.replies
+        if replies is None or not (self.plan.exact and self._is_blank.any()):
+            self._compute(runner, np.ones_like(self._is_known))
+        else:
+            self._compute(runner, ~self._is_blank)
+            with replies.asked_afresh():
+                self._compute(runner, self._is_blank)
+        return self.results
+
+    def _compute(self, runner: Runner, wanted: NDArray[np.bool_]) -> None:
+        for came in runner.run(self.task, self._units(runner, wanted)):
             unit = self._pending[came.unit]
             group = unit.groups[came.position]
             unit.lines.append((group, line_of(self.plan, group, came.result)))
@@ -67,11 +80,11 @@ class Pass:
                 unit.lines = []
             if not unit.missing:
                 del self._pending[came.unit]
-        return self.results
 
-    def _units(self, runner: Runner) -> Iterator[Batch]:
+    def _units(self, runner: Runner, wanted: NDArray[np.bool_]) -> Iterator[Batch]:
         number = 0
-        for groups in self._batches(runner):
+        for every in self._batches(runner):
+            groups = every[wanted[every]]
             ready = self._is_known[groups]
             again = groups[~ready] if self.plan.exact else groups[: 0 if ready.all() else None]
             if ready.any() and (self.plan.exact or ready.all()):
@@ -81,7 +94,7 @@ class Pass:
                     number = unit.number + 1
                     yield unit
 
-    def _batches(self, runner: Runner) -> Iterator[np.typing.NDArray[np.int64]]:
+    def _batches(self, runner: Runner) -> Iterator[NDArray[np.int64]]:
         cuts = self.plan.cuts.tolist()
         if self.plan.exact and self.plan.n_groups:
             step = runner.groups_per_batch(self.plan.n_groups)

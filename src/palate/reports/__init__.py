@@ -4,7 +4,7 @@ from palate.reports.comparison import comparison_tables
 from palate.reports.grid import grid_tables
 from palate.reports.groups import group_tables
 from palate.reports.names import context_name
-from palate.reports.numbers import seconds
+from palate.reports.numbers import most_common, seconds
 from palate.reports.printable import printable
 from palate.reports.ratings import rating_tables
 from palate.reports.screen import screens
@@ -17,6 +17,7 @@ __all__ = [
     "context_name",
     "grid_tables",
     "group_tables",
+    "most_common",
     "printable",
     "rating_tables",
     "render",

@@ -124,6 +124,20 @@ def counted(counts: Mapping[str, int]) -> list[str]:
     return [f"{n:,} {what}" for what, n in counts.items() if n]
 
 
+def most_common(counts: Mapping[str, int], noun: str, most: int = 2) -> str:
+    """Return the most frequent things with their counts, and how many others there are.
+
+    >>> most_common({"HTTP 400": 7, "too long": 1200, "cut off": 1}, "rows")
+    'too long (1,200 rows); HTTP 400 (7 rows); 1 other reason'
+    """
+    listed = sorted(counts.items(), key=lambda of: (-of[1], of[0]))
+    told = [f"{what} ({n:,} {noun if n > 1 else noun.removesuffix('s')})"
+            for what, n in listed[:most]]  # fmt: skip
+    if more := len(listed) - most if len(listed) > most else 0:
+        told.append(f"{more} other reason{'s' if more > 1 else ''}")
+    return "; ".join(told)
+
+
 def without_interval(named: Iterable[tuple[str, str | None]], between: str = "; ") -> Iterator[str]:
     """Yield a line for each reason why figures have no interval, with the figures it holds for.
 

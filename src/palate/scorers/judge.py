@@ -99,7 +99,8 @@ class PairwiseJudge:
                 raise Unreadable(answer.failure)
             return MARGIN[parse_verdict(answer.text)]
         except Unreadable:
-            if self.protocol == "paper" and not answer.outage:  # no reply is not a reply
+            no_reply = answer.outage or answer.refusal is not None
+            if self.protocol == "paper" and not no_reply:
                 return MARGIN["A"]
             raise
 

@@ -80,7 +80,11 @@ class RewardServer:
         self.batch = spec.number("batch", BATCH, least=1)
         self.local = self._local(spec, server, session, settings)
         self.client = HttpClient(
-            http, noun="reward", ledger=session.ledger, replies=session.replies
+            http,
+            noun="reward",
+            models="v1/models",
+            ledger=session.ledger,
+            replies=session.replies,
         )
         self._bounded = 0
         self.info = self._info(spec, server, http)

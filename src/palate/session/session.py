@@ -10,7 +10,13 @@ from typing import Any, Self
 
 from palate.engines import Embedder, LocalModel, Reader
 from palate.engines.endpoints.sampling import SamplingEndpoint
-from palate.engines.http import Ledger, read_endpoint, refuse_endpoint_options
+from palate.engines.http import (
+    NO_TEMPERATURE,
+    Ledger,
+    ReplyCache,
+    read_endpoint,
+    refuse_endpoint_options,
+)
 from palate.engines.language_model import (
     EndpointLanguageModel,
     LanguageModel,
@@ -74,7 +80,7 @@ class Session:
         self._room = room
         self.store = Store(None if store is None else Path(store).expanduser())
         self._cache = None if cache is None else Path(cache).expanduser()
-        self.replies = None if self._cache is None else Documents(self._cache)
+        self.replies = None if self._cache is None else ReplyCache(self._cache)
         if self.replies is not None:
             self.replies.check("--cache")
         self.ledger, self.engine = Ledger(max_cost), engine
@@ -105,7 +111,9 @@ class Session:
     @property
     def for_workers(self) -> dict[str, Any]:
         """The arguments of each worker's own session."""
-        return {"room": self._room, "store": self.store.given, "cache": self._cache}
+        afresh = self.replies is not None and self.replies.afresh
+        cache = None if afresh else self._cache
+        return {"room": self._room, "store": self.store.given, "cache": cache}
 
     @property
     def loaded(self) -> int:
@@ -167,7 +175,10 @@ class Session:
         spec = Spec.parse(f"model:{spec}") if isinstance(spec, str) else spec
         reference = Reference.parse(spec.need_reference(example))
         if reference.place == "api":
-            at = read_endpoint(spec, reference.name, {*options, "limit_field"}, "https://…/v1")
+            asked = {*options, "limit_field", "temperature"}
+            at = read_endpoint(spec, reference.name, asked, "https://…/v1")
+            if "temperature" not in options:  # else its caller reads it
+                spec.choice("temperature", (NO_TEMPERATURE,), NO_TEMPERATURE)
             endpoint = SamplingEndpoint(at, ledger=self.ledger, replies=self.replies)
             return EndpointLanguageModel(endpoint)
         refuse_endpoint_options(spec)

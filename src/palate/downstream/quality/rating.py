@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,7 @@ def rate_samples(
     """Return the quality of every sample for the user of its row.
 
     Ratings are kept in the store as they come, by measure, row and text; with
-    `retry_unscored` those without a value are asked for again.
+    `retry_unscored` those without a value are asked for again, and not read from a cache.
 
     Raises:
         BenchmarkError: where rows lack what the measure needs.
@@ -55,22 +56,29 @@ def rate_samples(
     documents = store.documents("qualities")
     keys, answered = _unique_responses(quality, samples, pairs)
     scores: dict[str, QualityScore] = {}
+    unread: list[str] = []
     for key in answered:
         earlier = documents.get_json(key)
         if earlier is not None:
             rated = QualityScore.model_validate(earlier)
             if rated.value is not None or not retry_unscored:
                 scores[key] = rated
-    waiting = [key for key in answered if key not in scores]
+            else:
+                unread.append(key)
+    known = {*scores, *unread}
+    new = [key for key in answered if key not in known]
+    afresh = getattr(quality, "asked_afresh", nullcontext)
     outages: set[str] = set()
-    for k, rated in quality.rate([answered[key] for key in waiting]) if waiting else ():
-        scores[waiting[k]] = rated
-        if rated.outage:
-            outages.add(rated.reason or "no answer")
-        else:
-            documents.put_json(waiting[k], rated.model_dump(mode="json"))
-        if progress is not None:
-            progress(len(scores), len(answered))
+    for waiting, how in (new, nullcontext), (unread, afresh):
+        with how():
+            for k, rated in quality.rate([answered[key] for key in waiting]) if waiting else ():
+                scores[waiting[k]] = rated
+                if rated.outage:
+                    outages.add(rated.reason or "no answer")
+                else:
+                    documents.put_json(waiting[k], rated.model_dump(mode="json"))
+                if progress is not None:
+                    progress(len(scores), len(answered))
     if outages:
         lost = sum(one.outage for one in scores.values())
         raise EndpointError(

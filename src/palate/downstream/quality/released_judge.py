@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from palate.contexts.options import one_spelling
 from palate.contexts.writers import Writer, build_writer
@@ -26,7 +27,7 @@ class ReleasedJudge(QualityMetricBase):
 
     The value is half the mean of every number in the reply, at most 1, and 0 where there is none:
     neither how many numbers nor their scale is checked. Nothing is asked twice, empty responses
-    are asked about, and only an outage leaves a response unscored.
+    are asked about, and only a request without a reply leaves a response unscored.
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
@@ -53,6 +54,10 @@ class ReleasedJudge(QualityMetricBase):
         self.check(rows_of(items))
         return self._once(items)
 
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what a cache of replies holds as well, for a while."""
+        return self.writer.model.asked_afresh()
+
     def _read(self, item: QuestionResponse) -> tuple[object, ...]:
         return (item.question.text, _titles(item), item.response)
 
@@ -69,8 +74,9 @@ def _titles(item: QuestionResponse) -> tuple[str, ...]:
 
 
 def _by_rule(reply: Reply) -> QualityScore:
-    if reply.outage:
-        return QualityScore(value=None, reason=reply.failure or "no answer", outage=True)
+    if reply.outage or reply.refusal is not None:
+        why = reply.failure or "no answer"
+        return QualityScore(value=None, reason=why, outage=reply.outage)
     raw = (reply.text,) if reply.text else ()
     try:
         if reply.failure is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from palate.downstream.quality.protocol import Need, QualityScore, QuestionResponse
 from palate.errors import BenchmarkError
@@ -92,6 +93,10 @@ class QualityMetricBase(ABC):
         # No model is loaded where there is nothing to rate.
         for n, rated in self._rated([items[first] for first, *_ in alike]) if alike else ():
             yield from ((k, rated) for k in alike[n])
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what a cache of replies holds as well, for a while."""
+        return nullcontext()
 
     @abstractmethod
     def _read(self, item: QuestionResponse) -> tuple[object, ...]: ...

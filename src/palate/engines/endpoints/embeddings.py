@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, body_of
+from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, ReplyCache, body_of
 from palate.errors import EngineError
-from palate.stores import Documents
 
 BATCH = 32
 """Texts in one request."""
@@ -25,7 +24,7 @@ class EmbeddingEndpoint:
         settings: HttpSettings,
         *,
         ledger: Ledger | None = None,
-        replies: Documents | None = None,
+        replies: ReplyCache | None = None,
     ) -> None:
         self.settings = settings
         self.client = HttpClient(

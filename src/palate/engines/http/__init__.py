@@ -1,9 +1,19 @@
 """One HTTP client for chat and for reward servers."""
 
-from palate.engines.http.client import HttpClient, HttpRequest, UnusableReply
+from palate.engines.http.client import (
+    AllRefused,
+    FailedReply,
+    HttpClient,
+    HttpOutcome,
+    HttpRequest,
+    UnusableReply,
+)
 from palate.engines.http.ledger import Ledger
 from palate.engines.http.rate_limit import Clock
+from palate.engines.http.refusals import Refusal
+from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.settings import (
+    NO_TEMPERATURE,
     HttpSettings,
     canonical,
     read_endpoint,
@@ -12,12 +22,18 @@ from palate.engines.http.settings import (
 from palate.engines.http.transport import HttpResponse, Transport, TransportFailure, body_of, usage
 
 __all__ = [
+    "NO_TEMPERATURE",
+    "AllRefused",
     "Clock",
+    "FailedReply",
     "HttpClient",
+    "HttpOutcome",
     "HttpRequest",
     "HttpResponse",
     "HttpSettings",
     "Ledger",
+    "Refusal",
+    "ReplyCache",
     "Transport",
     "TransportFailure",
     "UnusableReply",

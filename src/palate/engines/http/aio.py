@@ -52,11 +52,19 @@ class HttpTransport:
 
     async def post(self, path: str, body: bytes) -> HttpResponse:
         """Send one request; raises `TransportFailure`."""
+        return await self._send("POST", path, body if len(body) < LARGE else io.BytesIO(body))
+
+    async def get(self, path: str) -> HttpResponse:
+        """Ask for what lies at a path; raises `TransportFailure`."""
+        return await self._send("GET", path, None)
+
+    async def _send(self, method: str, path: str, body: bytes | io.BytesIO | None) -> HttpResponse:
         assert self._session is not None
         try:
-            async with self._session.post(
+            async with self._session.request(
+                method,
                 URL(self._settings.root + path, encoded=True),
-                data=body if len(body) < LARGE else io.BytesIO(body),
+                data=body,
                 allow_redirects=False,
             ) as response:
                 return HttpResponse(response.status, response.headers, await response.read())

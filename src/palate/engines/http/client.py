@@ -5,29 +5,41 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from decimal import Decimal
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
 from palate.engines.http.rate_limit import Clock, RateLimit
+from palate.engines.http.refusals import (
+    ANOTHER_WAY,
+    FIRST,
+    REFUSED,
+    REMEDIES,
+    FirstRefusals,
+    Refusal,
+    lacking,
+    models_in,
+    read_refusal,
+    status_within,
+)
+from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.settings import HttpSettings, check_url, read_key
 from palate.engines.http.transport import (
-    REFUSED,
     RETRIED,
     TOO_MUCH,
     HttpResponse,
     Transport,
     TransportFailure,
     backoff,
-    refusal,
     retry_after,
     usage,
 )
 from palate.errors import EndpointError, UsageError
-from palate.stores import Documents
 
 T = TypeVar("T")
 TEMPLATE = 256
@@ -36,10 +48,23 @@ AHEAD = 4
 """Requests drawn at a time, for each that may be under way."""
 FREE = Decimal(0)
 CAPPED = "not asked: the cost cap is reached"
+log = logging.getLogger(__name__)
 
 
 class UnusableReply(Exception):
     """A reply that was read and is of no use; asking again would give the same."""
+
+
+class FailedReply(Exception):
+    """A reply in which the server says, or shows, that it failed; asking again may help."""
+
+
+class AllRefused(EndpointError):
+    """The first requests were refused for one reason, and none went well."""
+
+    def __init__(self, message: str, refusal: Refusal) -> None:
+        super().__init__(message)
+        self.refusal = refusal
 
 
 class HttpRequest(NamedTuple, Generic[T]):
@@ -48,11 +73,14 @@ class HttpRequest(NamedTuple, Generic[T]):
     path: str
     body: bytes
     read: Callable[[Any], T | None]
-    """From the reply's JSON. None is no reply to this; `UnusableReply` ends the request."""
+    """From the reply's JSON. None and `FailedReply` are no reply to this; `UnusableReply` ends the
+    request."""
     tokens_out: int = 0
     """The most the reply may have."""
     used: Callable[[Any], tuple[int, int] | None] = usage
     """From the reply's JSON, the tokens read and written; None where it does not say."""
+    keeps: Callable[[T], bool] = lambda _: True
+    """Whether what was read may stay in the cache."""
 
 
 class HttpOutcome(NamedTuple, Generic[T]):
@@ -62,6 +90,8 @@ class HttpOutcome(NamedTuple, Generic[T]):
     failure: str | None = None
     outage: bool = False
     """The endpoint did not answer: asking again later may help, unlike after a refusal."""
+    refusal: Refusal | None = None
+    """What the server refused, where it did."""
 
 
 class Retry(NamedTuple):
@@ -79,14 +109,15 @@ class HttpClient:
         settings: HttpSettings,
         *,
         noun: str = "reply",
+        models: str = "models",
         ledger: Ledger | None = None,
-        replies: Documents | None = None,
+        replies: ReplyCache | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
         check_url(settings.base_url)
         read_key(settings.key_env)  # refused now, not at the first request
-        self.settings, self._noun = settings, noun
+        self.settings, self._noun, self._models = settings, noun, models
         self.ledger = ledger or Ledger()
         self._prices = Prices(settings.price_in, settings.price_out)
         if self.ledger.max_cost is not None and not self._prices.known:
@@ -96,28 +127,46 @@ class HttpClient:
             )
         self._transport = transport
         self._clock = clock or Clock()
-        self._replies = replies
+        self.replies = replies
         self._concurrency = ConcurrencyLimit(settings.concurrency)
         self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
+        self._first = FirstRefusals()
+        self._stopped: EndpointError | None = None
 
     def ask(self, posts: Iterable[HttpRequest[T]]) -> Generator[tuple[int, HttpOutcome[T]]]:
         """Yield (position, outcome) as they come; posts are drawn as there is room for them.
 
         Closing the generator calls off what is under way. Raises `EndpointError` where going on
-        is pointless: the key or the model is refused.
+        is pointless: the key or the model is refused, the account is spent, or the first requests
+        are all refused for one reason (`AllRefused`). Such refusals are not yielded before.
         """
+        refused: list[tuple[int, HttpOutcome[T]]] = []
         with LoopThread() as thread:
             thread.wait(self.open())
             try:
-                yield from thread.side_by_side(
-                    self.request, posts, AHEAD * self.settings.concurrency
-                )
+                most = AHEAD * self.settings.concurrency
+                with closing(thread.side_by_side(self.request, posts, most)) as outcomes:
+                    for position, outcome in outcomes:
+                        if outcome.refusal is not None and not self._first.over:
+                            refused.append((position, outcome))
+                            continue
+                        yield from refused
+                        refused.clear()
+                        yield position, outcome
             finally:
                 thread.wait(self.close())
+        last = refused[-1][1].refusal if refused else None
+        if last is not None and last.words and last.field not in ANOTHER_WAY:
+            url = self.settings.base_url
+            log.warning("%s: %s; the server says: %s", url, last.reason, last.words)
+        yield from refused
 
     async def open(self) -> None:
         """Begin in this event loop."""
         self._rate_limit.start()
+        self._stopping = asyncio.Lock()
+        if self._stopped is not None:
+            self._first, self._stopped = FirstRefusals(), None
         if self._transport is None:
             from palate.engines.http.aio import HttpTransport  # takes a tenth of a second
 
@@ -133,10 +182,10 @@ class HttpClient:
         """Ask until there is an answer, a refusal, or no attempt left."""
         url = (self.settings.root + post.path).encode()
         key = hashlib.sha256(url + b"\n" + post.body).hexdigest()  # the body names the model
-        if self._replies is not None:
-            earlier = await asyncio.to_thread(self._replies.get, key)
+        if self.replies is not None:
+            earlier = await asyncio.to_thread(self.replies.get, key)
             outcome = None if earlier is None else _read(post, _parse(earlier))
-            if outcome is not None:
+            if isinstance(outcome, HttpOutcome) and _may_stay(post, outcome):
                 self.ledger.cached += 1
                 return outcome
         reason = "no answer"
@@ -156,6 +205,7 @@ class HttpClient:
         most, cost = self._prices.of(bound, post.tokens_out), FREE
         ticket = await self._concurrency.enter()
         try:
+            await self._unless_stopped()
             if not await self._afford(most):
                 return HttpOutcome(failure=CAPPED, outage=True)
             try:
@@ -181,14 +231,16 @@ class HttpClient:
                 self.ledger.settle(most, cost)
         finally:
             self._concurrency.leave()
-        if answer.status != 200:
-            return self._refused(answer, ticket)
+        status = status_within(reply) or answer.status
+        if status != 200:
+            return await self._refused(status, answer, ticket)
         self._concurrency.went_well()
         read = _read(post, reply)
-        if read is None:
-            return Retry(f"the reply was no {self._noun}")
-        if self._replies is not None and read.failure is None:
-            await asyncio.to_thread(self._replies.put, key, answer.body)
+        if isinstance(read, Retry):
+            return read if read.reason else Retry(f"the reply was no {self._noun}")
+        self._first.over = True
+        if self.replies is not None and _may_stay(post, read):
+            await asyncio.to_thread(self.replies.put, key, answer.body)
         return read
 
     async def _afford(self, most: Decimal) -> bool:
@@ -198,18 +250,64 @@ class HttpClient:
             await self._clock.sleep(0.02)
         return True
 
-    def _refused(self, answer: HttpResponse, ticket: int) -> HttpOutcome[Any] | Retry:
-        status = answer.status
-        if status in REFUSED:
-            raise EndpointError(
-                f"{self.settings.base_url}: HTTP {status}, {REFUSED[status]} "
-                f"(model {self.settings.model}, key from ${self.settings.key_env})"
+    async def _refused(
+        self, status: int, answer: HttpResponse, ticket: int
+    ) -> HttpOutcome[Any] | Retry:
+        refusal = read_refusal(status, answer.body, read_key(self.settings.key_env))
+        at = f"model {self.settings.model}, key from ${self.settings.key_env}"
+        if refusal.spent:
+            reason = f"HTTP {status}, {refusal.spent}: the account may spend no more"
+            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({at})"))
+        if status in REFUSED or (refusal.no_model and status not in RETRIED):
+            reason = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])}"
+            await self._stop(
+                EndpointError(f"{self.settings.base_url}: {reason} ({at})"),
+                lacks_model=status == 404 or refusal.no_model,
             )
-        if status not in RETRIED:
-            return HttpOutcome(failure=f"HTTP {status}{refusal(answer.body)}")
-        if status in TOO_MUCH:
-            self._concurrency.too_much(ticket)
-        return Retry(f"HTTP {status}", retry_after(answer.headers, self._clock.wall()))
+        if status in RETRIED:
+            if status in TOO_MUCH:
+                self._concurrency.too_much(ticket)
+            named = f"HTTP {status}" if answer.status == status else "HTTP 200 with an error"
+            return Retry(named, retry_after(answer.headers, self._clock.wall()))
+        if self._first.add(refusal):
+            await self._stop(AllRefused(self._all_refused(refusal), refusal))
+        return HttpOutcome(failure=refusal.reason, refusal=refusal)
+
+    def _all_refused(self, refusal: Refusal) -> str:
+        parts = [
+            f"{self.settings.base_url}: the first {FIRST} requests were all refused: "
+            f"{refusal.reason} (model {self.settings.model})"
+        ]
+        if refusal.words:
+            parts.append(f"the server says: {refusal.words}")
+        if refusal.field in REMEDIES:
+            parts.append(REMEDIES[refusal.field])
+        return "; ".join(parts)
+
+    async def _stop(self, error: EndpointError, *, lacks_model: bool = False) -> NoReturn:
+        # Others wait for the one that asks which models there are, and raise the same.
+        async with self._stopping:
+            if self._stopped is None:
+                if lacks_model:
+                    error = EndpointError(f"{error}; {await self._which_models()}")
+                self._stopped = error
+            raise self._stopped
+
+    async def _unless_stopped(self) -> None:
+        if self._stopped is not None or self._stopping.locked():
+            async with self._stopping:
+                if self._stopped is not None:
+                    raise self._stopped
+
+    async def _which_models(self) -> str:
+        assert self._transport is not None
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                answer = await self._transport.get(self._models)
+        except (TimeoutError, TransportFailure):
+            return lacking(self.settings.model, [])
+        names = models_in(answer.body) if answer.status == 200 else []
+        return lacking(self.settings.model, names)
 
 
 def _parse(body: bytes) -> Any:
@@ -219,11 +317,19 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | None:
+def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | Retry:
+    if status_within(said) is not None:
+        return Retry("")
     try:
         value = post.read(said)
     except UnusableReply as error:
         return HttpOutcome(failure=str(error))
+    except FailedReply as error:
+        return Retry(str(error))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        return None
-    return None if value is None else HttpOutcome(value)
+        return Retry("")
+    return Retry("") if value is None else HttpOutcome(value)
+
+
+def _may_stay(post: HttpRequest[T], outcome: HttpOutcome[T]) -> bool:
+    return outcome.value is not None and post.keeps(outcome.value)

@@ -20,6 +20,8 @@ NETWORK = {
 """Options that say how an endpoint is asked, and change no number."""
 SHARED = NETWORK - {"limit_field", "batch"} | {"base_url"}
 """Options that every endpoint has."""
+NO_TEMPERATURE = "none"
+"""The temperature of an endpoint that is sent none, and chooses its own."""
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 
@@ -27,7 +29,8 @@ DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")
 class HttpSettings(Record):
     """Where an endpoint is and how it may be used; the key comes from the environment.
 
-    Only `model` and `base_url` say what is asked; the rest says how, and changes no number.
+    `model`, `base_url` and `sends_temperature` say what is asked; the rest says how, and changes no
+    number.
     """
 
     model: str
@@ -46,6 +49,8 @@ class HttpSettings(Record):
     """USD per million tokens read and written."""
     limit_field: str = LIMIT_FIELDS[0]
     """How a chat endpoint calls the limit on a reply; newer ones want `max_completion_tokens`."""
+    sends_temperature: bool = True
+    """False where an endpoint allows its own temperature only."""
 
     @property
     def root(self) -> str:
@@ -74,12 +79,15 @@ def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) 
         price_in=_price(spec, "price_in"),
         price_out=_price(spec, "price_out"),
         limit_field=spec.choice("limit_field", LIMIT_FIELDS, LIMIT_FIELDS[0]),
+        sends_temperature=spec.options.get("temperature") != NO_TEMPERATURE,
     )
 
 
 def refuse_endpoint_options(spec: Spec) -> None:
     """Raise `SpecError` for an endpoint's option on a model in this process."""
     wrong = sorted({*NETWORK, *SHARED} & set(spec.options))
+    if spec.options.get("temperature") == NO_TEMPERATURE:
+        wrong.append(f"temperature={NO_TEMPERATURE}")
     if wrong:
         raise SpecError(
             f"{spec}: {wrong[0]} is an option of endpoints, as in api:MODEL?base_url=…; "

@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol
 
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 TOO_MUCH = {429, 503}
-REFUSED = {401: "the key was refused", 403: "access was refused", 404: "no such path or model"}
 LONGEST_S = 60.0
-TOO_LONG = re.compile(
-    r"context.{0,40}(length|window|size)|too long|too many tokens|must have less than \d+ tokens",
-    re.IGNORECASE,
-)
 
 
 class HttpResponse(NamedTuple):
@@ -46,6 +40,9 @@ class Transport(Protocol):
     async def post(self, path: str, body: bytes) -> HttpResponse:
         """Send one request; raises `TransportFailure`."""
 
+    async def get(self, path: str) -> HttpResponse:
+        """Ask for what lies at a path; raises `TransportFailure`."""
+
     async def close(self) -> None:
         """Drop all connections."""
 
@@ -66,23 +63,6 @@ def usage(reply: Any) -> tuple[int, int] | None:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     return tokens if min(tokens) >= 0 else None
-
-
-def refusal(body: bytes) -> str:
-    """Return what kind of refusal a body names: a fixed word, never its free text.
-
-    The text may quote the request or the key, and differs from row to row.
-    """
-    text = body.decode(errors="replace")
-    if TOO_LONG.search(text):
-        return ": too long for the endpoint"
-    try:
-        error = json.loads(text)
-        error = error["error"] if isinstance(error.get("error"), dict) else error
-        kind = str(error.get("code") or error.get("type") or error.get("error_type") or "")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ""
-    return f": {kind}" if re.fullmatch(r"[a-z_]{3,40}", kind) else ""
 
 
 def retry_after(headers: Mapping[str, str], wall: float) -> float | None:
