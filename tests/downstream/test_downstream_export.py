@@ -248,6 +248,20 @@ def test_a_reward_file_asks_again_and_never_makes_a_number_of_a_failure(
         "items": [{"row": "r", "response": "a"}, {"row": "s", "response": "b"}]
     }
 
+    def turn(content: Any, role: str = "assistant") -> dict[str, Any]:
+        return {"role": role, "content": content}
+
+    handler.replies[:] = [scored(3.0, 7.0)]
+    blocks = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "b"}]
+    odd = [[], None, [turn("a")], [turn("a"), turn("21", "tool")], [turn(blocks)], [turn("c")]]
+    told = trl.palate_reward(odd, ["r", "r", "r", "r", "s", None])
+    assert told == [None, None, 0.25, None, 1.25, None]
+    assert handler.asked[-1][2] == {
+        "items": [{"row": "r", "response": "a"}, {"row": "s", "response": "b"}]
+    }
+    asked = len(handler.asked)
+    assert trl.palate_reward([[]], ["r"]) == [None] and len(handler.asked) == asked
+
     def verl_score() -> Any:
         return verl.compute_score("d", "a", "", {"row": "r"}, reward_router_address=None)
 

@@ -451,6 +451,15 @@ def test_answers_without_an_end_get_what_was_asked_for() -> None:
     assert call(function(no_end=-1.0), "Tea.") == [4.0]
 
 
+def test_an_answer_is_read_as_every_reward_reads_it() -> None:
+    row = load_benchmark("tasting").rows[0].id
+    block = [{"role": "assistant", "content": [{"type": "text", "text": "Tea."}]}]
+    thought, tool = "<think>Or milk?</think>Tea.", [{"role": "tool", "content": "21 °C"}]
+    told = function(max_unscored=0.5)([None] * 4, [block, thought, tool, []], [[9]] * 4,
+                                      row=[row] * 4)  # fmt: skip
+    assert told == [4.0, 4.0, None, None]
+
+
 def test_too_many_answers_without_a_reward_end_the_run() -> None:
     assert call(function(max_unscored=0.5), "Tea.", " ") == [4.0, None]
     with pytest.raises(OutsideError, match=r"1 of 2 answers of a step .* \(1 empty answer\)"):
