@@ -137,7 +137,10 @@ WRONG = [
     ({"url": "http://me:secret@h:1"}, "--url: expected an address"),
     ({"key_env": "a key"}, "--key-env a key: expected the name of a variable"),
     ({"scale": (0.0, 0.0)}, "--scale: expected a mean, and a deviation above 0"),
+    ({"scale": (float("nan"), 1.0)}, "--scale: expected a mean, and a deviation above 0"),
+    ({"scale": (0.0, float("inf"))}, "--scale: expected a mean, and a deviation above 0"),
     ({"kl_coefficient": -1.0}, "--kl: expected 0 or more"),
+    ({"kl_coefficient": float("inf")}, "--kl: expected 0 or more"),
 ]
 
 

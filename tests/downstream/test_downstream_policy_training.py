@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -497,6 +497,26 @@ def test_prompts_that_leave_no_room_are_refused(tiny: Any, tmp_path: Path) -> No
     policy = f"{tiny.model(template=ENDS_WITH_EOS, max_position_embeddings=64)}?max_tokens=60"
     with pytest.raises(ModelError, match=r"prompts leave no room for 60 tokens in 64 \("):
         ppo("tasting", policy, "longest", recipe=RECIPE, root=tmp_path, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")], ids=str)
+@pytest.mark.parametrize(
+    "name", [it.name for it in fields(PolicyTraining) if "float" in str(it.type)]
+)
+def test_a_recipe_holds_finite_numbers(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"policy: {name}={value}: expected a finite number"):
+        PolicyTraining(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"gamma": 1.1}, {"gae_lambda": -0.1}, {"value_learning_rate": 0.0}, {"value_clip_range": 0.0},
+     {"kl_target": 0.0}, {"kl_target": 1.0, "kl_coefficient": 0.0}, {"kl_horizon": 0}],
+    ids=str,
+)  # fmt: skip
+def test_what_no_critic_can_do_is_refused_before_anything_is_loaded(told: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"policy: {next(iter(told))}="):
+        PolicyTraining(**told)
 
 
 def test_options_that_cannot_be_meant_are_refused() -> None:
