@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from palate.cli.app import app
+from palate.cli.app import app, main
 from palate.cli.bench import Cases
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingLocally, Devices
@@ -76,6 +77,48 @@ def test_every_field_of_a_record_is_an_option_of_its_command(name):
     named = {given.name for given in COMMANDS[name].params}
     for record in RECORDS[name]:
         assert {one.name for one in fields(record)} <= named
+
+
+def floats_in(hint: Any) -> int:
+    """Return how many words an option of this type takes, if they are floats; else 0."""
+    inner = [one for one in get_args(hint) if one is not type(None)]
+    if get_origin(hint) is tuple:
+        return len(inner) if inner[0] is float else 0
+    return int(hint is float) or max(map(floats_in, inner), default=0)
+
+
+FLOATS = [
+    (name, option.opts[0], words)
+    for name, command in COMMANDS.items()
+    for option in command.params
+    if (words := floats_in(inspect.signature(command.callback).parameters[option.name].annotation))
+]
+
+
+def test_the_walk_finds_floats_of_every_kind():
+    assert {
+        ("ppo", "--gae-lambda", 1), ("ppo", "--kl-target", 1), ("decode", "--weight", 1),
+        ("export verl", "--scale", 2), ("evaluate", "--max-cost", 1),
+    } <= set(FLOATS)  # fmt: skip
+    assert len(FLOATS) > 40
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf", "1e999"])
+@pytest.mark.parametrize(("name", "flag", "words"), FLOATS)
+def test_what_is_not_finite_is_one_line_and_exit_2(name, flag, words, value, monkeypatch, capsys):
+    given = [
+        word
+        for param in COMMANDS[name].params if param.required
+        for word in (param.opts[0], "x")[param.param_type_name == "argument" :]
+    ]  # fmt: skip
+    numbers = [*["1"] * (words - 1), value]
+    monkeypatch.setattr(sys, "argv", ["palate", *name.split(), *given, flag, *numbers])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert line == f"palate: {flag} {float(value)}: expected a finite number"
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,10 @@ WRONG = [
     ({"url": "http://me:secret@h:1"}, "--url: expected an address"),
     ({"key_env": "a key"}, "--key-env a key: expected the name of a variable"),
     ({"scale": (0.0, 0.0)}, "--scale: expected a mean, and a deviation above 0"),
+    ({"scale": (float("nan"), 1.0)}, "--scale: expected a mean, and a deviation above 0"),
+    ({"scale": (0.0, float("inf"))}, "--scale: expected a mean, and a deviation above 0"),
     ({"kl_coefficient": -1.0}, "--kl: expected 0 or more"),
+    ({"kl_coefficient": float("inf")}, "--kl: expected 0 or more"),
 ]
 
 
@@ -247,6 +250,20 @@ def test_a_reward_file_asks_again_and_never_makes_a_number_of_a_failure(
     assert handler.asked[-1][2] == {
         "items": [{"row": "r", "response": "a"}, {"row": "s", "response": "b"}]
     }
+
+    def turn(content: Any, role: str = "assistant") -> dict[str, Any]:
+        return {"role": role, "content": content}
+
+    handler.replies[:] = [scored(3.0, 7.0)]
+    blocks = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "b"}]
+    odd = [[], None, [turn("a")], [turn("a"), turn("21", "tool")], [turn(blocks)], [turn("c")]]
+    told = trl.palate_reward(odd, ["r", "r", "r", "r", "s", None])
+    assert told == [None, None, 0.25, None, 1.25, None]
+    assert handler.asked[-1][2] == {
+        "items": [{"row": "r", "response": "a"}, {"row": "s", "response": "b"}]
+    }
+    asked = len(handler.asked)
+    assert trl.palate_reward([[]], ["r"]) == [None] and len(handler.asked) == asked
 
     def verl_score() -> Any:
         return verl.compute_score("d", "a", "", {"row": "r"}, reward_router_address=None)

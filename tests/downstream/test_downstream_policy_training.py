@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -451,6 +451,15 @@ def test_answers_without_an_end_get_what_was_asked_for() -> None:
     assert call(function(no_end=-1.0), "Tea.") == [4.0]
 
 
+def test_an_answer_is_read_as_every_reward_reads_it() -> None:
+    row = load_benchmark("tasting").rows[0].id
+    block = [{"role": "assistant", "content": [{"type": "text", "text": "Tea."}]}]
+    thought, tool = "<think>Or milk?</think>Tea.", [{"role": "tool", "content": "21 °C"}]
+    told = function(max_unscored=0.5)([None] * 4, [block, thought, tool, []], [[9]] * 4,
+                                      row=[row] * 4)  # fmt: skip
+    assert told == [4.0, 4.0, None, None]
+
+
 def test_too_many_answers_without_a_reward_end_the_run() -> None:
     assert call(function(max_unscored=0.5), "Tea.", " ") == [4.0, None]
     with pytest.raises(OutsideError, match=r"1 of 2 answers of a step .* \(1 empty answer\)"):
@@ -488,6 +497,26 @@ def test_prompts_that_leave_no_room_are_refused(tiny: Any, tmp_path: Path) -> No
     policy = f"{tiny.model(template=ENDS_WITH_EOS, max_position_embeddings=64)}?max_tokens=60"
     with pytest.raises(ModelError, match=r"prompts leave no room for 60 tokens in 64 \("):
         ppo("tasting", policy, "longest", recipe=RECIPE, root=tmp_path, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")], ids=str)
+@pytest.mark.parametrize(
+    "name", [it.name for it in fields(PolicyTraining) if "float" in str(it.type)]
+)
+def test_a_recipe_holds_finite_numbers(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"policy: {name}={value}: expected a finite number"):
+        PolicyTraining(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"gamma": 1.1}, {"gae_lambda": -0.1}, {"value_learning_rate": 0.0}, {"value_clip_range": 0.0},
+     {"kl_target": 0.0}, {"kl_target": 1.0, "kl_coefficient": 0.0}, {"kl_horizon": 0}],
+    ids=str,
+)  # fmt: skip
+def test_what_no_critic_can_do_is_refused_before_anything_is_loaded(told: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"policy: {next(iter(told))}="):
+        PolicyTraining(**told)
 
 
 def test_options_that_cannot_be_meant_are_refused() -> None:

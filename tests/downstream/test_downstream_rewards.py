@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 import palate
 from palate.benchmarks import Dataset
 from palate.downstream.rewards import RatedResponse, RewardRequest, Scale
-from palate.downstream.rewards.reward import EMPTY, FEW_RATINGS, NO_STATE
+from palate.downstream.rewards.completions import EMPTY, NO_MESSAGE, OPEN_THOUGHT
+from palate.downstream.rewards.reward import FEW_RATINGS, NO_ROW, NO_STATE
 from palate.downstream.sampling.policies import Sample
 from palate.downstream.sampling.samples import Samples
 from palate.downstream.scores import score_samples
 from palate.downstream.scores.gathering import NOTHING_SHOWN
-from palate.errors import UsageError
+from palate.errors import DataError, UsageError
 from palate.personal import fit
 from palate.records import NO_STRANGER, Choice, Post, ScorerInfo, Scores, Settings, User
 from palate.session import default_session
@@ -273,6 +274,74 @@ def test_trls_completions_are_rewarded_in_their_order():
     assert reward.trl([""] * 4, chats, row=rows) == [1.0, 3.0, 2.0, None]
 
 
+def said(content, role="assistant"):
+    return {"role": role, "content": content}
+
+
+COMPLETIONS = [
+    ([said([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Tea."}])], 4.0),
+    ([said(["Te", {"type": "text", "text": "a."}])], 4.0),
+    ([said([{"type": "image"}])], EMPTY),
+    ([said("Let me look."), said("21 °C", "tool"), said("Warm.")], 5.0),
+    ([said("Let me look."), said("21 °C", "tool")], "ends with a message of tool"),
+    ([said("And you?", "user")], "ends with a message of user"),
+    ([said(None)], EMPTY),
+    ([{"role": "assistant", "tool_calls": [{"name": "look"}]}], EMPTY),
+    ([], NO_MESSAGE),
+    (None, EMPTY),
+    (7, NO_MESSAGE),
+    ("<think>Tea, or milk?</think>\n\nTea.", 4.0),
+    ([said("<think>Tea, or milk?</think>Tea.")], 4.0),
+    ("Of course.\n</think>\nTea.", 4.0),  # the prompt opened the thought
+    ("<think>Tea, or milk, or", OPEN_THOUGHT),
+    ("<think>Tea.</think> ", EMPTY),
+    (" Tea.\n", 6.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("completion", "expected"), COMPLETIONS, ids=str)
+def test_the_last_text_of_the_assistant_is_rewarded_or_nothing_with_its_reason(
+    completion, expected, caplog
+):
+    reward = palate.reward("longest", data=waters())
+    with caplog.at_level("WARNING", "palate"):
+        told = reward.trl([""] * 3, [completion, "Water.", completion], row=["ann-0"] * 3)
+    if isinstance(expected, float):
+        assert told == [expected, 6.0, expected]
+        assert not caplog.records and not reward.unscored
+        return
+    assert told == [None, 6.0, None]
+    assert reward.unscored == {expected: 2}
+    (record,) = caplog.records
+    assert expected in record.getMessage()
+    reward.trl([""], [completion], row=["ann-0"])
+    assert reward.unscored == {expected: 3} and len(caplog.records) == 1, "logged once"
+
+
+def test_ids_are_read_as_in_the_data():
+    data = Dataset.from_rows("numbered", [
+        {"id": k, "question": f"Which of {k}?", "chosen": "Tea.", "rejected": "Milk."}
+        for k in (7, 8)
+    ])  # fmt: skip
+    reward = palate.reward("longest", data=data)
+    told = reward.trl([""] * 4, ["a", "bb", "ccc", "dd"], row=[7, "8", np.int64(7), None])
+    assert told == [1.0, 2.0, 3.0, None]
+    assert reward.unscored == {NO_ROW: 1}
+    for wrong in (1.5, True, [7]):
+        with pytest.raises(DataError, match="id`: expected text or a whole number"):
+            reward.trl([""], ["a"], row=[wrong])
+    with pytest.raises(UsageError, match=r"no row '9': numbered has none"):
+        reward.trl([""], ["a"], row=[9])
+
+
+def test_no_reward_reads_a_thought_whoever_asks_for_it():
+    reward = palate.reward("longest", data=waters())
+    texts = ("<think>Long, long.</think>Tea.", "Tea.", "<think>no end")
+    expected = ((4.0, None), (4.0, None), (None, OPEN_THOUGHT))
+    assert reward.values([RewardRequest(row="ann-0", responses=texts)]) == [expected]
+    assert reward("Tea?", texts[0], User(id="eve")) == (4.0, None)
+
+
 @pytest.mark.full
 def test_trl_trains_on_it_and_leaves_a_missing_reward_out(tiny, tmp_path):
     from datasets import Dataset as Rows
@@ -289,18 +358,22 @@ def test_trl_trains_on_it_and_leaves_a_missing_reward_out(tiny, tmp_path):
                 yield k, Scores(values=values, reasons=tuple(
                     "even" if value is None else None for value in values))  # fmt: skip
 
-    data = waters()
+    data = Dataset("numbered", tuple(
+        row.model_copy(update={"id": str(k)}) for k, row in enumerate(waters().rows)
+    ))  # fmt: skip
     reward = palate.reward(Odd(needs_shown=False), data=data)
-    prompts = [{"prompt": [{"role": "user", "content": row.text}], "row": row.id}
-               for row in data.rows]  # fmt: skip
+    # Of another task for every other row, as where several rewards share a training set.
+    prompts = [{"prompt": [{"role": "user", "content": row.text}], "row": k if k % 2 else None}
+               for k, row in enumerate(data.rows)]  # fmt: skip
     seen = []
 
     def watched(prompts, completions, **columns):
-        seen.append(reward.trl(prompts, completions, **columns))
+        odd = [[], [said([{"type": "text", "text": "bee"}])], *completions[2:]]
+        seen.append(reward.trl(prompts, odd, **columns))
         return seen[-1]
 
     config = GRPOConfig(
-        str(tmp_path), max_steps=2, per_device_train_batch_size=4, num_generations=4, bf16=False,
+        str(tmp_path), max_steps=3, per_device_train_batch_size=4, num_generations=4, bf16=False,
         max_completion_length=8, report_to=[], use_cpu=True, gradient_checkpointing=False,
         learning_rate=1e-2,
     )  # fmt: skip
@@ -308,7 +381,7 @@ def test_trl_trains_on_it_and_leaves_a_missing_reward_out(tiny, tmp_path):
                           train_dataset=Rows.from_list(prompts))  # fmt: skip
     trainer.train()
     every = [value for values in seen for value in values]
-    assert len(every) == 8
+    assert len(every) == 12
     assert any(value is None for value in every)
     told = [log["reward"] for log in trainer.state.log_history if "reward" in log]
     assert told, "TRL logs the mean over what has a reward"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections import Counter
 
@@ -118,6 +119,26 @@ def test_a_text_that_no_encoding_likes_survives_the_disk(tmp_path):
     assert load_samples(tmp_path / "s.jsonl", rows(1)).of_row == found.of_row
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_a_file_is_read_as_the_data_is(tmp_path, ending):
+    numbered = Dataset.from_rows("numbered", [
+        {"id": k, "question": f"Tea {k}?", "chosen": "Yes.", "rejected": "No."} for k in (1, 2)
+    ])  # fmt: skip
+    text = '\ufeff{"id": 1, "samples": ["a", "b"]}\r\n\r\n{"id": "2", "samples": ["c", "d"]}'
+    file = tmp_path / f"s.{ending}"
+    file.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+    read = load_samples(file, numbered)
+    assert read.rows == ("1", "2")
+    assert [[one.text for one in of_row] for of_row in read.of_row] == [["a", "b"], ["c", "d"]]
+
+
+def test_a_gzipped_file_that_was_cut_short_says_so(tmp_path):
+    file = tmp_path / "s.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"id": "r0", "samples": ["a"]}\n')[:-9])
+    with pytest.raises(DataError, match="the gzip stream is damaged or cut short"):
+        load_samples(file, rows(1))
+
+
 def test_rows_that_a_limit_leaves_out_may_be_in_the_file(tmp_path):
     whole = rows(4)
     file = tmp_path / "s.jsonl"
@@ -203,7 +224,10 @@ def test_samples_survive_the_disk(tmp_path):
         (['{"id": "r9", "samples": ["a"]}'], r":1: id 'r9' is no row of teas"),
         (['{"id": "r0"}'], r":1: samples: expected a list of one text or more"),
         (['{"id": "r0", "samples": [3]}'], r":1: a sample is a text, or an object with a text"),
-        (["{"], r":1: no JSON"),
+        (["{"], r":1: not JSON"),
+        (['{"id": 1.5, "samples": ["a"]}'], r":1: `id`: expected text or a whole number, got floa"),
+        (['{"id": true, "samples": ["a"]}'], r":1: `id`: expected text or a whole number, got boo"),
+        (['{"samples": ["a"]}'], r':1: expected {"id": …, "samples": '),
         (
             ['{"id": "r0", "samples": ["a", "b"]}', '{"id": "r1", "samples": ["a"]}'],
             r"row 'r1' has 1 samples; 2 are needed",

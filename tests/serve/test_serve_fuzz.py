@@ -30,7 +30,7 @@ DEPENDENT = {
 """Whose fields depend on each other, so that no made-up request need be good: one that is."""
 PATHS = (
     "/score", "/get_reward", "/classify", "/pooling", "/predict", "/feedback", "/healthz",
-    "/readyz", "/metrics",
+    "/readyz", "/metrics", "/v1/models",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import socket
@@ -15,6 +16,7 @@ from palate.serve.access import read_key
 from palate.serve.app import MAX_BODY
 
 ITEM = {"items": [{"row": "ann-0", "response": "1"}]}
+TOO_LONG = {"detail": "the body is over 8 MiB; send less in one request"}
 POSTS = ("/score", "/get_reward", "/classify", "/pooling", "/predict", "/feedback")
 
 
@@ -72,7 +74,7 @@ def padded(n):
 
 def test_a_body_may_have_8_mib_and_no_more(server):
     assert server.post("/score", padded(MAX_BODY), **bearer())[0] == 200
-    assert server.post("/score", padded(MAX_BODY + 1), **bearer())[0] == 413
+    assert server.post("/score", padded(MAX_BODY + 1), **bearer()) == (413, TOO_LONG)
 
 
 def test_a_chunked_body_has_the_same_limit(server):
@@ -82,8 +84,11 @@ def test_a_chunked_body_has_the_same_limit(server):
 
     sent = {**bearer(), "Transfer-Encoding": "chunked"}
     for n, expected in ((MAX_BODY, 200), (MAX_BODY + 1, 413)):
-        status = server.call("POST", "/score", chunks(n), sent, encode_chunked=True)[0]
+        status, reply, _ = server.call("POST", "/score", chunks(n), sent, encode_chunked=True)
         assert status == expected
+        assert expected == 200 or reply == TOO_LONG
+    metrics = server.call("GET", "/metrics", headers=bearer())[1]
+    assert 'palate_requests_total{path="/score",status="413"}' in metrics
     assert server.post("/score", ITEM, **bearer())[0] == 200, "serving goes on"
 
 
@@ -92,7 +97,9 @@ def test_a_body_that_is_declared_too_long_is_refused_unread(server):
     head += f"Content-Type: application/json\r\nContent-Length: {MAX_BODY + 1}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as wire:
         wire.sendall(head.encode())
-        assert wire.recv(100).startswith(b"HTTP/1.1 413")
+        reply = http.client.HTTPResponse(wire)
+        reply.begin()
+        assert (reply.status, json.loads(reply.read())) == (413, TOO_LONG)
 
 
 NAN = ('{"items":[{"row":"ann-0","response":NaN}]}', 422, "items[0].response: ")
@@ -140,6 +147,18 @@ def test_other_paths_and_methods_are_no_new_series(server):
     assert 'palate_requests_total{path="/score",status="405"} 1.0' in metrics
     assert "/nowhere" not in metrics
     assert "palate_waiting_answers 0.0" in metrics
+
+
+def test_an_error_of_the_server_itself_is_json_too(monkeypatch):
+    with Served(coded(Coded())) as served:
+
+        def broken():
+            raise ValueError("of a secret text")
+
+        monkeypatch.setattr(served.service.metrics, "text", broken)
+        status, reply, headers = served.call("GET", "/metrics")
+    assert (status, reply) == (500, {"detail": "the server failed: ValueError"})
+    assert headers["Content-Type"] == "application/json"
 
 
 def test_an_error_of_the_scorer_is_in_the_log_and_its_text_in_no_reply(caplog):

@@ -6,7 +6,7 @@ import pytest
 from serving import Coded, Served, coded, rows
 
 import palate
-from palate.downstream.rewards.reward import EMPTY
+from palate.downstream.rewards.completions import EMPTY
 from palate.records import Post, User
 from palate.serve import ServeSettings
 

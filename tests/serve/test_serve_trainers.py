@@ -37,6 +37,14 @@ def chat(*contents):
     return [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
 
 
+def parts(*content):
+    return {"user": "bob-0", "messages": [*chat("Which of 2?"), said(list(content))]}
+
+
+def said(content):
+    return {"role": "assistant", "content": content}
+
+
 def test_the_function_for_verl_in_the_docs_gets_a_number_or_raises(server):
     page = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(import aiohttp.*?)```", page, re.DOTALL)
@@ -101,8 +109,20 @@ REFUSED = [
     ("/predict", {"inputs": [["7"]], "raw_scores": False}, 422, "raw_scores: "),
     ("/predict", {"inputs": [["7"]], "truncate": True}, 422, "truncate: "),
     ("/predict", {"inputs": []}, 422, "inputs: "),
-    ("/predict", {"inputs": "7"}, 422, "inputs: "),
-    ("/predict", {"inputs": ["7"]}, 422, "inputs[0]: "),
+    ("/predict", {"inputs": "7"}, 422, "inputs[0]: names no row, and only a `classifier`"),
+    ("/predict", {"inputs": ["7"]}, 422, "inputs[0]: names no row, and only a `classifier`"),
+    ("/predict", {"inputs": ["7", "8"]}, 422, "inputs: a pair of texts; send a batch, [[text]"),
+    ("/predict", {"inputs": [1, 2]}, 422, "inputs: expected text, got a number or token ids"),
+    ("/predict", {"inputs": [["7"], "8"]}, 422, "inputs[1]: "),
+    ("/predict", {"inputs": [None]}, 422, "inputs[0]: "),
+    ("/predict", {"inputs": {"a": 1}}, 422, "inputs: "),
+    ("/predict", {}, 422, "inputs: Field required"),
+    ("/classify", parts({"type": "image_url", "image_url": {}}), 422, "content: expected parts of"),
+    ("/classify", parts({"type": "text"}), 422, "content: a part of text has no `text`"),
+    ("/classify", parts({"type": "text", "text": 7}), 422, "content: a part of text has no `text`"),
+    ("/classify", parts(7), 422, "content: expected text, got a number or token ids"),
+    ("/classify", parts(None), 422, "messages[1].content: "),
+    ("/classify", parts({"type": "text", "text": "\ud800"}), 422, "half a surrogate pair"),
     ("/classify", {"input": 7.5, "user": "bob-0"}, 422, "input: Input should be a valid list"),
     ("/classify", {"input": ["7", None], "user": "bob-0"}, 422, "input[1]: "),
     ("/classify", {"input": "7", "user": {"id": 1}}, 422, "user: Input should be a valid string"),
@@ -123,6 +143,11 @@ def test_what_names_no_row_goes_as_it_stands_to_a_scorer_that_reads_it():
         assert served.post("/predict", {"inputs": [["ab"], ["abc"], ["ab"]]}) == (
             200, [[{"label": "LABEL_0", "score": n}] for n in (2.0, 3.0, 2.0)]
         )  # fmt: skip
+        for alone in ("abcd", ["abcd"]):  # a reply to one text is one list
+            assert served.post("/predict", {"inputs": alone}) == (
+                200, [{"label": "LABEL_0", "score": 4.0}]
+            )  # fmt: skip
+        assert scorer.rendered.pop() == scorer.rendered.pop() == "abcd"
         whole = f"{PROMPT}7<|im_end|>\n"
         assert served.post("/get_reward", get_reward([whole], [None]))[1] == {
             "rewards": [float(len(whole))]
@@ -132,6 +157,35 @@ def test_what_names_no_row_goes_as_it_stands_to_a_scorer_that_reads_it():
         body = {"messages": [{"role": "system", "content": "Be brief."}, *chat("Of 3?", "7")]}
         assert served.post("/classify", body)[1]["data"][0]["probs"] == [30_007.0]
         assert served.post("/predict", {"inputs": [[" "]]})[0] == 422
+
+
+def test_what_vllms_example_client_asks_is_answered(server):
+    """It takes the model's name from /v1/models, sends it back, and reads `usage`."""
+    status, listed, _ = server.call("GET", "/v1/models")
+    assert (status, listed["object"]) == (200, "list")
+    (model,) = listed["data"]
+    assert (model["id"], model["object"], model["owned_by"]) == ("coded · none", "model", "palate")
+    for path in ("/classify", "/pooling"):
+        body = {"model": model["id"], "input": ["7", "8"], "user": "bob-0"}
+        status, reply = server.post(path, body)
+        assert (status, reply["model"]) == (200, model["id"])
+        # No count that may be wrong: what answers share is read once.
+        assert reply["usage"] == {
+            "prompt_tokens": None, "total_tokens": None, "completion_tokens": 0
+        }  # fmt: skip
+
+
+def test_content_in_parts_is_the_same_message(server):
+    whole = [
+        {"type": "reasoning", "reasoning": "Is it 3?"}, {"type": "text", "text": "It is"},
+        {"type": "output_text", "text": "7."},
+    ]  # fmt: skip
+    _, reply = server.post("/classify", parts(*whole))
+    assert reply["data"][0]["probs"] == [20_007.0]
+    asked = {"role": "user", "content": [{"type": "text", "text": "Now of"},
+                                         {"type": "text", "text": "6?"}]}  # fmt: skip
+    _, reply = server.post("/classify", {"user": "bob", "messages": [asked, said("7")]})
+    assert reply["data"][0]["probs"] == [60_007.0]
 
 
 def test_messages_without_a_user_are_one_slate_as_it_stands():

@@ -83,8 +83,13 @@ class Cases:
     quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False
     only: Annotated[str | None, typer.Option(help="Cases whose name holds this text.")] = None
     seconds: Annotated[
-        float, typer.Option(help="With --serve: how long clients post, per case.", min=1)
+        float, typer.Option(help="With --serve: how long clients post, per case; 1 or more.")
     ] = SECONDS
+
+    def __post_init__(self) -> None:
+        """Refuse what measures nothing; raises `UsageError`."""
+        if self.seconds < 1:
+            raise UsageError(f"--seconds {self.seconds:g}: expected 1 or more")
 
     def among(self, full: Sequence[Case], small: Sequence[Case]) -> list[Case]:
         """Return the chosen ones of a bench; raises `UsageError` where none is named so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pkgutil import resolve_name
 from typing import Any
 
@@ -10,6 +11,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from palate.cli.completion import command_of
+from palate.errors import UsageError
 
 
 class LazyCommand(TyperCommand):
@@ -29,8 +31,21 @@ class LazyCommand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
         """Return a context of the command itself, in which it is called or completed."""
-        flag = args[-1] if args and extra.get("resilient_parsing") else ""
-        return (command_of(flag) or self.load()).make_context(info_name, args, parent, **extra)
+        if extra.get("resilient_parsing"):
+            flag = args[-1] if args else ""
+            return (command_of(flag) or self.load()).make_context(info_name, args, parent, **extra)
+        context = self.load().make_context(info_name, args, parent, **extra)
+        refuse_non_finite(context)
+        return context
+
+
+def refuse_non_finite(context: Any) -> None:
+    """Raise `UsageError` for an option that was given NaN or infinity, whatever it means."""
+    for option in context.command.params:
+        given = context.params.get(option.name)
+        for value in given if isinstance(given, list | tuple) else (given,):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"{max(option.opts, key=len)} {value}: expected a finite number")
 
 
 def add_lazy(group: typer.Typer, name: str, line: str, target: str, *given: Any) -> None:

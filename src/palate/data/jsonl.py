@@ -15,8 +15,12 @@ from palate.errors import DataError
 MAX_LINE = 32 * 2**20
 
 
-def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, Any]]:
+def read_jsonl(
+    path: Path, *, max_line: int = MAX_LINE, errors: str = "strict"
+) -> Iterator[tuple[int, Any]]:
     """Yield (line number, parsed value or the `DataError` of that line); blank lines are skipped.
+
+    `errors` is `surrogatepass` where texts may hold half a surrogate pair.
 
     Raises `DataError` where the file itself cannot be read on: missing, not gzip, cut short, a line
     over `max_line` bytes (refused unread).
@@ -35,7 +39,7 @@ def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
                 if line == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
                 if raw.strip():
-                    yield line, _parse(raw, path, line)
+                    yield line, _parse(raw, path, line, errors)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"the gzip stream is damaged or cut short ({error})", file=str(path), line=line + 1
@@ -44,9 +48,9 @@ def read_jsonl(path: Path, *, max_line: int = MAX_LINE) -> Iterator[tuple[int, A
         raise DataError(f"cannot be read ({error.strerror or error})", file=str(path)) from error
 
 
-def _parse(raw: bytes, path: Path, line: int) -> Any:
+def _parse(raw: bytes, path: Path, line: int, errors: str) -> Any:
     try:
-        return json.loads(raw.decode("utf-8"))
+        return json.loads(raw.decode("utf-8", errors))
     except UnicodeDecodeError as error:
         return DataError(f"not UTF-8 (byte {error.start + 1})", file=str(path), line=line)
     except (ValueError, RecursionError) as error:  # ValueError: a number of over 4,300 digits too

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
+from numbers import Integral
 from typing import Any
 
 from palate.errors import DataError
@@ -103,13 +104,20 @@ def _optional_text(row: Mapping[str, Any], name: str, within: str = "") -> str |
 
 def _identifier(row: Mapping[str, Any], name: str, within: str = "") -> str | None:
     value = row.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError(f"expected text or a whole number, got {_kind(value)}", field=within + name)
+    return None if value is None else read_identifier(value, within + name)
+
+
+def read_identifier(value: object, field: str = "id") -> str:
+    """Return an id, which is a text or a whole number; raises `DataError` with the field.
+
+    >>> read_identifier(7), read_identifier("7")
+    ('7', '7')
+    """
+    if isinstance(value, bool) or not isinstance(value, str | Integral):
+        raise DataError(f"expected text or a whole number, got {_kind(value)}", field=field)
     if isinstance(value, str) and not value.strip():
-        raise DataError("expected text or a whole number, got an empty string", field=within + name)
-    return _unicode(str(value), within + name)
+        raise DataError("expected text or a whole number, got an empty string", field=field)
+    return _unicode(str(value), field)
 
 
 def _flag(row: Mapping[str, Any], name: str) -> bool:

@@ -18,6 +18,7 @@ from palate.downstream.rewards import Reward
 from palate.serve import choices, openrlhf, score, tei, vllm
 from palate.serve.access import BearerToken
 from palate.serve.bodies import Problem
+from palate.serve.body_limit import BodyLimit
 from palate.serve.feedback import FeedbackFile
 from palate.serve.metrics import CountRequests, Metrics
 from palate.serve.queue import NotReady, RewardQueue
@@ -71,7 +72,7 @@ def create_app(
         await run_in_threadpool(queue.join)
 
     app = FastAPI(
-        title="palate serve", lifespan=lifespan, max_body_size=MAX_BODY,
+        title="palate serve", lifespan=lifespan,
         # Their pages load scripts from elsewhere.
         docs_url=None, redoc_url=None,
     )  # fmt: skip
@@ -83,6 +84,8 @@ def create_app(
     app.get("/metrics", response_class=Response)(measured)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(StarletteHTTPException)(_refused)
+    app.exception_handler(Exception)(_failed)
+    app.add_middleware(BodyLimit, most=MAX_BODY)
     if settings.key is not None:
         app.add_middleware(BearerToken, key=settings.key)
     paths = {str(route) for route in app.openapi()["paths"]} | {"/openapi.json"}
@@ -124,6 +127,11 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
 def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, StarletteHTTPException)
     return _problem(error.status_code, str(error.detail), error.headers)
+
+
+def _failed(_: Request, error: Exception) -> JSONResponse:
+    # Its text may quote a text of a user; the log has it.
+    return _problem(500, f"the server failed: {type(error).__name__}")
 
 
 def _problem(status: int, detail: str, headers: Any = None) -> JSONResponse:

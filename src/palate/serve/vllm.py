@@ -1,4 +1,7 @@
-"""POST /classify and /pooling: a reward model behind vLLM, its `user` a row or a user."""
+"""POST /classify and /pooling: a reward model behind vLLM, its `user` a row or a user.
+
+Its clients ask GET /v1/models for the model's name first.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from uuid import uuid4
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic_core import PydanticCustomError
 
 from palate.downstream.rewards import RewardRequest
 from palate.records import Message, Slate
@@ -24,11 +28,39 @@ OneOrMany = BeforeValidator(
 )
 
 
+THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+
+
+class TextPart(ForeignBody):
+    """A part of a message's content."""
+
+    type: Literal["text", "input_text", "output_text"]
+    text: Text
+
+
+def _joined(value: Any) -> Any:
+    """Return the text of a content in parts, as vLLM joins them; thoughts are left out."""
+    if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+        return value
+    read = [part for part in value if part.get("type") not in THOUGHTS]
+    texts = []
+    for part in read:
+        if part.get("type") not in {"text", "input_text", "output_text"}:
+            raise PydanticCustomError("part", "expected parts of text alone")
+        if not isinstance(part.get("text"), str):
+            raise PydanticCustomError("part", "a part of text has no `text`")
+        texts.append(part["text"])
+    return "\n".join(texts)
+
+
+Parts = BeforeValidator(_joined, json_schema_input_type=str | list[TextPart])
+
+
 class ChatMessage(ForeignBody):
     """One message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
-    content: Text
+    content: Annotated[Text, Parts]
 
 
 class ClassifyBody(ForeignBody):
@@ -61,6 +93,14 @@ class PoolingBody(ClassifyBody):
     encoding_format: Literal["float"] | None = None
 
 
+class Usage(BaseModel):
+    """Tokens, which are not counted: rows of one prompt are read once, together."""
+
+    prompt_tokens: None = None
+    total_tokens: None = None
+    completion_tokens: int = 0
+
+
 class VllmReply(BaseModel):
     """What both endpoints reply around their rows."""
 
@@ -69,6 +109,30 @@ class VllmReply(BaseModel):
     created: int
     model: str
     data: list[dict[str, Any]]
+    usage: Usage = Usage()
+
+
+class ServedModel(BaseModel):
+    """The scorer under its context, as a model."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "palate"
+
+
+class ModelsReply(BaseModel):
+    """The one model that is served."""
+
+    object: Literal["list"] = "list"
+    data: list[ServedModel]
+
+
+@router.get("/v1/models")
+def models(request: Request) -> ModelsReply:
+    """Name what is served, as replies name it; any `model` in a request is accepted."""
+    named = ServedModel(id=service_of(request).spec, created=int(time.time()))
+    return ModelsReply(data=[named])
 
 
 @router.post("/classify")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,9 +81,10 @@ def export(
         raise UsageError(f"trainer {trainer!r}: expected trl, verl or openrlhf")
     mean, deviation = scale
     for flag, holds, expected in (
-        ("--scale", deviation > 0, "a mean, and a deviation above 0"),
-        ("--kl", kl_coefficient >= 0, "0 or more"),
-    ):
+        ("--scale", math.isfinite(mean) and 0 < deviation < math.inf,
+         "a mean, and a deviation above 0"),
+        ("--kl", 0 <= kl_coefficient < math.inf, "0 or more"),
+    ):  # fmt: skip
         if not holds:
             raise UsageError(f"{flag}: expected {expected}")
     target = TARGETS[trainer]

@@ -66,20 +66,19 @@ class TrainingReward:
             And what scoring raises.
         """
         del prompts
-        texts = [it if isinstance(it, str) else it[-1]["content"] for it in completions]
         open_ended = [not ids or ids[-1] not in self.ends for ids in completion_ids]
         scored = [k for k, cut in enumerate(open_ended) if self.no_end == "score" or not cut]
         values = dict(
             zip(
                 scored,
-                self.reward.of_rows([row[k] for k in scored], [texts[k] for k in scored]),
+                self.reward.of_rows([row[k] for k in scored], [completions[k] for k in scored]),
                 strict=True,
             )
         )
         fixed = RewardValue(None if isinstance(self.no_end, str) else self.no_end, NO_END)
-        every = [values.get(k, fixed) for k in range(len(texts))]
-        self.counts.update(answers=len(texts), no_end=sum(open_ended))
-        self._check([value for value in values.values() if value.value is None], len(texts))
+        every = [values.get(k, fixed) for k in range(len(completions))]
+        self.counts.update(answers=len(completions), no_end=sum(open_ended))
+        self._check([value for value in values.values() if value.value is None], len(completions))
         return [value.value for value in every]
 
     def _check(self, unscored: Sequence[RewardValue], answers: int) -> None:

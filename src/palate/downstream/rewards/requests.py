@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self, runtime_checkable
 
-from pydantic import model_validator
+from pydantic import FiniteFloat, model_validator
 
 from palate.records import Record, Scores, User
 
@@ -41,7 +41,7 @@ class RatedResponse(Record):
 
     question: str
     response: str
-    rating: float
+    rating: FiniteFloat
 
 
 @runtime_checkable

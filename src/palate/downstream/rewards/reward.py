@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from palate.benchmarks import Dataset
+from palate.data.rows import read_identifier
+from palate.downstream.rewards.completions import EMPTY, Answer, last_text, spoken
 from palate.downstream.rewards.requests import RatedResponse, ReadsRendered, RewardRequest
 from palate.downstream.rewards.scale import Scale
 from palate.downstream.sampling import Samples
@@ -30,7 +34,8 @@ from palate.records import (
 )
 from palate.seeding import digest
 
-EMPTY = "empty answer"
+LOG = logging.getLogger("palate")
+NO_ROW = "no row is named"
 NO_STATE = "no state of this user, and no choices to learn one from"
 FEW_RATINGS = "fewer than two different ratings with a reward"
 
@@ -60,6 +65,8 @@ class Reward:
     """The data's rows under the context."""
     scale: Scale | None = None
     """None for the scorer's own numbers."""
+    unscored: Counter[str] = field(default_factory=Counter, init=False, compare=False)
+    """Why completions that `trl` was given have no reward, and how many."""
 
     def __call__(self, question: str, response: str, user: User) -> RewardValue:
         """Return the reward of one response for a user who is given in the call.
@@ -75,12 +82,14 @@ class Reward:
     def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
         """Return the reward of every response of every request.
 
-        All are scored together, users who bring choices by themselves.
+        All are scored together, users who bring choices by themselves. A thought that opens a
+        response is not read: the user does not see it.
 
         Raises `UsageError` for an id that no row has and for a user without what the context
         shows, and what scoring raises.
         """
         slates = [self.slate(request) for request in requests]
+        answers = [[spoken(text) for text in request.responses] for request in requests]
         scored: dict[int, dict[str, ScoreOrReason]] = {}
         # Who brings choices has a state for this request alone: nobody else is read by it.
         bring = [
@@ -90,16 +99,16 @@ class Reward:
         others = sorted({*range(len(requests))} - {*bring})
         for among, scorer in ((others, self.scorer), (bring, self._joined(requests, bring))):
             given = {k: slate for k in among if isinstance(slate := slates[k], Slate)}
-            texts = [requests[k].responses for k in given]
+            texts = [[it.text for it in answers[k] if it.text is not None] for k in given]
             both = score_texts(scorer, list(given.values()), texts) if given else []
             scored.update(zip(given, both, strict=True))
         return [
             tuple(
                 RewardValue(None, slate) if isinstance(slate, str)
-                else self._value(text, scored.get(k))
-                for text in request.responses
+                else self._value(answer, scored.get(k))
+                for answer in of_request
             )
-            for k, (request, slate) in enumerate(zip(requests, slates, strict=True))
+            for k, (of_request, slate) in enumerate(zip(answers, slates, strict=True))
         ]  # fmt: skip
 
     def slate(self, request: RewardRequest) -> Slate | str:
@@ -126,7 +135,7 @@ class Reward:
         """
         scored = score_texts(self.scorer, slates, [slate.candidates for slate in slates])
         return [
-            tuple(self._value(text, of_slate) for text in slate.candidates)
+            tuple(self._value(Answer(text), of_slate) for text in slate.candidates)
             for slate, of_slate in zip(slates, scored, strict=True)
         ]
 
@@ -143,7 +152,7 @@ class Reward:
         if not isinstance(self.scorer, ReadsRendered):
             raise UsageError(f"{self.spec} reads no rendered conversation")
         scored = by_text(self.scorer.score_rendered(texts), texts)
-        return [(self._value(text, scored),) for text in texts]
+        return [(self._value(Answer(text), scored),) for text in texts]
 
     def has_row(self, name: str) -> bool:
         """Tell whether the data holds a row of this id."""
@@ -204,35 +213,55 @@ class Reward:
         return RewardValue(float(isotonic_predictions(scores, given, [new.value])[0]))
 
     def trl(
-        self, prompts: Sequence[Any], completions: Sequence[Any], *, row: Sequence[str], **_: Any
+        self, prompts: Sequence[Any], completions: Sequence[Any], *, row: Sequence[Any], **_: Any
     ) -> list[float | None]:
         """Return the rewards of completions, as TRL's trainers call a reward function.
 
         The training set's column `row` holds row ids of the data; answers to one row are one slate.
-        TRL masks a None: it is out of the baseline and teaches nothing.
+        TRL masks a None: it is out of the baseline and teaches nothing. Why there is none is logged
+        once for each reason, and counted in `unscored`.
 
-        Raises as `values` does.
+        Raises as `of_rows` does.
         """
         del prompts
-        texts = [it if isinstance(it, str) else it[-1]["content"] for it in completions]
-        return [each.value for each in self.of_rows(row, texts)]
+        values = self.of_rows(row, completions)
+        reasons = Counter(str(each.reason) for each in values if each.value is None)
+        for reason in reasons.keys() - self.unscored.keys():
+            LOG.warning("reward: an answer has none (%s); more of these are counted only", reason)
+        self.unscored.update(reasons)
+        return [each.value for each in values]
 
-    def of_rows(self, rows: Sequence[str], responses: Sequence[str]) -> list[RewardValue]:
-        """Return the reward of each response to the row beside it; those to one row are one slate.
+    def of_rows(self, rows: Sequence[Any], completions: Sequence[Any]) -> list[RewardValue]:
+        """Return each completion's reward for the row beside it; those to one row are one slate.
 
-        Raises as `values` does.
+        A completion is a text or messages (`last_text`). Ids are read as in the data; where there
+        is none, there is no reward.
+
+        Raises `DataError` for what is no id, and as `values` does.
         """
-        by_row: dict[str, list[str]] = {}
-        for name, text in zip(rows, responses, strict=True):
-            by_row.setdefault(name, []).append(text)
-        requests = [RewardRequest(row=name, responses=tuple(of)) for name, of in by_row.items()]
-        values = dict(zip(by_row, map(iter, self.values(requests)), strict=True))
-        return [next(values[name]) for name in rows]
+        named = [None if name is None else read_identifier(name) for name in rows]
+        answers = [last_text(completion) for completion in completions]
+        values = [
+            RewardValue(None, NO_ROW if name is None else answer.reason)
+            for name, answer in zip(named, answers, strict=True)
+        ]
+        asked: dict[str, list[int]] = {}
+        for k, (name, answer) in enumerate(zip(named, answers, strict=True)):
+            if name is not None and answer.text is not None:
+                asked.setdefault(name, []).append(k)
+        requests = [
+            RewardRequest(row=name, responses=tuple(answers[k].text or "" for k in places))
+            for name, places in asked.items()
+        ]
+        for places, of_row in zip(asked.values(), self.values(requests), strict=True):
+            for k, value in zip(places, of_row, strict=True):
+                values[k] = value
+        return values
 
-    def _value(self, text: str, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
-        if not text.strip():
-            return RewardValue(None, EMPTY)
-        score = (scored or {}).get(text, "no score")
+    def _value(self, answer: Answer, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
+        if answer.text is None or not answer.text.strip():
+            return RewardValue(None, answer.reason or EMPTY)
+        score = (scored or {}).get(answer.text, "no score")
         if isinstance(score, str):
             return RewardValue(None, score)
         return RewardValue(score if self.scale is None else self.scale.on(score))

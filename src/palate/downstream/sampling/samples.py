@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Dataset
+from palate.data.jsonl import read_jsonl
+from palate.data.rows import read_identifier
 from palate.downstream.sampling.policies import Sample
 from palate.errors import DataError, UsageError, writing
 from palate.seeding import canonical_json, digest
@@ -85,9 +85,9 @@ def check_number(n: int) -> None:
 def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
     """Read samples that something else drew: JSON lines `{"id": …, "samples": [text, …]}`.
 
-    A sample is a text, or an object with `text` and, where known, `cut_off`. Every row of the
-    benchmark must be there; `n` takes the first n of each row, else all rows must have equally
-    many.
+    They may be gzipped (`.gz`), and ids are read as in the data. A sample is a text, or an object
+    with `text` and, where known, `cut_off`. Every row of the benchmark must be there; `n` takes the
+    first n of each row, else all rows must have equally many.
 
     Raises `DataError`, with file and line, for what cannot be read, an unknown or repeated id, a
     row without samples, or too few of them; and where no scorer could prefer any of them.
@@ -98,8 +98,9 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
     there: dict[str, tuple[Sample, ...]] = {}
     rows = [row.id for row in pairs.rows]
     expected, others = set(rows), {row.id for row in pairs.everyone}
-    for where, said in _lines(path):
-        name, samples = _row(said, where)
+    for line, row in read_jsonl(path, errors="surrogatepass"):
+        where = f"{path}:{line}"
+        name, samples = _row(row, path, line)
         if name not in expected and name in others:
             continue  # a row that a limit leaves out
         if name not in expected:
@@ -129,28 +130,20 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
     return found
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    try:
-        with path.open(encoding="utf-8", errors="surrogatepass") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                where = f"{path}:{number}"
-                try:
-                    yield where, json.loads(line)
-                except ValueError as error:
-                    raise DataError(f"{where}: no JSON ({error})") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-
-
-def _row(row: Any, where: str) -> tuple[str, tuple[Sample, ...]]:
-    if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+def _row(row: Any, path: Path, line: int) -> tuple[str, tuple[Sample, ...]]:
+    where = f"{path}:{line}"
+    if isinstance(row, DataError):
+        raise row
+    if not isinstance(row, dict) or row.get("id") is None:
         raise DataError(f'{where}: expected {{"id": …, "samples": [text, …]}}')
+    try:
+        name = read_identifier(row["id"])
+    except DataError as error:
+        raise DataError(error.problem, file=str(path), line=line, field=error.field) from None
     listed = row.get("samples")
     if not isinstance(listed, list) or not listed:
         raise DataError(f"{where}: samples: expected a list of one text or more")
-    return row["id"], tuple(_sample(one, where) for one in listed)
+    return name, tuple(_sample(one, where) for one in listed)
 
 
 def _sample(said: Any, where: str) -> Sample:

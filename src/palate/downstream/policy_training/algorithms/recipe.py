@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
@@ -68,6 +69,8 @@ class PolicyTraining:
         """Refuse what cannot be meant; raises `UsageError`."""
         group, passes = self.group, self.passes
         for name, holds, expected in (
+            *((name, math.isfinite(value), "a finite number")
+              for name, value in vars(self).items() if isinstance(value, float)),
             ("algorithm", self.algorithm in {"ppo", "rloo", "grpo"}, "ppo, rloo or grpo"),
             ("updates", self.updates >= 1, "1 or more"),
             ("answers", self.answers >= 2, "2 or more"),
@@ -86,6 +89,15 @@ class PolicyTraining:
             ("kl_coefficient", self.kl_coefficient >= 0, "0 or more"),
             ("clip_range", 0 < self.clip_range < 1, "a number between 0 and 1"),
             ("max_grad_norm", self.max_grad_norm > 0, "a number above 0"),
+            ("gamma", 0 <= self.gamma <= 1, "0 to 1"),
+            ("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1"),
+            ("value_learning_rate", self.value_learning_rate > 0, "a number above 0"),
+            ("value_clip_range", self.value_clip_range is None or self.value_clip_range > 0,
+             "a number above 0, or None"),
+            ("kl_target",
+             self.kl_target is None or (self.kl_target > 0 and self.kl_coefficient > 0),
+             "a number above 0 beside a kl_coefficient above 0, or None"),
+            ("kl_horizon", self.kl_horizon >= 1, "1 or more"),
             *((name, self.algorithm == "ppo" or getattr(self, name) == getattr(type(self), name),
                "the default, since ppo alone reads it") for name in PPO_ALONE),
             ("save_every", self.save_every is None or self.save_every >= 1, "1 or more, or None"),
