@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from palate.errors import UsageError, first_line
-from palate.records import Message
+from palate.engines import ChatTemplate
+from palate.errors import ModelError, UsageError, first_line
+from palate.records import Message, Settings
 
 Conversation = str | Sequence[Mapping[str, str]]
 
@@ -37,18 +38,15 @@ def conversations_of(
     return made
 
 
-def template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -> list[list[int]]:
-    """Return the ids of conversations in a tokenizer's own chat template."""
-    if not getattr(tokenizer, "chat_template", None):
-        raise UsageError(
-            f"{tokenizer.name_or_path}: the tokenizer has no chat template; give prompts= what "
-            "generate is given"
-        )
-    turns = [[message.model_dump() for message in it] for it in conversations]
-    ids: list[list[int]] = tokenizer.apply_chat_template(
-        turns, add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
-    return ids
+def template_ids(
+    tokenizer: Any, conversations: Sequence[tuple[Message, ...]], settings: Settings
+) -> list[list[int]]:
+    """Return the ids of conversations in a tokenizer's chat template."""
+    try:
+        template = ChatTemplate(tokenizer, settings)
+    except ModelError as error:
+        raise UsageError(f"{error}; or give prompts= what generate is given") from error
+    return [list(template.prompt(it)) for it in conversations]
 
 
 def given_ids(prompts: Any) -> list[list[int]]:
