@@ -104,10 +104,13 @@ def sentencepiece(template, *, legacy):
     merges = [("▁", "A"), ("▁", "B"), ("▁", "["), ("▁", "h"), ("I", "N"), ("S", "T"), ("IN", "ST")]
     made = Tokenizer(
         models.BPE(
-            {word: k for k, word in enumerate(words)}, merges, unk_token="<unk>",
-            fuse_unk=True, byte_fallback=True,
+            {word: k for k, word in enumerate(words)},
+            merges,
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
         )
-    )  # fmt: skip
+    )
     if legacy:
         made.normalizer = normalizers.Sequence(
             [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -117,9 +120,12 @@ def sentencepiece(template, *, legacy):
     made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
     made.add_special_tokens([AddedToken(it, special=True) for it in words[:3]])
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+        tokenizer_object=made,
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
         chat_template=template,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,11 +134,14 @@ def sentencepiece(template, *, legacy):
         (LLAMA_3_2, "Today Date: 26 Jul 2024", "Today Date: 04 Mar 2025"),
         (MISTRAL_SMALL, "date is 2024-07-26.", "date is 2025-03-04."),
         (GRANITE, "Date: July 26, 2024.", "Date: March 04, 2025."),
-        ("{{ strftime_now('%-d/%-m/%y, %A, 100%%') }}{{ messages }}", "26/7/24, Friday, 100%",
-         "4/3/25, Tuesday, 100%"),
+        (
+            "{{ strftime_now('%-d/%-m/%y, %A, 100%%') }}{{ messages }}",
+            "26/7/24, Friday, 100%",
+            "4/3/25, Tuesday, 100%",
+        ),
     ],
     ids=["Llama 3.2", "Mistral Small", "Granite", "other codes"],
-)  # fmt: skip
+)
 def test_a_template_that_reads_the_clock_is_told_one_day(tiny, template, by_default, on_a_day):
     tokenizer = with_template(tiny, template)
     usual = ChatTemplate(tokenizer)
@@ -210,7 +219,7 @@ def test_a_response_with_a_thought_in_it_is_read_whole(tiny, template):
         ("{% for m in messages %}[{{ m.role }}]{{ m.content | upper }}{% endfor %}", "user"),
     ],
     ids=["left out", "changed"],
-)  # fmt: skip
+)
 def test_a_template_that_loses_a_text_is_refused(tiny, template, role):
     read = ChatTemplate(with_template(tiny, template))
     messages = (Message(role="system", content="BE BRIEF."), *HELLO)

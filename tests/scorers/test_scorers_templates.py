@@ -231,9 +231,9 @@ def test_a_template_that_is_given_is_part_of_a_fingerprint(tiny, tmp_path):
         for text in (ENDS_WITH_EOS, ENDS_WITH_EOS + "\n")
     ]
     assert prints[0] != prints[1]
-    assert info(f"likelihood:{tiny.model()}", chat_template=CLOCK) == info(
-        f"likelihood:{tiny.model()}"
-    )
+    plain, beside = (info(f"likelihood:{tiny.model()}", chat_template=it) for it in (None, CLOCK))
+    assert beside.fingerprint == plain.fingerprint
+    assert beside.notes[0].endswith("read in its own chat template, not in that of --chat-template")
 
 
 def test_ids_beyond_the_embeddings_are_one_line(tiny, tmp_path):

@@ -35,9 +35,11 @@ def show_pair(
 ) -> None:
     """Print what a scorer would see of one pair, under each context."""
     settings = flags.make_settings(
-        seed, chat_template=chat_template, template_date=template_date,
+        seed,
+        chat_template=chat_template,
+        template_date=template_date,
         trust_remote_code=trust_remote_code,
-    )  # fmt: skip
+    )
     with Session() as session:
         for pairs in (loading.load(name, seed) for name in benchmark):
             for spec, shown in product(scorer, context):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from jinja2 import TemplateError
 from pydantic import ValidationError
 
-from palate.engines import ChatTemplate
-from palate.errors import ModelError, UsageError, first_line
-from palate.records import Message, Settings
+from palate.errors import UsageError, first_line
+from palate.records import Message
 
 Conversation = str | Sequence[Mapping[str, str]]
 
@@ -38,15 +38,25 @@ def conversations_of(
     return made
 
 
-def template_ids(
-    tokenizer: Any, conversations: Sequence[tuple[Message, ...]], settings: Settings
-) -> list[list[int]]:
-    """Return the ids of conversations in a tokenizer's chat template."""
-    try:
-        template = ChatTemplate(tokenizer, settings)
-    except ModelError as error:
-        raise UsageError(f"{error}; or give prompts= what generate is given") from error
-    return [list(template.prompt(it)) for it in conversations]
+def template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -> list[list[int]]:
+    """Return the ids of conversations in a tokenizer's own chat template."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise UsageError(
+            f"{tokenizer.name_or_path}: the tokenizer has no chat template; give prompts= what "
+            "generate is given"
+        )
+    turns = [[message.model_dump() for message in it] for it in conversations]
+    try:  # as the caller's own call does, whatever day it is
+        made = tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, tokenize=True, return_dict=True
+        )
+    except (TemplateError, ValueError) as error:
+        raise UsageError(
+            f"{tokenizer.name_or_path}: its chat template writes no prompt ({first_line(error)}); "
+            "give prompts= what generate is given"
+        ) from error
+    ids: list[list[int]] = made["input_ids"]
+    return ids
 
 
 def given_ids(prompts: Any) -> list[list[int]]:

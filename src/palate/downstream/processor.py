@@ -90,9 +90,7 @@ def guidance(
     policy = CallersModel(model, tokenizer)
     guide = chosen.guide(built, spec)
     refuse_other_tokens(policy, guide, spec, SAME_TOKENS)
-    ids = (
-        template_ids(tokenizer, conversations, settings) if prompts is None else given_ids(prompts)
-    )
+    ids = template_ids(tokenizer, conversations) if prompts is None else given_ids(prompts)
     if len(ids) != len(slates):
         raise UsageError(f"{len(slates)} questions and {len(ids)} prompts: give one of each")
     if not all(ids):

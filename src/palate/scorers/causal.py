@@ -68,7 +68,13 @@ class LocalText:
             details |= self.reader.answer_details
         made = digest(what, *list(details.values())[1:])
         return ScorerInfo.model_validate(
-            {"fingerprint": made, "details": details, "cuts": True, **more}
+            {
+                "fingerprint": made,
+                "details": details,
+                "cuts": True,
+                "notes": self.reader.notes,
+                **more,
+            }
         )
 
     def fit(

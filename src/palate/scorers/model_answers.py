@@ -52,6 +52,7 @@ class ModelAnswers:
         else:
             made = digest(f"{what} {self.max_tokens}", *list(details.values())[1:])
             about = {"fingerprint": made, "details": details, "cuts": True}
+            about["notes"] = self.model.reader.notes
         return ScorerInfo.model_validate({**about, **more})
 
     def _label_details(self) -> dict[str, Any]:

@@ -54,9 +54,10 @@ class ChatTemplate:
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
         self._marks = marks_of(
-            tokenizer, self.source.written,
+            tokenizer,
+            self.source.written,
             lambda turns, generation: self._render(self._plain, turns, generation),
-        )  # fmt: skip
+        )
         self._first = "".join({mark[0] for mark in self._marks})
         self._last: tuple[tuple[Message, ...], str, bool, str] | None = None
         self._recent: dict[tuple[str, int | None], Encoded] = {}

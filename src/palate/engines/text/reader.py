@@ -84,6 +84,13 @@ class Reader:
             return {}
         return self.template.source.details
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say so where a template was given, and the tokenizer has its own."""
+        if self.settings.chat_template is None or self.template.source.given:
+            return ()
+        return (f"{self.reference}: read in its own chat template, not in that of --chat-template",)
+
     @cached_property
     def thought(self) -> tuple[str, ...]:
         """What stands before an answer where the template would think first; else nothing."""
