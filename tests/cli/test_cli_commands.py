@@ -100,6 +100,16 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
         (("evaluate", "-b", "tasting?subset=Cooking", "-s", "longest"), 2, "no subset 'Cooking'"),
         (("evaluate", "-b", "tasting", "-s", "longest", "--dtype", "foo"), 2, "--dtype foo"),
         (("evaluate", "-b", "tasting", "-s", "longest", "--seed", "-5"), 2, "--seed -5"),
+        (
+            ("evaluate", "-b", "tasting", "-s", "longest", "--template-date", "soon"),
+            2,
+            "--template-date soon",
+        ),
+        (
+            ("show", "-b", "tasting", "-s", "longest", "--chat-template", "none.jinja"),
+            2,
+            "--chat-template none.jinja: no such file",
+        ),
         (("compare", "nowhere"), 2, "no such folder"),
         (("show", "-b", "tasting", "-s", "longest", "--pair", "x"), 2, "no pair 'x'"),
     ],

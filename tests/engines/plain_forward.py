@@ -38,7 +38,7 @@ def log_probabilities(local, encoded):
 
 def label_logits(local, sequences, labels):
     ((_, found),) = local.label_logits([sequences], labels)
-    return found
+    return [logits.values for logits in found]
 
 
 def encode(local, responses=RESPONSES):

@@ -316,12 +316,12 @@ def test_a_local_judge_of_one_token_keeps_room_for_one_token_only(tiny, tmp_path
     assert (found.margin, found.reason) == (None, "too long")
 
 
-def test_a_local_label_that_is_not_one_token_is_refused(tiny, monkeypatch):
-    rating = build_scorer(f"rating:{tiny.model()}?verdict=logits&scale=1-3", default_session())
-    reader = rating.answers.model.reader
-    monkeypatch.setattr(reader, "tokenizer", lambda label, **kw: {"input_ids": [1, 2]})
-    with pytest.raises(ModelError, match="use verdict=text"):
-        rating.answers.model._label_id("1")
+def test_a_local_label_that_is_not_one_token_is_refused(tiny):
+    template = build_scorer(
+        f"judge:{tiny.model()}", default_session()
+    ).answers.model.reader.template
+    with pytest.raises(ModelError, match="'Abracadabra' is not one token; use verdict=text"):
+        template.label_id("Abracadabra")
 
 
 def test_one_response_is_nothing_to_compare():

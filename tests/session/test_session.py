@@ -348,7 +348,6 @@ def test_a_local_language_model_gives_what_the_engine_gives(tiny):
         groups = [[template.continuation(question, text) for text in RESPONSES]]
         ((_, expected),) = loaded.log_probabilities(groups)
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-        assert model.count(question) == len(template.prompt(question))
         ids = template.prompt(question)
         (as_ids,) = model.generate([[ids]], max_tokens=5)
         (as_text,) = model.generate([[question]], max_tokens=5)

@@ -16,6 +16,8 @@ class Devices:
     seed: flags.Seed = 0
     dtype: flags.Dtype = None
     device: flags.Device = None
+    template_date: flags.TemplateDate = None
+    chat_template: flags.ChatTemplate = None
 
     def settings(self) -> Settings:
         """Return checked settings; raises `UsageError` naming the flag that is wrong."""

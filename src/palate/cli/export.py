@@ -104,6 +104,7 @@ def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Ite
         "--split": loading.split, "--mirrors": loading.mirrors, "--limit": loading.limit,
         "--choices": loading.choices, "--source": loading.source, "--revision": loading.revision,
         "--seed": devices.seed or None, "--dtype": devices.dtype,
+        "--template-date": devices.template_date, "--chat-template": devices.chat_template,
     }  # fmt: skip
     for flag, value in given.items():
         if value is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from palate.benchmarks.registry import GROUP as BENCHMARKS
 from palate.cli.completion import named
 from palate.contexts import GROUP as CONTEXTS
-from palate.errors import UsageError
+from palate.errors import UsageError, first_line
 from palate.records import Settings
 from palate.reports import Form
 from palate.scorers import GROUP as SCORERS
@@ -76,6 +77,20 @@ MaxLine = Annotated[float, _data("--max-line", help="Longest line read, in MiB."
 Trust = Annotated[
     bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")
 ]
+TemplateDate = Annotated[
+    str | None,
+    _local(
+        metavar="YYYY-MM-DD",
+        help="Day that chat templates are told which read the clock; 2024-07-26 unless told.",
+    ),
+]
+ChatTemplate = Annotated[
+    str | None,
+    _local(
+        metavar="FILE|NAME",
+        help="Chat template for tokenizers without one, or the name of one of several.",
+    ),
+]
 Cache = Annotated[
     str | None, _endpoint("--cache", help="Folder of endpoints' replies; none is paid twice.")
 ]
@@ -117,13 +132,35 @@ def whole_numbers(flag: str, text: str, example: str) -> list[int]:
 
 
 def make_settings(
-    seed: int = 0, dtype: str | None = None, device: str | None = None, **more: object
+    seed: int = 0,
+    dtype: str | None = None,
+    device: str | None = None,
+    chat_template: str | None = None,
+    **more: object,
 ) -> Settings:
     """Return checked settings; raises `UsageError` naming the flag that is wrong."""
     given = {"seed": seed, "dtype": dtype, "device": device, **more}
+    if chat_template is not None:
+        given["chat_template"] = _template(chat_template)
     try:
         return Settings.model_validate(given)
     except ValidationError as error:
         wrong = error.errors()[0]
         flag = str(wrong["loc"][0]).replace("_", "-")
         raise UsageError(f"--{flag} {wrong['input']}: {wrong['msg']}") from error
+
+
+def _template(given: str) -> str:
+    """Return the text of a template's file; a plain word is a template's name."""
+    file = Path(given).expanduser()
+    if not file.is_file():
+        if re.fullmatch(r"\w[\w-]*", given):
+            return given
+        raise UsageError(f"--chat-template {given}: no such file")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--chat-template {given}: {first_line(error)}") from error
+    if "{" not in text:
+        raise UsageError(f"--chat-template {given}: holds no Jinja, such as {{{{ messages }}}}")
+    return text

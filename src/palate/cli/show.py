@@ -29,10 +29,17 @@ def show_pair(
     context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
     loading: Loading,
     seed: flags.Seed = 0,
+    template_date: flags.TemplateDate = None,
+    chat_template: flags.ChatTemplate = None,
     trust_remote_code: flags.Trust = False,
 ) -> None:
     """Print what a scorer would see of one pair, under each context."""
-    settings = flags.make_settings(seed, trust_remote_code=trust_remote_code)
+    settings = flags.make_settings(
+        seed,
+        chat_template=chat_template,
+        template_date=template_date,
+        trust_remote_code=trust_remote_code,
+    )
     with Session() as session:
         for pairs in (loading.load(name, seed) for name in benchmark):
             for spec, shown in product(scorer, context):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from palate.engines import LanguageModel, Reply
+from palate.engines.language_model import Ids
 from palate.prompts import fitting_parts
 from palate.records import Message, Part, Settings
 from palate.seeding import digest
@@ -27,17 +28,24 @@ class Writer(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """Hash of all that a text depends on beside the prompt."""
-        return digest(self.model.place, *self.model.identity, self.max_tokens)
+        thought = () if self.model.reader is None else self.model.reader.thought
+        return digest(self.model.place, *self.model.identity, self.max_tokens, *thought)
 
     def fit(self, parts: Parts, prompt: Callable[[Parts], Messages]) -> Parts:
         """Drop whole parts, the lowest-ranked first, until prompt and reply fit the window."""
         window = self.model.window
         room = None if window is None else window - self.max_tokens
-        return fitting_parts(parts, lambda some: self.model.count(prompt(some)) or 0, room)
+        if self.model.reader is None:
+            return fitting_parts(parts, lambda some: 0, room)
+        encode = self.model.reader.template.answer_prompt
+        return fitting_parts(parts, lambda some: len(encode(prompt(some))), room)
 
     def write(self, prompts: Sequence[Messages]) -> Iterator[tuple[int, Reply]]:
         """Yield (position, reply) as they come; what all prompts begin with is read once."""
-        for _, k, reply in self.model.generate([prompts], max_tokens=self.max_tokens):
+        reader, asked = self.model.reader, list[Messages | Ids](prompts)
+        if reader is not None:  # it writes at once, without a thought
+            asked = [reader.template.answer_prompt(prompt) for prompt in prompts]
+        for _, k, reply in self.model.generate([asked], max_tokens=self.max_tokens):
             yield k, reply
 
 

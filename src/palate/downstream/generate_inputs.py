@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from jinja2 import TemplateError
 from pydantic import ValidationError
 
 from palate.errors import UsageError, first_line
@@ -45,9 +46,16 @@ def template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -
             "generate is given"
         )
     turns = [[message.model_dump() for message in it] for it in conversations]
-    ids: list[list[int]] = tokenizer.apply_chat_template(
-        turns, add_generation_prompt=True, tokenize=True, return_dict=True
-    )["input_ids"]
+    try:  # as the caller's own call does, whatever day it is
+        made = tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, tokenize=True, return_dict=True
+        )
+    except (TemplateError, ValueError) as error:
+        raise UsageError(
+            f"{tokenizer.name_or_path}: its chat template writes no prompt ({first_line(error)}); "
+            "give prompts= what generate is given"
+        ) from error
+    ids: list[list[int]] = made["input_ids"]
     return ids
 
 

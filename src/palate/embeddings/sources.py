@@ -89,7 +89,7 @@ class HiddenStates:
     def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
         self.session, self.reader = session, session.reader(reference, settings)
         content, *computed = self.reader.weights
-        self.meaning = digest("hidden", content, 1)
+        self.meaning = digest("hidden", content, 1, *self.reader.template_details.values())
         self.fingerprint = digest(self.meaning, *computed)
 
     @property

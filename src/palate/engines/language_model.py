@@ -14,10 +14,10 @@ from palate.engines.endpoints.chat import Ask, Reply
 from palate.engines.endpoints.labels import Unlisted, label_log_probabilities
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import NO_TEMPERATURE
-from palate.engines.local import LocalModel, generate, sample
+from palate.engines.local import LabelLogits, LocalModel, generate, sample
 from palate.engines.local.threads import spread
 from palate.engines.text.reader import Reader
-from palate.errors import EndpointError, ModelError, UsageError
+from palate.errors import EndpointError, UsageError
 from palate.records import Message
 from palate.seeding import digest
 
@@ -37,6 +37,9 @@ TOP_LOGPROBS = 20
 FEW_LOGPROBS = 5
 """Asked for where an endpoint refuses more, and does not say how many it allows."""
 NO_LIMIT = 10**9
+LEAST_SHARE = 1e-6
+"""Probability of all labels together below which a model is about to write something else."""
+UNLIKELY = "unreadable: the labels have less than a millionth of the probability; use verdict=text"
 
 
 class LanguageModel(ABC):
@@ -68,15 +71,14 @@ class LanguageModel(ABC):
         """Tell whether it can do this; what it cannot raises `UsageError`."""
         return operation in self.operations
 
-    def count(self, messages: Messages) -> int | None:
-        """Return the tokens of a prompt; None where that is not known."""
-        return None if self.reader is None else len(self.reader.template.prompt(messages))
-
-    def text(self, messages: Messages) -> str:
-        """Return a prompt as the model reads it."""
+    def text(self, messages: Messages, *, labels: bool = False) -> str:
+        """Return a prompt as the model reads it, before a reply or before one of its labels."""
         if self.reader is None:
             return "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages)
-        return self.reader.template.text(messages, generation=True)
+        template = self.reader.template
+        return (
+            template.answer_text(messages) if labels else template.text(messages, generation=True)
+        )
 
     def generate(
         self,
@@ -151,7 +153,8 @@ class LocalLanguageModel(LanguageModel):
     reader: Reader
 
     def __init__(self, reader: Reader, load: Callable[[], LocalModel]) -> None:
-        super().__init__(str(reader.reference), reader.weights, reader.details)
+        identity = (*reader.weights, *reader.template_details.values())
+        super().__init__(str(reader.reference), identity, reader.details)
         self.reader, self.load = reader, load
 
     def _greedy(self, prompts: Groups, max_tokens: int, least_tokens: int) -> Replies:
@@ -194,16 +197,16 @@ class LocalLanguageModel(LanguageModel):
 
         def that_fit() -> Iterator[list[Ids]]:
             for k, group in enumerate(prompts):
-                encoded = self._fitting(group, 1)
+                encoded = self._fitting(group, 1, self.reader.template.answer_prompt)
                 fits[k] = [bool(ids) for ids in encoded]
                 yield [ids for ids in encoded if ids]
 
         model = self.load()
-        ids = [self._label_id(label) for label in labels]
+        ids = [self.reader.template.label_id(label) for label in labels]
         for k, logits in model.label_logits(that_fit(), ids):
             values = iter(logits)
             for j, fit in enumerate(fits.pop(k)):
-                yield k, j, Reply(labels=next(values)) if fit else Reply(failure=TOO_LONG)
+                yield k, j, _of_labels(next(values)) if fit else Reply(failure=TOO_LONG)
 
     def log_probabilities(
         self, prompts: Iterable[tuple[Messages, Sequence[str]]]
@@ -217,18 +220,17 @@ class LocalLanguageModel(LanguageModel):
         """Return the logits of every next token, on the model's device."""
         return self.load().next_token_logits(sequences)
 
-    def _fitting(self, prompts: Sequence[Messages | Ids], room: int) -> list[Ids]:
+    def _fitting(
+        self,
+        prompts: Sequence[Messages | Ids],
+        room: int,
+        encode: Callable[[Messages], Ids] | None = None,
+    ) -> list[Ids]:
         # () stands for what is too long.
         limit = (self.window or NO_LIMIT) - room
-        template = self.reader.template
-        encoded = [template.prompt(it) if is_conversation(it) else cast(Ids, it) for it in prompts]
+        encode = encode or self.reader.template.prompt
+        encoded = [encode(it) if is_conversation(it) else cast(Ids, it) for it in prompts]
         return [ids if len(ids) <= limit else () for ids in encoded]
-
-    def _label_id(self, label: str) -> int:
-        ids = self.reader.tokenizer(label, add_special_tokens=False)["input_ids"]
-        if len(ids) != 1:
-            raise ModelError(f"{self.name}: {label!r} is not one token; use verdict=text")
-        return int(ids[0])
 
 
 class EndpointLanguageModel(LanguageModel):
@@ -326,6 +328,12 @@ class EndpointLanguageModel(LanguageModel):
             return reply._replace(labels=label_log_probabilities(reply.first_token, labels))
         except Unlisted as error:
             return reply._replace(failure=str(error))
+
+
+def _of_labels(logits: LabelLogits) -> Reply:
+    if logits.share < LEAST_SHARE:
+        return Reply(failure=UNLIKELY)
+    return Reply(labels=logits.values)
 
 
 def is_conversation(prompt: Messages | Ids) -> TypeGuard[Messages]:

@@ -104,6 +104,7 @@ learning_rate, warmup, max_length)
         return TrainedModel(target, *counts, n_users_left_out=len(left_out), options=chosen)
     how = {name: options[name] for name in (*RECIPE, "posts") if name in options}
     how |= {"seed": settings.seed, "dtype": settings.dtype, "device": settings.device}
+    how["settings"] = settings
     if progress is not None:
         how["progress"] = lambda step, total, loss: progress(step, total)
     return _from_base(method, Reference.parse(base), rows.pairs, target, left_out, options, how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -82,6 +83,11 @@ class Settings(Record):
     attention: str | None = None
     """A kernel that transformers knows, such as sdpa or eager; by default shared prefixes."""
     trust_remote_code: bool = False
+    template_date: date | None = None
+    """What day a chat template is told that reads the clock; by default 2024-07-26, always."""
+    chat_template: str | None = None
+    """A chat template in Jinja, or the name of one of the tokenizer's, for tokenizers without a
+    default one."""
 
 
 class ScorerInfo(Record):

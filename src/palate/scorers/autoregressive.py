@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from palate.engines.guidance import TokenGuide
 from palate.prompts import render
 from palate.records import Encoded, Settings, Slate
+from palate.scorers.causal import LocalText
 from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.scorers.likelihood import Likelihood
 from palate.session import Session
@@ -25,7 +26,13 @@ class Autoregressive(Likelihood):
     training.
     """
 
-    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        session: Session,
+        settings: Settings,
+        reads_as: LocalText | None = None,
+    ) -> None:
         spec.only({"beta"})
         self.beta = spec.positive("beta", 1.0)
         self._load(
@@ -33,6 +40,7 @@ class Autoregressive(Likelihood):
             session,
             settings,
             f"{self.beta:g} sum log p(response, end of turn)",
+            reads_as,
             log_odds="beta" in spec.options,
         )
 
@@ -53,4 +61,4 @@ class Autoregressive(Likelihood):
         """Return what the model reads, one text per candidate."""
         cut = self.prepare(slate).slate
         messages = render(cut.question, cut.shown)
-        return [self.local.template.closed_text(messages, text) for text in cut.candidates]
+        return [self.local.template.closed_answer(messages, text) for text in cut.candidates]

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from palate.engines import ChatTemplate, LocalModel, Reader
+from palate.engines.text.read_as import read_as
 from palate.records import Encoded, Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.scorers.fitting import fit_slate
 from palate.seeding import digest
@@ -17,22 +18,35 @@ Item = TypeVar("Item")
 
 
 class LocalText:
-    """A local model and its chat template, loaded at the first use."""
+    """A local model and its chat template, loaded at the first use.
+
+    With `reads_as` it reads the token ids of that model, which it is compared with.
+    """
 
     def __init__(
-        self, reference: Reference, head: str, session: Session, settings: Settings
+        self,
+        reference: Reference,
+        head: str,
+        session: Session,
+        settings: Settings,
+        reads_as: LocalText | None = None,
     ) -> None:
         self.reference, self.head = reference, head
-        self.session, self.settings = session, settings
+        self.session, self.settings, self.reads_as = session, settings, reads_as
 
     @property
     def model(self) -> LocalModel:
         """The loaded model; do not keep it, the session may let go of it."""
-        return self.session.model_of(self.reader, self.head)
+        return self.session.model_of(self._own_reader, self.head)
 
     @cached_property
     def reader(self) -> Reader:
         """Tokenizer and configuration: all that planning needs; a finished run loads no model."""
+        own, other = self._own_reader, self.reads_as
+        return own if other is None else read_as(own, other.reader)
+
+    @property
+    def _own_reader(self) -> Reader:
         return self.session.reader(self.reference, self.settings)
 
     @property
@@ -50,9 +64,17 @@ class LocalText:
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds weights, precision, prompt and what is computed."""
         details = {**self.reader.details, "prompt": prompt}
+        if self.head == "causal":  # what it reads stands behind a prompt
+            details |= self.reader.answer_details
         made = digest(what, *list(details.values())[1:])
         return ScorerInfo.model_validate(
-            {"fingerprint": made, "details": details, "cuts": True, **more}
+            {
+                "fingerprint": made,
+                "details": details,
+                "cuts": True,
+                "notes": self.reader.notes,
+                **more,
+            }
         )
 
     def fit(

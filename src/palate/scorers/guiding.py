@@ -116,7 +116,7 @@ class StateGuide:
         room += len(self.closing)
 
         def prompt(cut: Slate) -> Ids:
-            return reader.template.prompt(render(cut.question, cut.shown))
+            return reader.template.answer_prompt(render(cut.question, cut.shown))
 
         slate = fit_prompt(reader, slate, prompt, room)
         ids = prompt(slate)

@@ -18,9 +18,11 @@ class Implicit(ScaledDifference):
 
     r(x, y) = β [log π(y | x) − log π_ref(y | x)], the end of turn included (DPO, section 4).
 
-    With `?reference=none` it is β log π(y | x). β only scales; a margin is a log-odds where
-    `?beta=` gives the β of training and there is a reference. The reference's log-probabilities are
-    a pass of their own: another policy over the same rows reads them from disk.
+    Both models read the policy's tokens, as its template writes them: the reference needs no
+    template, and one with another vocabulary is refused. With `?reference=none` it is
+    β log π(y | x). β only scales; a margin is a log-odds where `?beta=` gives the β of training
+    and there is a reference. The reference's log-probabilities are a pass of their own: another
+    policy over the same rows reads them from disk.
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
@@ -30,17 +32,18 @@ class Implicit(ScaledDifference):
         if reference is None:
             raise SpecError(f"{spec}: needs what it was trained from, as in {EXAMPLE}, or none")
         self.beta = spec.positive("beta", 1.0)
-        names = [policy] if reference == "none" else [policy, reference]
-        self.compose([
-            Autoregressive(Spec(kind="autoregressive", reference=name), session, settings)
-            for name in names
-        ])  # fmt: skip
+        kind = "autoregressive"
+        models = [Autoregressive(Spec(kind=kind, reference=policy), session, settings)]
+        if reference != "none":
+            start, read = Spec(kind=kind, reference=reference), models[0].local
+            models.append(Autoregressive(start, session, settings, read))
+        self.compose(models)
         first = self.models[0].info
         prints = [model.info.fingerprint for model in self.models]
         self.info = first.model_copy(
             update={
                 "fingerprint": digest("implicit", self.beta, *prints),
-                "log_odds": "beta" in spec.options and len(names) > 1,
+                "log_odds": "beta" in spec.options and len(models) > 1,
                 "details": {"policy": first.details, "reference": self.models[-1].info.details},
             }
         )

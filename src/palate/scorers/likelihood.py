@@ -34,9 +34,15 @@ class Likelihood:
         self._load(spec.need_reference(EXAMPLE), session, settings, "mean log p(response)")
 
     def _load(
-        self, reference: str, session: Session, settings: Settings, what: str, **more: object
+        self,
+        reference: str,
+        session: Session,
+        settings: Settings,
+        what: str,
+        reads_as: LocalText | None = None,
+        **more: object,
     ) -> None:
-        self.local = LocalText(Reference.parse(reference), "causal", session, settings)
+        self.local = LocalText(Reference.parse(reference), "causal", session, settings, reads_as)
         self.info = self.local.info(what, prompt_hash("about.jinja"), **more)
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
@@ -75,7 +81,7 @@ class Likelihood:
 
     def prompt_ids(self, slate: Slate) -> Sequence[int]:
         """Return what the model reads before the response."""
-        return self.local.template.prompt(render(slate.question, slate.shown))
+        return self.local.template.answer_prompt(render(slate.question, slate.shown))
 
     def in_place(self) -> AbstractContextManager[None]:
         """Keep the model loaded meanwhile."""
@@ -92,7 +98,7 @@ class Likelihood:
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
         cut, template = self.prepare(slate).slate, self.local.template
-        prompt = template.text(render(cut.question, cut.shown), generation=True)
+        prompt = template.answer_text(render(cut.question, cut.shown))
         return [prompt + template.safe(text) for text in cut.candidates]
 
     def inputs(self, read: Prepared) -> list[Encoded]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
-from palate.engines import LanguageModel, Reply
+from palate.engines import LanguageModel, Reader, Reply
 from palate.engines.language_model import Ids, Messages, is_conversation
 from palate.records import Encoded, Lazy, Prepared, ScorerInfo, Settings, Slate
 from palate.scorers.fitting import fit_slate
@@ -44,21 +45,31 @@ class ModelAnswers:
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return the info of a judge: the model, what is computed, the prompt, the most tokens."""
-        details = {**self.model.details, "prompt": prompt}
+        details = {**self.model.details, "prompt": prompt, **self._label_details()}
         if self.model.reader is None:  # each request stands by itself
             made = digest(what, *self.model.identity, prompt, self.max_tokens)
             about = {"fingerprint": made, "details": details, "exact": True}
         else:
             made = digest(f"{what} {self.max_tokens}", *list(details.values())[1:])
             about = {"fingerprint": made, "details": details, "cuts": True}
+            about["notes"] = self.model.reader.notes
         return ScorerInfo.model_validate({**about, **more})
+
+    def _label_details(self) -> dict[str, Any]:
+        # What labels are read behind, and as, where it is not the label after a plain prompt.
+        reader = self.model.reader
+        if reader is None or not self.labels:
+            return {}
+        ids = [reader.template.label_id(label) for label in self.labels]
+        alone = [reader.tokenizer(it, add_special_tokens=False)["input_ids"] for it in self.labels]
+        return {**reader.answer_details, **({} if alone == [[k] for k in ids] else {"labels": ids})}
 
     def fit(self, slate: Slate, prompts: Prompts, dropped: int | None = None) -> Prepared:
         """Cut what is shown until every prompt and its reply fit the window, where it is known."""
         reader = self.model.reader
         if reader is None:
             return Prepared(slate)
-        encode = reader.template.prompt
+        encode = self._encoder(reader)
         return fit_slate(
             reader,
             slate,
@@ -69,7 +80,7 @@ class ModelAnswers:
 
     def text(self, messages: Messages) -> str:
         """Return a prompt as the model reads it."""
-        return self.model.text(messages)
+        return self.model.text(messages, labels=bool(self.labels))
 
     def of(self, groups: Sequence[Group]) -> Iterator[tuple[int, Sequence[Reply]]]:
         """Yield (position, the group's replies) as they come; each with text, labels or failure.
@@ -105,6 +116,9 @@ class ModelAnswers:
 
         return self.of(Lazy(len(prepared), group))
 
+    def _encoder(self, reader: Reader) -> Callable[[Messages], Ids]:
+        return reader.template.answer_prompt if self.labels else reader.template.prompt
+
     def _has_more_room(self, prompt: Messages | Ids) -> bool:
         return self.model.window is None or len(prompt) + self.max_tokens < self.model.window
 
@@ -113,10 +127,8 @@ class ModelAnswers:
         reader = self.model.reader
         if reader is None:
             return group
-        return [
-            reader.template.prompt(prompt) if is_conversation(prompt) else prompt
-            for prompt in group
-        ]
+        encode = self._encoder(reader)
+        return [encode(prompt) if is_conversation(prompt) else prompt for prompt in group]
 
     def _first(self, groups: Iterator[Group]) -> Iterator[tuple[int, int, Reply]]:
         if self.labels:

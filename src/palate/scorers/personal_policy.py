@@ -107,7 +107,7 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         taken_off: UserLikelihood | ReferencePolicy = (
             UserLikelihood(self.policy, self.session, self.settings, "prior", None)
             if self.minus
-            else ReferencePolicy(self.reference, self.session, self.settings)
+            else ReferencePolicy(self.reference, self.session, self.settings, policy.local)
         )
         if self.minus:
             taken_off.local = policy.local  # one tokenizer reads each text once for both

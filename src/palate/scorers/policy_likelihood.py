@@ -45,7 +45,7 @@ class PolicyLikelihood(Likelihood):
         if stop is None:  # the template ends a turn otherwise, the policy by a token alone
             ids, start = template.continuation(messages, text)
             ids, stop = (*ids, min(ends)), len(ids)
-        prompt = template.prompt(messages)
+        prompt = template.answer_prompt(messages)
         if tuple(ids[:start]) == prompt:
             return Encoded(ids[: stop + 1], start)
         # A token across the seam is never drawn after this prompt.

@@ -109,6 +109,7 @@ class RewardServer:
             "base_url": http.base_url,
             "tokenizer": self.local.reader.content if self.local is not None else None,
             "prompt": prompt_hash("about.jinja"),
+            **(self.local.reader.template_details if self.local is not None else {}),
         }
         return ScorerInfo(
             fingerprint=digest("reward server", sorted(details.items()), self.head),

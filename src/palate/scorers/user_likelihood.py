@@ -138,10 +138,16 @@ class UserLikelihood(Autoregressive):
 
 
 class ReferencePolicy(Autoregressive):
-    """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers."""
+    """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers.
 
-    def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
-        super().__init__(Spec(kind="autoregressive", reference=str(reference)), session, settings)
+    It reads the tokens of the policy that it is compared with.
+    """
+
+    def __init__(
+        self, reference: Reference, session: Session, settings: Settings, policy: LocalText
+    ) -> None:
+        spec = Spec(kind="autoregressive", reference=str(reference))
+        super().__init__(spec, session, settings, policy)
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Read the slate as nobody's."""
@@ -169,4 +175,5 @@ def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
 
 
 def _unloaded(text: LocalText) -> LocalText:
-    return LocalText(text.reference, text.head, text.session, text.settings)
+    other = None if text.reads_as is None else _unloaded(text.reads_as)
+    return LocalText(text.reference, text.head, text.session, text.settings, other)

@@ -11,7 +11,7 @@ from palate.engines import ChatTemplate
 from palate.errors import UsageError
 from palate.models import choose_device
 from palate.prompts import render
-from palate.records import Message, PreferencePair
+from palate.records import Message, PreferencePair, Settings
 from palate.specs import Reference
 from palate.training.fitting import Progress, Recipe, TrainingOptions
 from palate.training.output import TrainedModel
@@ -32,6 +32,7 @@ def train_autoregressive(
     device: str | None = None,
     leave_out: Collection[str] = (),
     progress: Progress | None = None,
+    settings: Settings | None = None,
     **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Fit P(chosen over rejected) = sigmoid(β [log π_r(chosen) − log π_r(rejected)]).
@@ -57,7 +58,7 @@ def train_autoregressive(
         Recipe.of(device, told, **{"steps": 0, "batch_pairs": 32, "learning_rate": 5e-4}),
         kind="causal", encode=encode, trainer="DPO", epochs=None if "steps" in told else 1,
         beta=beta, lora=lora or Lora(rank=8, alpha=16, dropout=0.0),
-        device=device, leave_out=leave_out, progress=progress,
+        device=device, leave_out=leave_out, progress=progress, settings=settings,
     )  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from palate.engines import ChatTemplate
+from palate.engines.text.chat_template import HELLO
 from palate.errors import ModelError, first_line
 from palate.models import ModelFolder, import_torch, import_transformers
-from palate.records import Message
+from palate.records import Settings
 
 ADDED_PAD = "<|pad|>"
 Kind = Literal["classifier", "causal"]
@@ -25,32 +26,47 @@ class Base(NamedTuple):
     template: ChatTemplate
 
 
-def load_base(folder: ModelFolder, name: str, seed: int, kind: Kind = "classifier") -> Base:
+def load_base(
+    folder: ModelFolder,
+    name: str,
+    seed: int,
+    kind: Kind = "classifier",
+    settings: Settings | None = None,
+) -> Base:
     """Load a causal model, or a classifier of one output whose missing head the seed draws.
 
-    Seeds the global generators of Python, numpy and torch, as transformers does.
+    Seeds the global generators of Python, numpy and torch, as transformers does. A chat template
+    of the settings becomes the tokenizer's own where it has none.
 
     Raises:
         ModelError: if it cannot be loaded so, or has no chat template.
     """
-    model, tokenizer = _loaded(folder, name, seed, kind)
-    _set_pad(model, tokenizer)
-    return Base(model, tokenizer, ChatTemplate(tokenizer))
+    model, tokenizer, template = _loaded(folder, name, seed, kind, settings)
+    _set_pad(model, tokenizer, template)
+    return Base(model, tokenizer, _template(model, tokenizer, settings))
 
 
-def load_policy(folder: ModelFolder, name: str, seed: int) -> Base:
+def load_policy(
+    folder: ModelFolder, name: str, seed: int, settings: Settings | None = None
+) -> Base:
     """Load a language model that is trained on what it writes; its pad token may end a turn.
 
     Its vocabulary stays, since a frozen copy is loaded beside it. Raises as `load_base`.
     """
-    model, tokenizer = _loaded(folder, name, seed, "causal")
+    model, tokenizer, template = _loaded(folder, name, seed, "causal", settings)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "left"
-    return Base(model, tokenizer, ChatTemplate(tokenizer))
+    return Base(model, tokenizer, template)
 
 
-def _loaded(folder: ModelFolder, name: str, seed: int, kind: Kind) -> tuple[Any, Any]:
+def _template(model: Any, tokenizer: Any, settings: Settings | None) -> ChatTemplate:
+    return ChatTemplate(tokenizer, settings, model.get_input_embeddings().num_embeddings)
+
+
+def _loaded(
+    folder: ModelFolder, name: str, seed: int, kind: Kind, settings: Settings | None
+) -> tuple[Any, Any, ChatTemplate]:
     torch, transformers = import_torch(), import_transformers()
     transformers.set_seed(seed)
     loader, options, what = LOADERS[kind]
@@ -61,17 +77,17 @@ def _loaded(folder: ModelFolder, name: str, seed: int, kind: Kind) -> tuple[Any,
         )
     except (ValueError, OSError, KeyError, RuntimeError) as error:
         raise ModelError(f"{name}: cannot be trained as {what} ({first_line(error)})") from error
-    if not tokenizer.chat_template:
-        raise ModelError(f"{name}: the tokenizer has no chat template; use an instruct model")
+    template = _template(model, tokenizer, settings)
+    if template.source.given:
+        tokenizer.chat_template = template.source.written
     _no_attention_dropout(model)
-    return model, tokenizer
+    return model, tokenizer, template
 
 
-def _set_pad(model: Any, tokenizer: Any) -> None:
+def _set_pad(model: Any, tokenizer: Any, template: ChatTemplate) -> None:
     # A classifier's head reads the last token that is not pad, and a language model must not learn
     # that pad ends a turn: so no token that any conversation holds.
-    hello = (Message(role="user", content="Hello?"),)
-    written = set(ChatTemplate(tokenizer).conversation(hello, "Hello!"))
+    written = set(template.conversation(HELLO, "Hello!"))
     written |= {tokenizer.eos_token_id, tokenizer.bos_token_id}
     candidates = (tokenizer.pad_token, tokenizer.unk_token)
     free = (t for t in candidates if t and tokenizer.convert_tokens_to_ids(t) not in written)

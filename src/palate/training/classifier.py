@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from palate.models import choose_device
-from palate.records import PreferencePair
+from palate.records import PreferencePair, Settings
 from palate.specs import Reference
 from palate.training.fitting import Progress, Recipe, TrainingOptions
 from palate.training.output import TrainedModel
@@ -23,6 +23,7 @@ def train_classifier(
     device: str | None = None,
     leave_out: Collection[str] = (),
     progress: Progress | None = None,
+    settings: Settings | None = None,
     **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Fit P(chosen over rejected) = sigmoid(r(question, chosen) - r(question, rejected)).
@@ -39,6 +40,7 @@ def train_classifier(
         device: by default the accelerator if there is one, else the CPU.
         leave_out: user ids whose pairs must not be trained on.
         progress: called with (step, steps, loss).
+        settings: hold what a chat template is told, and one for a tokenizer without.
         **told: see `TrainingOptions`; 60 steps. Pairs over `max_length` are left out and counted.
 
     Raises:
@@ -56,5 +58,5 @@ def train_classifier(
     return train_on_pairs(
         "classifier", pairs, base, output, Recipe.of(device, told, steps=60),
         kind="classifier", encode=encode, trainer="Reward",
-        device=device, leave_out=leave_out, progress=progress,
+        device=device, leave_out=leave_out, progress=progress, settings=settings,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from palate.data import content_hash
 from palate.engines import ChatTemplate
 from palate.errors import DataError
 from palate.models import resolve
-from palate.records import PreferencePair
+from palate.records import PreferencePair, Settings
 from palate.specs import Reference
 from palate.training.base import Kind, load_base
 from palate.training.fitting import Progress, Recipe, fit
@@ -37,6 +37,7 @@ def train_on_pairs(
     device: str,
     leave_out: Collection[str],
     progress: Progress | None,
+    settings: Settings | None,
 ) -> TrainedModel:
     """Train by one of TRL's trainers on the pairs that fit, and save the model with its facts.
 
@@ -45,7 +46,7 @@ def train_on_pairs(
     usable = keep_users(pairs, leave_out)
     with new_folder(output) as folder:
         source = resolve(base)
-        start = load_base(source, str(base), recipe.seed, kind)
+        start = load_base(source, str(base), recipe.seed, kind, settings)
         limit = recipe.longest(start.model)
         encoded = [(pair, encode(pair, start.template)) for pair in usable]
         fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
@@ -65,6 +66,7 @@ def train_on_pairs(
             "n_pairs": len(fitting),
             "n_too_long": too_long,
             "n_users_left_out": len(set(leave_out)),
+            **start.template.source.details,
         }
         more: Mapping[str, Any] = {} if beta is None else {"beta": beta}
         more = more if lora is None else {**more, "lora": asdict(lora)}

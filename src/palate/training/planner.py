@@ -13,7 +13,7 @@ from palate.engines import ChatTemplate
 from palate.errors import DataError
 from palate.models import choose_device, resolve
 from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
-from palate.records import Context, PreferencePair, User, UserPool
+from palate.records import Context, PreferencePair, Settings, User, UserPool
 from palate.session import Session
 from palate.specs import Reference
 from palate.training.base import load_base
@@ -36,6 +36,7 @@ def train_planner(
     leave_out: Collection[str] = (),
     disjoint_from: Mapping[str, Sequence[PreferencePair]] | None = None,
     progress: Progress | None = None,
+    settings: Settings | None = None,
     **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
@@ -72,7 +73,7 @@ def train_planner(
         )
     with new_folder(output) as folder:
         source = resolve(base)
-        start = load_base(source, str(base), recipe.seed, "causal")
+        start = load_base(source, str(base), recipe.seed, "causal", settings)
         limit = recipe.longest(start.model)
         encoded = [(pair, encode(pair, profile, start.template, limit)) for pair in usable]
         fitting = [(pair, row) for pair, row in encoded if row is not None]
@@ -97,6 +98,7 @@ def train_planner(
             "reads": profile.spec,
             "prompt": prompt_hash("plan.jinja", "about.jinja"),
             "lora": asdict(lora),
+            **start.template.source.details,
         }
         save(model, start.tokenizer, folder, {"kind": "planner", **facts, **asdict(recipe)})
     return TrainedModel(

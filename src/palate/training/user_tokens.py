@@ -21,9 +21,7 @@ GENERIC = 0
 
 def head(template: ChatTemplate) -> str:
     """Return what a template writes before the first words of the first message."""
-    one, other = (
-        template.text((Message(role="user", content=text),), generation=True) for text in "ab"
-    )
+    one, other = (template.answer_text((Message(role="user", content=text),)) for text in "ab")
     apart = (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return one[: next(apart, len(one))]
 

@@ -84,7 +84,8 @@ class GuidedPolicy:
 
         Raises `UsageError` where a guide has no room for an answer.
         """
-        prompts = [self.model.reader.template.prompt(missing.prompt) for missing in wanted]
+        template = self.model.reader.template
+        prompts = [template.answer_prompt(missing.prompt) for missing in wanted]
         if not all(prompts):
             raise UsageError(f"{self.policy.spec}: a prompt without a token cannot be gone on from")
         room = (self.model.reader.window or NO_LIMIT) - self.policy.how.max_tokens

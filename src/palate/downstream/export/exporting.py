@@ -92,7 +92,7 @@ def export(
     with new_folder(Path(output)) as folder:
         pairs = dataset_of(data, settings.seed)
         named = reward(scorer, context, session=session, settings=settings)
-        trained = read_policy(policy, session)
+        trained = read_policy(policy, session, settings)
         rows = prompt_rows(pairs, trained, policy_context, held_out, session, settings)
         name = pairs.name if isinstance(data, Dataset) else str(data)
         words = ("-b", name) if data_words is None else tuple(data_words)

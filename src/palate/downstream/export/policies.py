@@ -8,10 +8,11 @@ from typing import Any
 
 from palate.downstream.sampling.policies import TEMPERATURE, TOP_P, read_sampling
 from palate.engines import ChatTemplate
+from palate.engines.text.chat_template import HELLO
 from palate.engines.text.reader import window_of
 from palate.errors import ModelError, UsageError, first_line
 from palate.models import import_transformers
-from palate.records import Message
+from palate.records import Message, Settings
 from palate.session import Session
 from palate.specs import Reference, Spec
 
@@ -19,7 +20,6 @@ RESPONSE_TOKENS, PROMPT_TOKENS = 512, 8192
 """Of the paper's PPO runs (arXiv 2604.07343)."""
 OPTIONS = ("max_tokens", "temperature", "top_p")
 EXAMPLE = "ORG/MODEL?max_tokens=256"
-HELLO = (Message(role="user", content="Hello?"),)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ExportedPolicy:
         return longest
 
 
-def read_policy(text: str, session: Session) -> ExportedPolicy:
+def read_policy(text: str, session: Session, settings: Settings | None = None) -> ExportedPolicy:
     """Return the policy of `REFERENCE?max_tokens=&temperature=&top_p=`.
 
     A model of the hub is looked at where it was downloaded before.
@@ -88,14 +88,16 @@ def read_policy(text: str, session: Session) -> ExportedPolicy:
     how = read_sampling(spec, max_tokens=RESPONSE_TOKENS)
     here = reference.place != "hub"
     model = str(session.folder(reference).path) if here else reference.name
-    template, window = _looked_at(text, model, here)
+    template, window = _looked_at(text, model, here, settings)
     return ExportedPolicy(
         text, model, max_tokens=how.max_tokens, temperature=how.temperature, top_p=how.top_p,
         template=template, window=window,
     )  # fmt: skip
 
 
-def _looked_at(text: str, model: str, here: bool) -> tuple[ChatTemplate | None, int | None]:
+def _looked_at(
+    text: str, model: str, here: bool, settings: Settings | None
+) -> tuple[ChatTemplate | None, int | None]:
     try:
         transformers = import_transformers()
         tokenizer = transformers.AutoTokenizer.from_pretrained(model, local_files_only=True)
@@ -104,6 +106,4 @@ def _looked_at(text: str, model: str, here: bool) -> tuple[ChatTemplate | None, 
         if not here:
             return None, None
         raise ModelError(f"{text}: its tokenizer cannot be read ({first_line(error)})") from error
-    if not tokenizer.chat_template:
-        raise UsageError(f"{text}: the tokenizer has no chat template; use an instruct model")
-    return ChatTemplate(tokenizer), window_of(config.get_text_config(), tokenizer)
+    return ChatTemplate(tokenizer, settings), window_of(config.get_text_config(), tokenizer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from palate.data import content_hash
@@ -19,7 +19,7 @@ from palate.downstream.quality import QualityMetric
 from palate.downstream.rewards import Reward
 from palate.downstream.sampling import Shown, policy_prompt
 from palate.models import ModelFolder
-from palate.records import Context, Message, components_of, info_of
+from palate.records import Context, Message, Settings, components_of, info_of
 from palate.runs import Manifest, versions
 from palate.training.tuning import Lora
 
@@ -53,6 +53,10 @@ class TrainingPlan:
     rewarding: RewardOptions
     device: str
     seed: int
+    settings: Settings = field(default_factory=Settings)
+    """Hold what the policy's chat template is told."""
+    template: Mapping[str, str] = field(default_factory=dict)
+    """What of that the numbers depend on."""
 
     @property
     def updates(self) -> list[int]:
@@ -136,6 +140,7 @@ class TrainingPlan:
                 "scale": self.rewarding.scale, "no_end": self.rewarding.no_end,
                 "qualities": {measure.spec: measure.fingerprint for measure in self.measures},
                 "device": self.device.split(":", maxsplit=1)[0], "seed": self.seed,
+                **({"template": dict(self.template)} if self.template else {}),
             },
             details=tuple(measure.details for measure in self.measures),
             versions=versions(),

@@ -106,7 +106,8 @@ def ppo(
         shown=(shown_to_policy(shown, split.train, seed),
                shown_to_policy(shown, split.held_out, seed)),
         measures=measures, evaluation=evaluation, rewarding=rewarding,
-        device=choose_device(settings.device), seed=seed,
+        device=choose_device(settings.device), seed=seed, settings=settings,
+        template=session.reader(trained.reference, settings).template_details,
     )  # fmt: skip
     begin = start or (lambda label: lambda done, total: None)
     manifest = plan.manifest()

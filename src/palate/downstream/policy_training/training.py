@@ -46,7 +46,9 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         OutsideError: where too many answers have no reward; checkpoints stay.
         ResourceError: where memory or disk run out.
     """
-    base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed)
+    base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed, plan.settings)
+    template_of_model = base.tokenizer.chat_template
+    base.tokenizer.chat_template = base.template.source.text  # TRL renders on the same day
     prompts, held_out_prompts = plan.prompts, plan.held_out_prompts
     ids = _prompt_ids(plan, base, {**prompts, **held_out_prompts})
     log = TrainingLog(folder, tensorboard=tensorboard)
@@ -98,6 +100,7 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         "scorer": plan.reward.spec, "context": plan.reward.context.spec,
         "recipe": plan.recipe_document, "lora": None if plan.lora is None else asdict(plan.lora),
     }  # fmt: skip
+    base.tokenizer.chat_template = template_of_model
     with new_folder(folder / POLICY) as made:
         save(model.to("cpu"), base.tokenizer, made, facts)
 

@@ -131,11 +131,15 @@ def read_sampling(
 
 
 class LanguageModelPolicy:
-    """A language model that is sampled; in this process a prompt is read once for all samples."""
+    """A language model that is sampled; in this process a prompt is read once for all samples.
+
+    There it answers at once: a thought that its template opens is closed.
+    """
 
     def __init__(self, spec: str, model: LanguageModel, how: Sampling) -> None:
         self.spec, self.model, self.how = spec, model, how
-        self.fingerprint = digest("policy", *model.identity, how[:3], how.seed)
+        thought = () if model.reader is None else model.reader.thought
+        self.fingerprint = digest("policy", *model.identity, how[:3], how.seed, *thought)
 
     def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
         """Yield samples as they come; none is drawn where a prompt leaves no room for one."""
@@ -144,7 +148,7 @@ class LanguageModelPolicy:
         if reader is None:
             groups: list[list[Messages | Ids]] = [[prompt] for prompt in prompts]
         else:
-            groups = [[reader.template.prompt(prompt)] for prompt in prompts]
+            groups = [[reader.template.answer_prompt(prompt)] for prompt in prompts]
             room = (reader.window or NO_LIMIT) - self.how.max_tokens
             too_long = [k for k, (ids,) in enumerate(groups) if len(ids) > room]
             for k in too_long:

@@ -2,9 +2,10 @@
 
 from palate.engines.local.decoding import generate, sample
 from palate.engines.local.forward import TokenSpan
-from palate.engines.local.model import LocalModel
+from palate.engines.local.model import LabelLogits, LocalModel
 
 __all__ = [
+    "LabelLogits",
     "LocalModel",
     "TokenSpan",
     "generate",

@@ -76,13 +76,15 @@ class Head:
         return joined
 
     def of_labels(self, labels: Sequence[int]) -> Reduce:
-        """Return what makes the logits of these labels.
+        """Return what makes the logits of these labels, and behind them log Σ exp of all tokens'.
 
-        They are computed in float32 on the labels alone: in bfloat16 logits near 20 step by 0.125,
+        Labels are computed in float32 by themselves: in bfloat16 logits near 20 step by 0.125,
         which makes ties.
         """
         if not self.apart:
-            return lambda outputs, following: outputs[:, list(labels)].float().cpu()
+            return lambda outputs, following: self._with_total(
+                outputs[:, list(labels)].float(), outputs
+            )
         ids = self.torch.tensor(list(labels), device=self.linear.weight.device)
         weight = self.linear.weight[ids].float()
         bias = getattr(self.linear, "bias", None)
@@ -90,9 +92,14 @@ class Head:
 
         def reduce(outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
             del following
-            return self._shaped(outputs.float() @ weight.T + shift).cpu()
+            return self._with_total(self._shaped(outputs.float() @ weight.T + shift), outputs)
 
         return reduce
+
+    def _with_total(self, logits: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+        totals = [chunk.logsumexp(dim=-1) for _, chunk in self._chunks(outputs)]
+        joined: torch.Tensor = self.torch.cat([logits, self.torch.cat(totals)[:, None]], dim=-1)
+        return joined.cpu()
 
 
 def pooled(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from math import exp
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.local import heads
 from palate.engines.local.batches import read
@@ -19,6 +20,23 @@ from palate.specs import Reference
 
 if TYPE_CHECKING:
     import torch
+
+
+class LabelLogits(NamedTuple):
+    """The logits of labels as the next token, and how probable any of them is."""
+
+    values: tuple[float, ...]
+    share: float
+
+    @classmethod
+    def of(cls, logits: Sequence[float]) -> Self:
+        """Take the logits of labels, and behind them log Σ exp of all tokens' logits.
+
+        >>> round(LabelLogits.of([0.0, 0.0, 2.079442]).share, 4)
+        0.25
+        """
+        *labels, total = logits
+        return cls(tuple(labels), sum(exp(label - total) for label in labels))
 
 
 class LocalModel(LoadedModel):
@@ -69,8 +87,8 @@ class LocalModel(LoadedModel):
 
     def label_logits(
         self, groups: Iterable[Sequence[Sequence[int]]], labels: Sequence[int]
-    ) -> Iterator[tuple[int, list[tuple[float, ...]]]]:
-        """Yield (group, for each sequence, the next-token logits of these label ids).
+    ) -> Iterator[tuple[int, list[LabelLogits]]]:
+        """Yield (group, for each sequence, the next-token logits of these label ids, their share).
 
         Only differences between labels have a meaning: a language model's logits have no zero.
         """
@@ -78,7 +96,7 @@ class LocalModel(LoadedModel):
         for k, of_group in self._read(
             last_tokens(groups), head.of_labels(labels), logits=not head.apart
         ):
-            yield k, [tuple(float(logit) for logit in logits[0]) for logits in of_group]
+            yield k, [LabelLogits.of([float(it) for it in logits[0]]) for logits in of_group]
 
     def next_token_logits(self, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return the logits of every next token (sequences × vocabulary), float32, on the device.

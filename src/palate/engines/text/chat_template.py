@@ -4,79 +4,206 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from jinja2 import TemplateError
 
+from palate.engines.text.marks import BRACKETED, marks_of
+from palate.engines.text.template_source import read_source
+from palate.engines.text.thoughts import before_thought, without_thought
 from palate.errors import ModelError
-from palate.records import Encoded, Message
+from palate.records import Encoded, Message, Settings
 
 REMEMBERED = 128
 """Texts whose tokens are at hand: those of one slate, that a second scorer reads next."""
 
 
+HELLO = (Message(role="user", content="Hello?"),)
+_PROBES = (
+    (Message(role="user", content="A or B?\n\nReply with one letter."),),
+    (*HELLO, Message(role="assistant", content="Hi."), Message(role="user", content="(1)")),
+)
+NAMED = 40
+"""Characters of a message that an error names."""
+
+
 class ChatTemplate:
     """A tokenizer and its chat template, for texts that are data.
 
-    A text that spells one of the tokenizer's special tokens is broken by a zero-width space, so
-    that no post and no response can open or close a turn.
+    A text that spells one of the tokenizer's tokens or of the template's marks is broken by a
+    zero-width space, so that no post and no response can open or close a turn (`marks_of`).
+
+    Args:
+        tokenizer: a fast one.
+        settings: hold the date that the template is told, and a template for a tokenizer without.
+        rows: of the model's embeddings, where they are known: an id beyond them is refused.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
-        if not tokenizer.chat_template:
-            raise ModelError(f"{tokenizer.name_or_path}: the tokenizer has no chat template")
+    def __init__(
+        self, tokenizer: Any, settings: Settings | None = None, rows: int | None = None
+    ) -> None:
+        self.source = read_source(tokenizer, settings or Settings())
+        self._plain, self._answering = self.source.text, self.source.answering
+        self.name = str(tokenizer.name_or_path)
         if not tokenizer.is_fast:
-            raise ModelError(f"{tokenizer.name_or_path}: needs a fast tokenizer (tokenizer.json)")
-        self.tokenizer = tokenizer
+            raise ModelError(f"{self.name}: needs a fast tokenizer (tokenizer.json)")
+        self.tokenizer, self.rows = tokenizer, rows
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
-        added = tokenizer.added_tokens_decoder.values()
-        special = {*tokenizer.all_special_tokens, *(str(t) for t in added if t.special)}
-        self._specials = sorted(t for t in special if len(t) > 1)
-        self._last: tuple[tuple[Message, ...], bool, str] | None = None
+        self._marks = marks_of(
+            tokenizer,
+            self.source.written,
+            lambda turns, generation: self._render(self._plain, turns, generation),
+        )
+        self._first = "".join({mark[0] for mark in self._marks})
+        self._last: tuple[tuple[Message, ...], str, bool, str] | None = None
         self._recent: dict[tuple[str, int | None], Encoded] = {}
         self._lock = threading.Lock()
 
     def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
         """Return the conversation as the template writes it; each response asks for the same."""
-        last = self._last  # another thread may replace it
-        if last is None or last[0] is not messages or last[1] != generation:
-            last = self._last = messages, generation, self._written(messages, generation)
-        return last[2]
+        return self._remembered(messages, self._plain, generation)
 
-    def _written(self, messages: tuple[Message, ...], generation: bool) -> str:
+    def answer_text(self, messages: tuple[Message, ...]) -> str:
+        """Return the prompt behind which a response stands at once.
+
+        It is `text`, but no thought is open at its end: the template is told `enable_thinking =
+        false`, and a thought that it opens all the same is closed, empty. Where a closed
+        conversation has further marks before its response, they stand there.
+        """
+        return without_thought(self._remembered(messages, self._answering, True)) + self.lead
+
+    @cached_property
+    def lead(self) -> str:
+        """The marks that only a closed conversation has between prompt and response, if any."""
+        source, word = self._answering, "Hello!"
+        prompt = self._written(HELLO, source, True)
+        closed = self._written((*HELLO, Message(role="assistant", content=word)), source, False)
+        if before_thought(prompt) != prompt or not closed.startswith(prompt):
+            return ""
+        lead = closed[len(prompt) :].partition(word)[0]
+        return lead if BRACKETED.search(lead) else ""
+
+    def _remembered(self, messages: tuple[Message, ...], source: str, generation: bool) -> str:
+        last = self._last  # another thread may replace it
+        if last is None or last[0] is not messages or last[1:3] != (source, generation):
+            written = self._written(messages, source, generation)
+            last = self._last = messages, source, generation, written
+        return last[3]
+
+    def _written(self, messages: tuple[Message, ...], source: str, generation: bool) -> str:
         turns = [{"role": m.role, "content": self.safe(m.content)} for m in messages]
         try:
-            written = self.tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=generation
-            )
+            written = self._render(source, turns, generation)
         except TemplateError as error:
             raise ModelError(
-                f"{self.tokenizer.name_or_path}: the chat template refuses this conversation "
-                f"({error})"
+                f"{self.name}: the chat template refuses this conversation ({error})"
             ) from error
-        return str(written)
+        for turn in turns:
+            if turn["content"].strip() not in written:
+                start = turn["content"].strip()[:NAMED]
+                raise ModelError(
+                    f"{self.name}: the chat template leaves out or changes a text of the "
+                    f"{turn['role']} ({start!r} …)"
+                )
+        return written
+
+    def _render(self, source: str, turns: Sequence[Mapping[str, str]], generation: bool) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(
+                list(turns), chat_template=source, tokenize=False, add_generation_prompt=generation
+            )
+        )
 
     def safe(self, text: str) -> str:
-        """Break what spells a special token."""
-        for special in self._specials:
-            if special in text:
-                text = text.replace(special, f"{special[0]}\u200b{special[1:]}")
+        """Break what spells a mark."""
+        if any(letter in text for letter in self._first):
+            for mark in self._marks:
+                if mark in text:
+                    text = text.replace(mark, f"{mark[0]}\u200b{mark[1:]}")
         return text
 
     def closed_text(self, messages: tuple[Message, ...], response: str) -> str:
         """Return the conversation closed by this response, as the template writes it."""
         closed = (*messages, Message(role="assistant", content=response))
-        return self._written(closed, False)
+        return self._written(closed, self._plain, False)
+
+    def closed_answer(self, messages: tuple[Message, ...], response: str) -> str:
+        """Return the prompt of `answer_text`, closed by this response: what `closed` reads."""
+        prompt = self.answer_text(messages)
+        closed = (*messages, Message(role="assistant", content=response))
+        whole = self._written(closed, self._answering, False)
+        if whole.startswith(prompt):
+            return whole
+        bare = before_thought(self._remembered(messages, self._answering, True))
+        if bare == prompt or not whole.startswith(bare):
+            raise ModelError(
+                f"{self.name}: the chat template writes a closed conversation that does not begin "
+                "with its prompt"
+            )
+        return prompt + whole[len(bare) :]  # it writes a thought before an answer and none in one
 
     def prompt(self, messages: tuple[Message, ...], opening: str = "") -> tuple[int, ...]:
         """Return the ids of a conversation that the model is to continue after `opening`."""
         return self._ids(self.text(messages, generation=True) + opening)
 
+    def answer_prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        """Return the ids of `answer_text`: a response follows, and no thought."""
+        return self._ids(self.answer_text(messages))
+
     def conversation(self, messages: tuple[Message, ...], response: str) -> tuple[int, ...]:
         """Return the ids of a conversation closed by this response, end of turn included."""
         return self._ids(self.closed_text(messages, response))
+
+    def label_id(self, label: str) -> int:
+        """Return the id by which a reply begins that is this label, behind whatever prompt.
+
+        It is the token that follows the prompt in prompt + label, with the space before it that the
+        template writes there, if any (`[/INST] A`). Raises `ModelError` where that is no one token,
+        where it takes a part of the prompt in, or where prompts differ.
+        """
+        found = {self._first_id(prompt, label) for prompt in self._probes}
+        if len(found) > 1:
+            raise ModelError(
+                f"{self.name}: {label!r} is another token behind other prompts; use verdict=text"
+            )
+        return found.pop()
+
+    @cached_property
+    def _probes(self) -> list[str]:
+        prompts = [self.answer_text(HELLO)]
+        for messages in _PROBES:
+            with suppress(ModelError):  # such as a template that takes no earlier turns
+                prompts.append(self.answer_text(messages))
+        return prompts
+
+    def _first_id(self, prompt: str, label: str) -> int:
+        problem = "is not one token"
+        for space in dict.fromkeys((self._space, "")):
+            with self._lock:
+                tokens = self._tokens(f"{prompt}{space}{label}")
+            last = len(tokens) - 1
+            start, _ = tokens.token_to_chars(last)
+            before = tokens.token_to_chars(last - 1)[1] if last else 0
+            if start < len(prompt):
+                problem = "makes one token with the end of the prompt"
+            elif before <= len(prompt):
+                return int(tokens.ids[last])
+        raise ModelError(f"{self.name}: {label!r} {problem}; use verdict=text")
+
+    @cached_property
+    def _space(self) -> str:
+        """Return the white space that a closed conversation has between prompt and response."""
+        prompt, word = self.answer_text(HELLO), "Hello!"
+        try:
+            closed = self.closed_answer(HELLO, word)
+        except ModelError:  # nothing is known of it
+            return ""
+        space = closed[len(prompt) :].partition(word)[0]
+        return space if space.isspace() else ""
 
     def rendered(self, text: str, like: Sequence[int]) -> tuple[int, ...]:
         """Return the ids of a conversation that is rendered already, special tokens and all.
@@ -101,22 +228,14 @@ class ChatTemplate:
 
         The end of turn is left out.
         """
-        prompt = self.text(messages, generation=True)
-        return self._split(prompt, prompt + self.safe(response))
+        prompt = self.answer_text(messages)
+        return self._encoded(prompt + self.safe(response), len(prompt))
 
     def closed(self, messages: tuple[Message, ...], response: str) -> Encoded:
         """Return prompt and response ids with the end of turn, as a policy is trained on them."""
-        prompt = self.text(messages, generation=True)
-        whole = self.closed_text(messages, response)
-        if not whole.startswith(prompt):
-            raise ModelError(
-                f"{self.tokenizer.name_or_path}: the chat template writes a closed conversation "
-                "that does not begin with its prompt"
-            )
-        return self._split(prompt, whole)
-
-    def _split(self, prompt: str, whole: str) -> Encoded:
-        return self._encoded(whole, len(prompt))
+        return self._encoded(
+            self.closed_answer(messages, response), len(self.answer_text(messages))
+        )
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._encoded(text, None).ids)
@@ -136,14 +255,20 @@ class ChatTemplate:
         if seam is not None:  # the first token that ends after the seam
             ends = range(len(tokens)), seam
             start = bisect_right(*ends, key=lambda k: tokens.token_to_chars(k)[1])
-        return Encoded(self._one_bos(tokens.ids), start)
+        return Encoded(self._checked(tokens.ids), start)
 
     def _tokens(self, text: str) -> Any:
         # Around `tokenizer()`, which makes lists that nobody reads: a seventh of the time.
         return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
 
-    def _one_bos(self, ids: list[int]) -> tuple[int, ...]:
+    def _checked(self, ids: list[int]) -> tuple[int, ...]:
         bos = self.tokenizer.bos_token_id
         if bos is not None and len(ids) > 1 and ids[0] == ids[1] == bos:
-            raise ModelError(f"{self.tokenizer.name_or_path}: the chat template writes BOS twice")
+            raise ModelError(f"{self.name}: the chat template writes BOS twice")
+        if self.rows is not None and ids and max(ids) >= self.rows:
+            token = self.tokenizer.convert_ids_to_tokens(max(ids))
+            raise ModelError(
+                f"{self.name}: a conversation holds token {max(ids)} ({token!r}), and the model's "
+                f"embeddings have {self.rows} rows; resize them, or take its own tokenizer"
+            )
         return tuple(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from functools import cached_property
 from itertools import pairwise
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from palate.engines.text.chat_template import ChatTemplate
+from palate.engines.text.chat_template import HELLO, ChatTemplate
+from palate.engines.text.template_source import CLOCK, DATED, may_name
+from palate.engines.text.thoughts import THOUGHT, before_thought
 from palate.engines.text.token_bound import tokens_per_byte
 from palate.errors import LoadError, first_line
 from palate.models import (
@@ -67,7 +70,54 @@ class Reader:
     def template(self) -> ChatTemplate:
         """The model's chat template."""
         with self._lock:  # setting it up changes the tokenizer
-            return self.__dict__.get("template") or ChatTemplate(self.tokenizer)
+            return self.__dict__.get("template") or self.template_of(self.tokenizer)
+
+    def template_of(self, tokenizer: Any) -> ChatTemplate:
+        """Return the chat template of a tokenizer whose ids this model reads."""
+        return ChatTemplate(tokenizer, self.settings, getattr(self.config, "vocab_size", None))
+
+    @cached_property
+    def template_details(self) -> dict[str, str]:
+        """What its template is told, or taken from, beside its own files: nothing, for most."""
+        days = CLOCK if self.settings.template_date is None else DATED
+        if self.settings.chat_template is None and not may_name(self.folder, days):
+            return {}
+        return self.template.source.details
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say so where a template was given, and the tokenizer has its own."""
+        if self.settings.chat_template is None or self.template.source.given:
+            return ()
+        return (f"{self.reference}: read in its own chat template, not in that of --chat-template",)
+
+    @cached_property
+    def thought(self) -> tuple[str, ...]:
+        """What stands before an answer where the template would think first; else nothing."""
+        if self.settings.chat_template is None and not may_name(self.folder, THOUGHT):
+            return ()
+        plain = before_thought(self.template.text(HELLO, generation=True))
+        closed = self.template.answer_text(HELLO)
+        return () if closed == plain else (closed.removeprefix(plain),)
+
+    @cached_property
+    def answer_details(self) -> dict[str, str]:
+        """As `template_details`, with the thought that is closed before responses and labels."""
+        return {**self.template_details, **dict(zip(("thought",), self.thought, strict=False))}
+
+    @cached_property
+    def reading(self) -> str:
+        """Hash of how a conversation becomes token ids: template, its tokens and the tokenizer."""
+        tokenizer, template = self.tokenizer, str(self.tokenizer.chat_template)
+        told = {k: v for k, v in tokenizer.special_tokens_map.items() if k in template}
+        if not tokenizer.is_fast:
+            return digest("reading", template, sorted(told.items()), self.vocabulary)
+        kind = json.loads(tokenizer.backend_tokenizer.to_str())
+        kind |= {"truncation": None, "padding": None}
+        added = kind["added_tokens"]
+        if added and added[-1]["content"] == tokenizer.pad_token:  # as training adds one
+            added.pop()
+        return digest("reading", template, sorted(told.items()), kind)
 
     @cached_property
     def vocabulary(self) -> str:
@@ -117,6 +167,7 @@ class Reader:
             "device": device,
             "batch_tokens": self.settings.batch_tokens,
             "attention": self.settings.attention or "tree",
+            **self.template_details,
         }
 
     @cached_property

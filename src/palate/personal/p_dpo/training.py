@@ -15,7 +15,7 @@ from palate.models import ModelFolder, choose_device, import_torch, resolve
 from palate.personal.p_dpo.encoding import encode_choices
 from palate.personal.p_dpo.folder import POLICY, STATE, USERS, PersonalPolicy, write
 from palate.personal.states import UserStates
-from palate.records import Choice, Message, user_key
+from palate.records import Choice, Message, Settings, user_key
 from palate.seeding import digest
 from palate.specs import Reference
 from palate.training import Lora, TrainedModel, new_folder
@@ -39,6 +39,7 @@ def train_p_dpo(
     lora: Lora | None = None,
     device: str | None = None,
     progress: Progress | None = None,
+    settings: Settings | None = None,
     **told: Unpack[TrainingOptions],
 ) -> TrainedModel:
     """Train a policy with soft tokens per user (user id → choices) by DPO on their choices.
@@ -56,6 +57,7 @@ def train_p_dpo(
         lora: rank, alpha and dropout of the adapters.
         device: by default the accelerator if there is one, else the CPU.
         progress: called with (step, steps, loss).
+        settings: hold what a chat template is told, and one for a tokenizer without.
         **told: see `TrainingOptions`; 200 steps, the adapters at 5e-4 (as GenARM's, of the same
             rank). A choice is read for its user and for the generic one; those over `max_length`,
             soft tokens included, are left out.
@@ -79,7 +81,7 @@ def train_p_dpo(
         raise DataError("p-dpo: no choice to learn from")
     with new_folder(output) as folder:
         source = resolve(base)
-        start = load_base(source, str(base), recipe.seed, "causal")
+        start = load_base(source, str(base), recipe.seed, "causal", settings)
         limit = recipe.longest(start.model) - options.tokens
         fitting = encode_choices(start.template, history, limit)
         users = [user for user, listed in fitting.choices.items() if listed]
@@ -118,7 +120,7 @@ def train_p_dpo(
             "n_choices": len(pairs), "n_too_long": fitting.n_too_long,
             "data": digest("history", {user: [c.model_dump() for c in listed]
                                        for user, listed in history.items()}),
-            "lora": asdict(lora), **asdict(recipe),
+            "lora": asdict(lora), **asdict(recipe), **start.template.source.details,
         }  # fmt: skip
         write(folder, generic.numpy(), facts)
         made = PersonalPolicy.load(folder)
