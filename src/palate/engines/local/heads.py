@@ -103,8 +103,10 @@ def pooled(
     todo = list(range(len(sequences)))
     while todo:
         budget = local.budget if token is not None else 0
-        batch = next(padded([len(sequences[k]) for k in todo], budget))
-        rows = [todo[k] for k in batch]
+        lengths = [len(sequences[k]) for k in todo]
+        side = list(local.sides.apart(lengths))[-1]
+        batch = next(padded([lengths[k] for k in side], budget))
+        rows = [todo[side[k]] for k in batch]
         try:
             with local.turns.of(), local.torch.inference_mode():
                 inputs = pad(local, [sequences[k] for k in rows], token or 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from palate.engines.local.rope import find_sides
 from palate.engines.local.threads import Turns
 from palate.engines.local.weights import load_weights
 from palate.engines.text.reader import Reader, window_of
@@ -59,6 +60,7 @@ class LoadedModel:
         self.tokenizer = reader.tokenizer
         self.model = load_weights(reference, head, self.folder, {**options, "dtype": self.dtype})
         reader.complete(self.model.config.get_text_config())
+        self.sides = find_sides(self.model, torch)
         self.model.to(self.device).eval()
         self.read_mode, self.layers = ReadMode(False, "not asked yet"), 1
 
