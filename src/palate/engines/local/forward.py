@@ -183,7 +183,7 @@ def _read_dense(
 ) -> list[torch.Tensor]:
     torch = local.torch
     reduced: list[Any] = [None] * len(sequences)
-    for batch in padded([len(one.ids) for one in sequences], share):
+    for batch in padded([len(one.ids) for one in sequences], 0 if local.read_mode.alone else share):
         inputs = pad(local, [sequences[k].ids for k in batch], 0)
         outputs = _outputs(local, inputs, logits)
         for row, k in enumerate(batch):

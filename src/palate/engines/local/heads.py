@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from palate.engines.local.forward import Reduce
 from palate.engines.local.loading import LOGIT_ROWS, LoadedModel
 from palate.engines.local.memory import halve
-from palate.engines.local.padding import pad, padded
+from palate.engines.local.padding import pad, pad_id, padded
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ def pooled(
     local: LoadedModel, sequences: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield (position, the logits of a classification model's own head)."""
-    token = local.model.config.get_text_config().pad_token_id
+    token = None if local.read_mode.alone else pad_id(local)
     todo = list(range(len(sequences)))
     while todo:
         budget = local.budget if token is not None else 0

@@ -26,8 +26,12 @@ class ReadMode(NamedTuple):
     why: str = ""
     reach: int | None = None
     """Sequences longer than this go the other way: a layer sees no further."""
+    alone: bool = False
+    """Whether what a sequence gets depends on the padding beside it."""
 
     def __str__(self) -> str:
+        if self.alone:
+            return f"batches of one ({self.why})"
         if not self.tree:
             return f"padded batches ({self.why})"
         limit = f" up to {self.reach} tokens" if self.reach else ""
