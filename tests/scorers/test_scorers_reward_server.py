@@ -286,8 +286,8 @@ def test_single_outputs_that_all_look_like_a_sigmoids_are_said_so_once(caplog):
 def test_a_set_of_four_pairs_is_enough_to_be_told(caplog):
     caplog.set_level(logging.WARNING)
     for pairs, said in ((3, 0), (4, 1)):
-        values = iter([0.2 + k / 20 for k in range(8)])
-        with Loopback(lambda path, body: (200, reply_of("vllm", [[next(values)]]))) as there:
+        reply = 200, reply_of("vllm", [[0.2 + pairs / 20]])
+        with Loopback(lambda path, body, reply=reply: reply) as there:
             score(spec("vllm", there.url), [make_slate(f"{k}", "b") for k in range(pairs)])
         assert caplog.text.count("between 0 and 1") == said
 
