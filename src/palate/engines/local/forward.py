@@ -49,7 +49,7 @@ def read_load(
         local.read_mode.reach is None or len(one.ids) <= local.read_mode.reach for one in sequences
     )
     run = _read_tree if tree else _read_dense
-    found: list[Any] = [None] * len(sequences)
+    results: list[Any] = [None] * len(sequences)
     for side in local.sides.apart([len(one.ids) for one in sequences]):
         some = [sequences[k] for k in side]
         while True:
@@ -60,8 +60,8 @@ def read_load(
             except (RuntimeError, MemoryError) as error:
                 halve(local, error)
         for k, output in zip(side, outputs, strict=True):
-            found[k] = output
-    ends = iter(found)
+            results[k] = output
+    ends = iter(results)
     return [list(islice(ends, len(group))) for _, group in load]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from palate.engines.local.rope import find_sides
+from palate.engines.local.rope import Sides, find_sides
 from palate.engines.local.threads import Turns
 from palate.engines.local.weights import load_weights
 from palate.engines.text.reader import Reader, window_of
@@ -40,6 +40,9 @@ class ReadMode(NamedTuple):
 
 class LoadedModel:
     """A model in this process, its tokenizer, and how it is read."""
+
+    sides = Sides()
+    """Which lengths share their rotary factors."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class LocalModel(LoadedModel):
     ) -> None:
         super().__init__(reference, head, settings, reader=reader, turns=turns)
         if head != "encoder":  # whose tokens see what follows them
-            self.read_mode = find_read_mode(self, head, settings.attention)
+            self.read_mode = find_read_mode(self, settings.attention, head)
         self.read_mode = without_neighbours(self, head)
 
     @cached_property

@@ -24,13 +24,13 @@ CLOSE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 
 
-def find_read_mode(local: LoadedModel, head: str, asked: str | None) -> ReadMode:
+def find_read_mode(local: LoadedModel, attention: str | None, head: str = "causal") -> ReadMode:
     """Return how this model is read, and leave its attention set for it.
 
     Raises `ModelError` for a language model whose tokens see what follows them.
     """
-    if asked not in (None, "tree"):
-        return ReadMode(False, f"attention={asked}")
+    if attention not in (None, "tree"):
+        return ReadMode(False, f"attention={attention}")
     plain: list[Any] = []
     before = local.model.config._attn_implementation
     register()

@@ -11,6 +11,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palate.engines.local.attention import length_of_layout
@@ -90,7 +91,11 @@ def _rotaries(module: Any) -> list[Rotary]:
         return []
     kinds = sorted(set(getattr(module, "layer_types", ()))) if "layer_type" in parameters else []
     options: list[dict[str, Any]] = [{"layer_type": kind} for kind in kinds] or [{}]
-    return [lambda x, at, more=more: module(x, position_ids=at, **more) for more in options]
+    return [partial(_call, module, more) for more in options]
+
+
+def _call(module: Any, more: dict[str, Any], x: torch.Tensor, positions: torch.Tensor) -> Any:
+    return module(x, position_ids=positions, **more)
 
 
 def _limit(rotary: Rotary, torch: Any) -> int | None:
