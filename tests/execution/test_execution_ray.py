@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripted import (
@@ -24,7 +25,10 @@ from scripted import (
     Unloadable,
 )
 
+from palate import models
 from palate.benchmarks import Dataset, load_benchmark
+from palate.engines.local import loading
+from palate.engines.text import reader
 from palate.errors import (
     EndpointError,
     EngineError,
@@ -40,6 +44,7 @@ from palate.execution.ray_runner import worker as over_ray
 from palate.execution.ray_runner.cluster import STARTING
 from palate.records import Message, Prepared, Settings, Slate
 from palate.runs import located_lines, read_manifest
+from palate.scorers import build_scorer
 from palate.session import Session
 
 ray = pytest.importorskip("ray")
@@ -109,6 +114,40 @@ def test_a_model_gives_the_same_bytes_in_float32(tiny, tmp_path: Path) -> None: 
     pairs = TASTING.limit(24)
     here = run(tmp_path / "here", spec, pairs=pairs, settings=exact)
     assert run(tmp_path / "ray", spec, ONE, pairs=pairs, settings=exact) == here
+
+
+def test_a_worker_with_another_default_ends_the_run_before_a_number(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This process stands for a machine with an accelerator, whose default is bfloat16.
+    by_default = models.choose_dtype
+    monkeypatch.setattr(
+        reader, "choose_dtype", lambda dtype, device: by_default(dtype or "bfloat16", device)
+    )
+    spec = f"likelihood:{tiny.model()}"
+    with pytest.raises(
+        EngineError, match=r"than what is planned here \(dtype float32 for bfl"
+    ) as e:
+        run(tmp_path, spec, ONE, pairs=TASTING.limit(8))
+    assert e.value.exit_code == 3
+    assert "\n" not in str(e.value)
+    assert [path.read_bytes() for path in tmp_path.rglob("journal.jsonl")] in ([], [b""])
+
+
+def test_a_scorer_that_travels_computes_there_as_it_does_here(
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_default = models.choose_dtype
+    half = Settings(dtype="bfloat16")
+    scorer = build_scorer(f"likelihood:{tiny.model()}", Session(), half)
+    expected = run(tmp_path / "here", scorer, pairs=TASTING.limit(8), settings=half)
+    for module in (reader, loading):
+        monkeypatch.setattr(
+            module, "choose_dtype", lambda dtype, device: by_default(dtype or "bfloat16", device)
+        )
+    scorer = build_scorer(f"likelihood:{tiny.model()}", Session(), Settings())
+    found = run(tmp_path / "ray", scorer, ONE, pairs=TASTING.limit(8))
+    assert found == expected
 
 
 def test_each_of_two_workers_is_built_once_with_one_thread(tmp_path: Path) -> None:
@@ -197,7 +236,8 @@ def test_results_go_out_while_a_unit_is_computed(monkeypatch: pytest.MonkeyPatch
     text = Message(role="user", content="Which?")
     slates = (Slate(question=(text,), candidates=(f"{k}", "b")) for k in range(3))
     unit = tuple(map(Prepared, slates))
-    worker = over_ray.Worker("longest", {}, Settings(), 0, [])
+    planned = over_ray.ScorerIdentity.of(build_scorer("longest", Session()), "longest")
+    worker = over_ray.Worker("longest", {}, Settings(), 0, [], planned, "longest")
     assert list(worker.work(())) == 2 * [("results", [])], "it lives, it is built"
     assert [len(content) for _, content in worker.work(unit)] == [
         1,

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -279,6 +280,27 @@ def test_single_outputs_that_all_look_like_a_sigmoids_are_said_so_once(caplog):
     with Loopback(lambda path, body: (200, reply_of("vllm", [[next(values)]]))) as there:
         text = spec("vllm", there.url, "&concurrency=1")
         score(text, [make_slate(f"{k}", "b") for k in range(40)])
+    assert "between 0 and 1" not in caplog.text
+
+
+def test_a_set_of_four_pairs_is_enough_to_be_told(caplog):
+    caplog.set_level(logging.WARNING)
+    for pairs, said in ((3, 0), (4, 1)):
+        reply = 200, reply_of("vllm", [[0.2 + pairs / 20]])
+        with Loopback(lambda path, body, reply=reply: reply) as there:
+            score(spec("vllm", there.url), [make_slate(f"{k}", "b") for k in range(pairs)])
+        assert caplog.text.count("between 0 and 1") == said
+
+
+def test_raw_scores_are_not_taken_for_a_sigmoids(caplog):
+    # Of a standard normal head 8 of 8 lie between 0 and 1 in 2 of 10,000 sets, of others in fewer.
+    caplog.set_level(logging.WARNING)
+    rng = np.random.default_rng(5)
+    for scale in (1.0, 3.0):
+        for _ in range(100):
+            scorer = build_scorer(spec("vllm", "http://127.0.0.1:9"), default_session())
+            for value in rng.normal(0, scale, 200):
+                scorer._suspect(float(value))
     assert "between 0 and 1" not in caplog.text
 
 

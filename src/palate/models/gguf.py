@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from palate.errors import ModelError, ResourceError
+from palate.errors import ModelError, ResourceError, first_line
 from palate.models.runtime import import_torch, import_transformers
 from palate.stores import cache_folder
 
@@ -21,12 +21,14 @@ FORMAT = 1
 LOG = logging.getLogger("palate")
 
 
-def convert_gguf(file: Path, content: bytes) -> Path:
+def convert_gguf(file: Path, content: bytes, *, exact: bool = False) -> Path:
     """Return the converted folder, converting first if it is not there; safe against a kill.
 
-    `content` is the SHA-256 of the file.
+    `content` is the SHA-256 of the file. The weights are written in bfloat16, or where `exact` in
+    float32, which takes twice the room and rounds nothing.
     """
-    name = content.hex()[:16]
+    name = content.hex()[:16] + ("-float32" if exact else "")
+    options = {"dtype": "float32"} if exact else {}
     target = cache_folder() / "models" / f"{file.stem}-{name}-v{FORMAT}"
     if (target / "config.json").is_file():
         return target
@@ -35,7 +37,7 @@ def convert_gguf(file: Path, content: bytes) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
             made = Path(unfinished) / "model"
-            _convert(file, made)
+            _convert(file, made, **options)
             try:
                 made.rename(target)
             except OSError:  # another process was first
@@ -47,24 +49,28 @@ def convert_gguf(file: Path, content: bytes) -> Path:
     return target
 
 
-def _convert(file: Path, folder: Path) -> None:
+def _convert(file: Path, folder: Path, dtype: str = "bfloat16") -> None:
     torch, transformers = import_torch(), import_transformers()
     options = {"gguf_file": file.name}
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # its bars count tensors
             tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **options)
-            read = transformers.AutoModelForCausalLM.from_pretrained(
-                file.parent, dtype=torch.float32, **options
+            read, info = transformers.AutoModelForCausalLM.from_pretrained(
+                file.parent, dtype=torch.float32, output_loading_info=True, **options
             )
-    except (ImportError, ValueError, KeyError) as error:
-        raise ModelError(f"{file.name}: not a GGUF that transformers can read ({error})") from error
+    except Exception as error:  # what a broken file raises is anybody's guess
+        raise ModelError(
+            f"{file.name}: not a GGUF that transformers can read ({first_line(error)})"
+        ) from error
+    if missing := sorted(info["missing_keys"]):  # such as the first file of several
+        raise ModelError(f"{file.name}: the file lacks {missing[0]}; a model in parts is not read")
     # A model read from GGUF counts as quantised and refuses to be saved: a fresh one does not.
     config = read.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     fresh = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     fresh.load_state_dict(read.state_dict(), strict=True)
-    fresh.to(torch.bfloat16).save_pretrained(folder)
+    fresh.to(getattr(torch, dtype)).save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
 
 

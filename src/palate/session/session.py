@@ -120,13 +120,15 @@ class Session:
         """How many models were loaded in all."""
         return self._models.loaded
 
-    def folder(self, reference: Reference) -> ModelFolder:
+    def folder(
+        self, reference: Reference, *, code: bool = False, adapters: bool = False
+    ) -> ModelFolder:
         """Return where a model lies; files that have not changed are hashed once."""
-        return self._folders.resolve(reference)
+        return self._folders.resolve(reference, code=code, adapters=adapters)
 
     def reader(self, reference: Reference, settings: Settings) -> Reader:
         """Return a model's tokenizer, template and configuration, loaded once."""
-        folder = self.folder(reference)
+        folder = self.folder(reference, code=settings.trust_remote_code, adapters=True)
         key = (reference, folder.content, settings.model_copy(update={"seed": 0}))
         with self._lock:
             if key not in self._readers:
@@ -135,7 +137,7 @@ class Session:
 
     def embedder(self, reference: Reference, settings: Settings) -> Embedder:
         """Return a sentence embedder; its weights are loaded at the first text."""
-        folder = self.folder(reference)
+        folder = self.folder(reference, code=settings.trust_remote_code)
         key = (reference, folder.content, settings.device, settings.trust_remote_code)
         with self._lock:
             if key not in self._embedders:

@@ -1,4 +1,4 @@
-"""Where a model lives: hub:ORG/MODEL@REVISION, ./folder, pypi:PACKAGE or api:MODEL."""
+"""Where a model lives: hub:ORG/MODEL@REVISION, ./folder, ./a.gguf, pypi:PACKAGE or api:MODEL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reference(Record):
 
     @classmethod
     def parse(cls, text: str) -> Reference:
-        """Read a reference; `ORG/MODEL` is the hub's unless such a folder exists."""
+        """Read a reference; `ORG/MODEL` is the hub's unless such a folder or GGUF file exists."""
         if text.startswith(("./", "../", "/", "~")):
             return cls(place="folder", name=text)
         place, colon, rest = text.partition(":")
@@ -37,7 +37,7 @@ class Reference(Record):
             return cls(place="pypi", name=_match(PACKAGE, rest, text, "pypi:PACKAGE"))
         if colon and place == "api":
             return cls(place="api", name=_match(re.compile(r".+\Z"), rest, text, "api:MODEL"))
-        if text and _is_folder(text):
+        if text and _lies_here(text):
             return cls(place="folder", name=text)
         name, at, revision = (rest if colon and place == "hub" else text).partition("@")
         _match(HUB, name, text, "ORG/MODEL, ./folder, pypi:PACKAGE or api:MODEL")
@@ -53,9 +53,10 @@ class Reference(Record):
         return f"{self.place}:{self.name}{revision}"
 
 
-def _is_folder(text: str) -> bool:
+def _lies_here(text: str) -> bool:
+    path = Path(text)
     try:
-        return Path(text).is_dir()
+        return path.is_dir() or (path.suffix == ".gguf" and path.is_file())
     except OSError:  # longer than a file name may be
         return False
 

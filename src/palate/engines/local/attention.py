@@ -41,6 +41,8 @@ class Layout:
     cached: list[KeysValues] = field(default_factory=list)
     layers: int = 1
     """How many layers attend, where it is known."""
+    length: int | None = None
+    """The length of the sequences, where these are read in pieces or among shorter ones."""
     layer: int = 0
     memory: list[torch.Tensor] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
@@ -101,6 +103,12 @@ def reading(layout: Layout) -> Iterator[Layout]:
         yield layout
     finally:
         _now.layout = None
+
+
+def length_of_layout() -> int | None:
+    """Return the length of the sequences that this thread reads, where its layout says it."""
+    layout: Layout | None = getattr(_now, "layout", None)
+    return None if layout is None else layout.length
 
 
 def register() -> None:

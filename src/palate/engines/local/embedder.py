@@ -54,7 +54,8 @@ class Embedder:
         turns: Turns | None = None,
     ) -> None:
         self.reference, self.settings = reference, settings
-        self.folder, self._turns = resolved or resolve(reference), turns or Turns()
+        self.folder = resolved or resolve(reference, code=settings.trust_remote_code)
+        self._turns = turns or Turns()
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
         self.fingerprint = digest("embedder", self.folder.content, kind, 3)
@@ -62,8 +63,8 @@ class Embedder:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel without what is loaded."""
-        return Embedder, (self.reference, self.settings)
+        """Travel without what is loaded, to compute elsewhere as it does here."""
+        return Embedder, (self.reference, self.settings.model_copy(update={"device": self.device}))
 
     @cached_property
     def _model(self) -> Any:

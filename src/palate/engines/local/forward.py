@@ -49,14 +49,19 @@ def read_load(
         local.read_mode.reach is None or len(one.ids) <= local.read_mode.reach for one in sequences
     )
     run = _read_tree if tree else _read_dense
-    while True:
-        try:
-            with local.torch.inference_mode():
-                found = run(local, sequences, reduce, logits, share_of(local, side_by_side))
-            break
-        except (RuntimeError, MemoryError) as error:
-            halve(local, error)
-    ends = iter(found)
+    results: list[Any] = [None] * len(sequences)
+    for side in local.sides.apart([len(one.ids) for one in sequences]):
+        some = [sequences[k] for k in side]
+        while True:
+            try:
+                with local.torch.inference_mode():
+                    outputs = run(local, some, reduce, logits, share_of(local, side_by_side))
+                break
+            except (RuntimeError, MemoryError) as error:
+                halve(local, error)
+        for k, output in zip(side, outputs, strict=True):
+            results[k] = output
+    ends = iter(results)
     return [list(islice(ends, len(group))) for _, group in load]
 
 
@@ -65,8 +70,9 @@ def _read_tree(
 ) -> list[torch.Tensor]:
     torch = local.torch
     pieces_of: list[list[Any]] = [[] for _ in sequences]
+    longest = max((len(one.ids) for one in sequences), default=0)
     for pack, outputs in _outputs_of(
-        local, build_tree([one.ids for one in sequences]), share, logits
+        local, build_tree([one.ids for one in sequences]), share, logits, longest
     ):
         owners, rows, following = _wanted_rows(pack, sequences)
         if not rows:
@@ -83,22 +89,22 @@ def _read_tree(
 
 
 def _outputs_of(
-    local: LoadedModel, roots: Sequence[Node], share: int, logits: bool
+    local: LoadedModel, roots: Sequence[Node], share: int, logits: bool, length: int
 ) -> Iterator[tuple[Pack, torch.Tensor]]:
     lanes = workers(local.torch, local.device)
     size = sum(root.size for root in roots)
     if lanes > 1 and size <= share and all(_branches_pay(root) for root in roots):
         for trunk, dealt in branches(roots, lanes):
-            layout = Layout(trunk.segments, (), trunk.keep, layers=local.layers)
+            layout = Layout(trunk.segments, (), trunk.keep, layers=local.layers, length=length)
             yield trunk, forward_pack(local, trunk, layout, logits)
             past = (layout.cached,)
-            jobs = ((pack, partial(_branch, local, pack, past, logits)) for pack in dealt)
+            jobs = ((pack, partial(_branch, local, pack, past, logits, length)) for pack in dealt)
             yield from spread(local.torch, local.device, jobs)
         return
     stack: list[list[KeysValues]] = []
     for pack in packs(roots, share):
         del stack[pack.depth :]
-        layout = Layout(pack.segments, tuple(stack), pack.keep, layers=local.layers)
+        layout = Layout(pack.segments, tuple(stack), pack.keep, layers=local.layers, length=length)
         yield pack, forward_pack(local, pack, layout, logits)
         if pack.keep is not None:
             stack.append(layout.cached)
@@ -110,10 +116,11 @@ def _branches_pay(root: Node) -> bool:
 
 
 def _branch(
-    local: LoadedModel, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool
+    local: LoadedModel, pack: Pack, past: Sequence[Sequence[KeysValues]], logits: bool, length: int
 ) -> torch.Tensor:
+    layout = Layout(pack.segments, past, layers=local.layers, length=length)
     with local.torch.inference_mode():  # which holds for one thread
-        return forward_pack(local, pack, Layout(pack.segments, past, layers=local.layers), logits)
+        return forward_pack(local, pack, layout, logits)
 
 
 def forward_pack(local: LoadedModel, pack: Pack, layout: Layout, logits: bool) -> torch.Tensor:
@@ -176,7 +183,7 @@ def _read_dense(
 ) -> list[torch.Tensor]:
     torch = local.torch
     reduced: list[Any] = [None] * len(sequences)
-    for batch in padded([len(one.ids) for one in sequences], share):
+    for batch in padded([len(one.ids) for one in sequences], 0 if local.read_mode.alone else share):
         inputs = pad(local, [sequences[k].ids for k in batch], 0)
         outputs = _outputs(local, inputs, logits)
         for row, k in enumerate(batch):

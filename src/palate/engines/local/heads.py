@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from palate.engines.local.forward import Reduce
 from palate.engines.local.loading import LOGIT_ROWS, LoadedModel
 from palate.engines.local.memory import halve
-from palate.engines.local.padding import pad, padded
+from palate.engines.local.padding import pad, pad_id, padded
 
 if TYPE_CHECKING:
     import torch
@@ -106,12 +106,14 @@ def pooled(
     local: LoadedModel, sequences: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield (position, the logits of a classification model's own head)."""
-    token = local.model.config.get_text_config().pad_token_id
+    token = None if local.read_mode.alone else pad_id(local)
     todo = list(range(len(sequences)))
     while todo:
         budget = local.budget if token is not None else 0
-        batch = next(padded([len(sequences[k]) for k in todo], budget))
-        rows = [todo[k] for k in batch]
+        lengths = [len(sequences[k]) for k in todo]
+        side = list(local.sides.apart(lengths))[-1]
+        batch = next(padded([lengths[k] for k in side], budget))
+        rows = [todo[side[k]] for k in batch]
         try:
             with local.turns.of(), local.torch.inference_mode():
                 inputs = pad(local, [sequences[k] for k in rows], token or 0)

@@ -7,25 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from palate.engines.local.rope import Sides, find_sides
 from palate.engines.local.threads import Turns
+from palate.engines.local.weights import load_weights
 from palate.engines.text.reader import Reader, window_of
-from palate.errors import LoadError, ModelError, first_line
-from palate.models import choose_device, choose_dtype, import_torch, import_transformers
+from palate.models import choose_device, choose_dtype, import_torch
 from palate.records import Settings
 from palate.specs import Reference
 
 LOGIT_ROWS = 128
 """Rows of logits held at a time: a vocabulary is wide."""
-HEADS = {
-    "causal": "AutoModelForCausalLM",
-    "classifier": "AutoModelForSequenceClassification",
-    "encoder": "AutoModel",
-}
-LACKING = {
-    "classifier": "no trained classifier (see: palate train classifier)",
-    "causal": "no language model that can write or read off probabilities",
-    "encoder": "no model that reads texts",
-}
 
 
 class ReadMode(NamedTuple):
@@ -35,8 +26,12 @@ class ReadMode(NamedTuple):
     why: str = ""
     reach: int | None = None
     """Sequences longer than this go the other way: a layer sees no further."""
+    alone: bool = False
+    """Whether what a sequence gets depends on the padding beside it."""
 
     def __str__(self) -> str:
+        if self.alone:
+            return f"batches of one ({self.why})"
         if not self.tree:
             return f"padded batches ({self.why})"
         limit = f" up to {self.reach} tokens" if self.reach else ""
@@ -45,6 +40,9 @@ class ReadMode(NamedTuple):
 
 class LoadedModel:
     """A model in this process, its tokenizer, and how it is read."""
+
+    sides = Sides()
+    """Which lengths share their rotary factors."""
 
     def __init__(
         self,
@@ -55,7 +53,7 @@ class LoadedModel:
         reader: Reader | None = None,
         turns: Turns | None = None,
     ) -> None:
-        torch, transformers = import_torch(), import_transformers()
+        torch = import_torch()
         reader = reader or Reader(reference, settings)
         self.folder = reader.resolved
         self.reference, self.settings, self.torch = reference, settings, torch
@@ -67,21 +65,9 @@ class LoadedModel:
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
         self.tokenizer = reader.tokenizer
-        try:
-            loader = getattr(transformers, HEADS[head])
-            self.model, info = loader.from_pretrained(
-                self.folder.path,
-                dtype=self.dtype,
-                output_loading_info=True,
-                use_safetensors=True,
-                **options,
-            )
-        except Exception as error:  # what a broken folder raises is anybody's guess
-            raise LoadError(f"{reference}: cannot be loaded ({first_line(error)})") from error
-        # An encoder's own pooler is often left out of its weights, and is not read here.
-        missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
-        if missing:
-            raise ModelError(f"{reference}: the weights lack {missing[0]}; this is {LACKING[head]}")
+        self.model = load_weights(reference, head, self.folder, {**options, "dtype": self.dtype})
+        reader.complete(self.model.config.get_text_config())
+        self.sides = find_sides(self.model, torch)
         self.model.to(self.device).eval()
         self.read_mode, self.layers = ReadMode(False, "not asked yet"), 1
 

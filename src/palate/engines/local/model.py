@@ -11,6 +11,7 @@ from palate.engines.local import heads
 from palate.engines.local.batches import read
 from palate.engines.local.forward import Group, Reduce, TokenSpan
 from palate.engines.local.loading import LoadedModel
+from palate.engines.local.neighbours import without_neighbours
 from palate.engines.local.read_mode import find_read_mode
 from palate.engines.local.threads import Turns
 from palate.engines.local.valid_ids import ValidIds
@@ -53,7 +54,8 @@ class LocalModel(LoadedModel):
     ) -> None:
         super().__init__(reference, head, settings, reader=reader, turns=turns)
         if head != "encoder":  # whose tokens see what follows them
-            self.read_mode = find_read_mode(self, settings.attention)
+            self.read_mode = find_read_mode(self, settings.attention, head)
+        self.read_mode = without_neighbours(self, head)
 
     @cached_property
     def head(self) -> heads.Head:

@@ -23,6 +23,13 @@ def padded(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         yield batch
 
 
+def pad_id(local: LoadedModel) -> int | None:
+    """Return the token that a model pads with; None where it names none that it can read."""
+    token = getattr(local.model.config.get_text_config(), "pad_token_id", None)
+    rows = local.model.get_input_embeddings().weight.shape[0]
+    return token if token is not None and 0 <= token < rows else None
+
+
 def pad(local: LoadedModel, sequences: Sequence[Sequence[int]], token: int) -> dict[str, Any]:
     """Return tokens and mask of a batch padded on the right."""
     torch = local.torch

@@ -14,6 +14,8 @@ from palate.engines.local.forward import forward_pack
 from palate.engines.local.loading import LoadedModel, ReadMode
 from palate.engines.local.memory import is_out_of_memory
 from palate.engines.local.tree import build_tree, packs
+from palate.engines.local.weights import LACKING
+from palate.errors import ModelError
 
 SHARED, OWN = 24, 7
 """Tokens of the probe's beginning and of its two ends."""
@@ -22,22 +24,30 @@ CLOSE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 
 
-def find_read_mode(local: LoadedModel, asked: str | None) -> ReadMode:
-    """Return how this model is read, and leave its attention set for it."""
-    if asked not in (None, "tree"):
-        return ReadMode(False, f"attention={asked}")
+def find_read_mode(local: LoadedModel, attention: str | None, head: str = "causal") -> ReadMode:
+    """Return how this model is read, and leave its attention set for it.
+
+    Raises `ModelError` for a language model whose tokens see what follows them.
+    """
+    if attention not in (None, "tree"):
+        return ReadMode(False, f"attention={attention}")
+    plain: list[Any] = []
     before = local.model.config._attn_implementation
     register()
     try:
         sequences = _sequences(local)
         with local.torch.inference_mode():
-            plain = [_alone(local, ids) for ids in sequences]
+            plain += (_alone(local, ids) for ids in sequences)
         local.model.set_attn_implementation(NAME)
         read_mode = _probe(local, sequences, plain)
     except Exception as error:  # what a model raises that cannot is anybody's guess
         if is_out_of_memory(error):
             raise
         read_mode = ReadMode(False, f"its layers do not take it: {type(error).__name__}")
+    if head == "causal" and len(plain) == 2 and _see_ahead(*plain):
+        raise ModelError(
+            f"{local.reference}: its tokens see what follows them; this is {LACKING[head]}"
+        )
     if not read_mode.tree:
         local.model.set_attn_implementation(before)
     return read_mode
@@ -72,6 +82,12 @@ def _probe(
         return ReadMode(False, f"a tree changes its outputs by {apart:.1g}")
     local.layers = layout.layer
     return ReadMode(True, reach=layout.reach)
+
+
+def _see_ahead(first: Any, second: Any) -> bool:
+    # The two begin alike and end differently.
+    apart = (first[:SHARED] - second[:SHARED]).norm() / first[:SHARED].norm()
+    return bool(apart > CLOSE["float32"])
 
 
 def _alone(local: LoadedModel, ids: Sequence[int]) -> Any:

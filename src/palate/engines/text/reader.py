@@ -42,18 +42,28 @@ class Reader:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel without what is loaded."""
-        return type(self), (self.reference, self.settings, self._resolved)
+        """Travel without what is loaded, to be read elsewhere as it is here."""
+        device = choose_device(self.settings.device)
+        dtype = str(choose_dtype(self.settings.dtype, device)).removeprefix("torch.")
+        settings = self.settings.model_copy(update={"device": device, "dtype": dtype})
+        return type(self), (self.reference, settings, self._resolved)
 
     @cached_property
     def resolved(self) -> ModelFolder:
         """Where the model lies, and the hash of what is in it."""
-        return self._resolved or resolve(self.reference)
+        return self._resolved or resolve(
+            self.reference, code=self.settings.trust_remote_code, adapters=True
+        )
 
     @property
     def folder(self) -> Path:
         """Where the files are."""
         return self.resolved.path
+
+    @property
+    def tokenizer_folder(self) -> Path:
+        """Where the tokenizer's files are: those beside an adapter, else the base's."""
+        return self.resolved.tokenizer
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -64,7 +74,13 @@ class Reader:
     @cached_property
     def config(self) -> Any:
         """The configuration of the text model."""
-        return self._load("AutoConfig").get_text_config()
+        return self.complete(self._load("AutoConfig").get_text_config())
+
+    def complete(self, config: Any) -> Any:
+        """Give the configuration of an adapter's base the pad token that training needed."""
+        if self.resolved.adapter is not None and getattr(config, "pad_token_id", None) is None:
+            config.pad_token_id = self.tokenizer.pad_token_id
+        return config
 
     @cached_property
     def template(self) -> ChatTemplate:
@@ -157,11 +173,17 @@ class Reader:
         return self.resolved.content, dtype, device.split(":", maxsplit=1)[0]
 
     @property
+    def named(self) -> str:
+        """The reference, and what an adapter is read on."""
+        adapter = self.resolved.adapter
+        return f"{self.reference} on {adapter.base}" if adapter else str(self.reference)
+
+    @property
     def details(self) -> dict[str, Any]:
         """What a manifest says of the model: all that its numbers depend on beside the prompt."""
         content, dtype, device = self.weights
         return {
-            "reference": str(self.reference),
+            "reference": self.named,
             "content": content,
             "dtype": dtype.removeprefix("torch."),
             "device": device,
@@ -184,7 +206,8 @@ class Reader:
         return window_of(self.config, self.tokenizer)
 
     def _load(self, kind: str) -> Any:
-        folder, loader = self.folder, getattr(import_transformers(), kind)
+        folder = self.tokenizer_folder if kind == "AutoTokenizer" else self.folder
+        loader = getattr(import_transformers(), kind)
         try:
             return loader.from_pretrained(folder, trust_remote_code=self.settings.trust_remote_code)
         except Exception as error:  # what a broken folder raises is anybody's guess

@@ -29,6 +29,15 @@ class RemoteReader(Reader):
         """Where the files are."""
         return tokenizer_folder(self.reference)
 
+    @property
+    def tokenizer_folder(self) -> Path:
+        """Where the files are."""
+        return self.folder
+
+    def complete(self, config: Any) -> Any:
+        """Leave the configuration as it is."""
+        return config
+
     @cached_property
     def content(self) -> str:
         """SHA-256 over the tokenizer's files, names included."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from palate.errors import EngineError, UsageError
 from palate.execution.ray_runner.cluster import connect, free, one_line, require
-from palate.execution.ray_runner.worker import Reply, Worker, results_in, source_of
+from palate.execution.ray_runner.worker import Reply, ScorerIdentity, Worker, results_in, source_of
 from palate.execution.runner import Batch, BatchResult, Job
 from palate.specs import Spec
 
@@ -58,7 +58,9 @@ class RayRunner:
             num_cpus=self.threads, num_gpus=self.gpus, runtime_env={"env_vars": threads}
         )
         session = task.session.for_workers
-        made = (ray.put(source_of(ray, task)), session, task.settings, task.component, sys.path)
+        planned = ScorerIdentity.of(task.computes, task.name)
+        source = ray.put(source_of(ray, task))
+        made = source, session, task.settings, task.component, sys.path, planned, task.name
         pool = _Pool(ray, lambda: actor.remote(*made), self.workers, self.wait_s)
         try:
             for job, reply in pool.replies(chain([first], units)):

@@ -9,13 +9,14 @@ import pickle
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from palate import errors
 from palate.errors import EngineError, LoadError, ModelError, PalateError, UsageError
 from palate.execution.ray_runner.cluster import one_line
 from palate.execution.runner import Job, compute
-from palate.records import Prepared, Settings, components_of
+from palate.records import Judge, Prepared, Scorer, Settings, components_of, info_of
+from palate.runs import versions
 from palate.scorers import build_scorer
 from palate.session import Session, use
 
@@ -23,6 +24,36 @@ REPLY_EVERY_S = 1.0
 RESULTS, BROKEN = "results", "broken"
 Reply = tuple[str, Any]
 """(`RESULTS`, [(position, result), ...]), or an error's kind and its message."""
+
+
+class ScorerIdentity(NamedTuple):
+    """What a scorer is, and what it is made of where that is declared."""
+
+    fingerprint: str
+    details: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+    @classmethod
+    def of(cls, scorer: Scorer | Judge, name: str) -> ScorerIdentity:
+        """Return a scorer's on this machine."""
+        info = info_of(scorer, name)
+        return cls(info.fingerprint, info.details, versions())
+
+    def differences(self, other: ScorerIdentity) -> str:
+        """Say what another one has instead; empty where it is the same."""
+        if self.fingerprint == other.fingerprint:
+            return ""
+        for ours, theirs in ((self.details, other.details), (self.versions, other.versions)):
+            pairs = [dict(_flat(each)) for each in (ours, theirs)]
+            names = sorted(name for name in {**pairs[0], **pairs[1]} if name != "reference")
+            differ = [
+                f"{name} {pairs[1].get(name, 'none')} for {pairs[0].get(name, 'none')}"
+                for name in names
+                if pairs[0].get(name) != pairs[1].get(name)
+            ]
+            if differ:
+                return ", ".join(differ)
+        return f"fingerprint {other.fingerprint[:8]} for {self.fingerprint[:8]}"
 
 
 class Worker:
@@ -35,11 +66,14 @@ class Worker:
         settings: Settings,
         component: int,
         paths: list[str],
+        planned: ScorerIdentity,
+        name: str,
     ) -> None:
         # A scorer's own module may lie beside the script that named it.
         sys.path += [path for path in paths if path not in sys.path]
         self._source, self._session = source, session
         self._settings, self._component = settings, component
+        self._planned, self._name = planned, name
         self._scorer: Any = None
 
     def work(self, prepared: tuple[Prepared, ...]) -> Iterator[Reply]:
@@ -69,7 +103,22 @@ class Worker:
                 whole = build_scorer(source, session, self._settings)
         except ModelError as error:  # which is there where the work is planned
             raise LoadError(str(error)) from error
-        return components_of(whole)[self._component].scorer
+        scorer = components_of(whole)[self._component].scorer
+        # A machine that chooses another device or dtype by itself gives other numbers.
+        if differ := self._planned.differences(ScorerIdentity.of(scorer, self._name)):
+            raise EngineError(
+                f"{self._name}: a worker would compute something else than what is planned here "
+                f"({differ}); give --device and --dtype, and the same files and versions everywhere"
+            )
+        return scorer
+
+
+def _flat(details: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in details.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", value
 
 
 def source_of(ray: Any, task: Job) -> str | bytes:

@@ -52,6 +52,9 @@ class CachedRows:
             n = len(part.ids)
             more = torch.tensor(tokens[:n], device=self.local.device)[:, None]
             del tokens[:n]
+            sides, length = self.local.sides, part.ids.shape[1]
+            if sides.of(length) != sides.of(length + 1):  # what is kept has other factors
+                part.cache = None
             part.ids = torch.cat([part.ids, more], dim=1)
             outputs.append(self._run(part, more if part.cache is not None else part.ids))
         joined: Tensor = torch.cat(outputs)

@@ -21,6 +21,8 @@ def generate(
     torch = local.torch
     otherwise = "out of memory while writing a reply; use a smaller model or dtype"
     shared = _shared(sequences) if local.read_mode.tree and local.read_mode.reach is None else 0
+    if sequences and local.sides.of(max(map(len, sequences)) + max_tokens):
+        shared = 0  # read by itself it would get the factors of its own length
     pad = local.tokenizer.pad_token_id
     cache = None
     with local.in_use():
@@ -30,6 +32,8 @@ def generate(
                     tokens = torch.tensor([list(ids[:shared])], device=local.device)
                     cache = local.model.base_model(input_ids=tokens, use_cache=True).past_key_values
                 tokens = torch.tensor([list(ids)], device=local.device)
+                whole = len(ids) + max_tokens
+                grows = local.sides.crossed(local.reference, len(ids), whole)
                 made = local.model.generate(
                     tokens,
                     attention_mask=torch.ones_like(tokens),
@@ -37,6 +41,7 @@ def generate(
                     max_new_tokens=max_tokens,
                     do_sample=False,
                     pad_token_id=pad if pad is not None else local.tokenizer.eos_token_id,
+                    **({"use_cache": False} if grows else {}),
                 )[0, len(ids) :].tolist()
             reply = local.text(made)
             yield k, reply, not local.ends & set(made)

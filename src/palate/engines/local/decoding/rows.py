@@ -40,6 +40,7 @@ class Rows:
         self.local = local
         reach, longest = local.read_mode.reach, max(map(len, prompts))
         tree = local.read_mode.tree and (reach is None or longest + room <= reach)
+        tree &= not local.sides.crossed(local.reference, min(map(len, prompts)), longest + room)
         kind: type[TreeRows] | type[CachedRows] = TreeRows if tree else CachedRows
         number = {ids: k for k, ids in enumerate(dict.fromkeys(map(tuple, prompts)))}
         owners = [number[tuple(ids)] for ids in prompts]

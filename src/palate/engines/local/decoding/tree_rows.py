@@ -21,25 +21,25 @@ Ids = Sequence[int]
 class _Prompt:
     """Keys and values of a prompt, and the output at its last token."""
 
-    def __init__(self, local: LocalModel, ids: Ids, logits: bool) -> None:
+    def __init__(self, local: LocalModel, ids: Ids, logits: bool, whole: int) -> None:
         self.length = len(ids)
         while True:
             try:
-                self.past, self.last = self._read(local, list(ids), logits)
+                self.past, self.last = self._read(local, list(ids), logits, whole)
                 break
             except (RuntimeError, MemoryError) as error:
                 halve(local, error)
 
     @staticmethod
     def _read(
-        local: LocalModel, ids: list[int], logits: bool
+        local: LocalModel, ids: list[int], logits: bool, length: int
     ) -> tuple[list[list[KeysValues]], Tensor]:
         torch, most = local.torch, max(local.budget, SMALLEST)
         past: list[list[KeysValues]] = []
         for first in range(0, len(ids), most):
             run = ids[first : first + most]
             whole = Segment(0, len(run), len(run), first, (0,))
-            layout = Layout((whole,), tuple(past), keep=0, layers=local.layers)
+            layout = Layout((whole,), tuple(past), keep=0, layers=local.layers, length=length)
             tokens = torch.tensor([run], device=local.device)
             positions = torch.arange(first, first + len(run), device=local.device)[None]
             outputs = forward(local, tokens, positions, layout, logits)
@@ -59,7 +59,8 @@ class TreeRows:
         logits: bool,
     ) -> None:
         self.local, self.logits = local, logits
-        self.read = [_Prompt(local, ids, logits) for ids in prompts]
+        self.whole = max(map(len, prompts)) + room
+        self.read = [_Prompt(local, ids, logits, self.whole) for ids in prompts]
         self.prompts = [self.read[owner] for owner in owners]
         self.steps = Steps(room)
 
@@ -101,7 +102,7 @@ class TreeRows:
         row = torch.tensor([[token for of_row in tokens for token in of_row]])
         at = [prompt.length + steps.taken for prompt in self.prompts for _ in range(width)]
         positions = torch.tensor([at])
-        layout = Layout(rows=steps)
+        layout = Layout(rows=steps, length=self.whole)
         return forward(
             self.local, row.to(self.local.device), positions.to(self.local.device), layout,
             self.logits,
@@ -112,7 +113,7 @@ class TreeRows:
         """Return chosen rows of several, one after another."""
         first = parts[0][0]
         joined = object.__new__(TreeRows)
-        joined.local, joined.logits = first.local, first.logits
+        joined.local, joined.logits, joined.whole = first.local, first.logits, first.whole
         joined.prompts = [part.prompts[row] for part, rows in parts for row in rows]
         joined.steps = Steps.join([(part.steps, rows) for part, rows in parts])
         return joined

@@ -1,0 +1,102 @@
+"""An adapter of PEFT, merged into the base that it was trained on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from palate.errors import LoadError, ModelError, UsageError, first_line
+from palate.models import ModelFolder, import_torch, import_transformers
+from palate.models.adapters import WEIGHTS, Adapter
+from palate.specs import Reference
+
+TASKS = {
+    "causal": ("CAUSAL_LM", None),
+    "classifier": ("SEQ_CLS", None),
+    "encoder": ("FEATURE_EXTRACTION", None),
+}
+"""What an adapter is trained for, by what it is read as; None where its trainer did not say."""
+OUTPUTS = 7919
+"""A number of outputs that no layer has by chance."""
+PREFIX = "base_model.model."
+
+
+def adapter_tensors(adapter: Adapter) -> dict[str, list[int]]:
+    """Return the shapes of an adapter's tensors by their names in the base, where it has them."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(adapter.folder / WEIGHTS, "pt") as file:
+            return {
+                key.removeprefix(PREFIX): list(file.get_slice(key).get_shape())
+                for key in file.keys()  # noqa: SIM118 - which is no mapping
+            }
+    except Exception as error:  # what a broken file raises is anybody's guess
+        raise LoadError(f"adapter {adapter.folder}: {WEIGHTS} ({first_line(error)})") from error
+
+
+def outputs_of(
+    folder: ModelFolder, stored: Mapping[str, list[int]], trust_remote_code: bool
+) -> dict[str, int]:
+    """Return how many outputs an adapter's own head has, as an option; none without one.
+
+    Which tensor the head is, is asked of the model: one that grows with the number of outputs.
+    """
+    torch, auto = import_torch(), import_transformers()
+    config = auto.AutoConfig.from_pretrained(
+        folder.path, num_labels=OUTPUTS, trust_remote_code=trust_remote_code
+    )
+    with torch.device("meta"):
+        empty = auto.AutoModelForSequenceClassification.from_config(
+            config, trust_remote_code=trust_remote_code
+        )
+    heads = [name for name, it in empty.named_parameters() if it.shape[0] == OUTPUTS]
+    rows = [stored[name][0] for name in heads if name in stored]
+    return {"num_labels": rows[0]} if rows else {}
+
+
+def add_adapter(reference: Reference, head: str, model: Any, adapter: Adapter) -> Any:
+    """Return the base with the adapter merged into it, a plain transformers model again.
+
+    Raises `ModelError` for an adapter of another task, one that cannot be merged, or one that does
+    not fit this base.
+    """
+    try:
+        import peft
+    except ImportError as error:
+        raise UsageError(f"{reference}: an adapter needs pip install 'palate[train]'") from error
+    try:
+        config = peft.PeftConfig.from_pretrained(str(adapter.folder))
+    except Exception as error:  # what a broken folder raises is anybody's guess
+        raise LoadError(f"{reference}: cannot be loaded ({first_line(error)})") from error
+    if config.task_type not in TASKS[head]:
+        raise ModelError(
+            f"{reference}: an adapter for {config.task_type}; this needs {TASKS[head][0]}"
+        )
+    if config.is_prompt_learning:
+        raise ModelError(
+            f"{reference}: {config.peft_type.value} changes no weights; it is not read"
+        )
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of names that its libraries will drop
+            _widen(model, adapter)
+            adapted = peft.get_peft_model(model, config)
+            keys = adapted.load_adapter(str(adapter.folder), "default", torch_device="cpu")
+            merged = adapted.merge_and_unload(safe_merge=True)
+    except Exception as error:  # such as sizes of another base
+        raise LoadError(
+            f"{reference}: does not fit its base {adapter.base} ({first_line(error)})"
+        ) from error
+    for key in (*keys.missing_keys, *keys.unexpected_keys):
+        raise ModelError(f"{reference}: does not fit its base {adapter.base} ({key})")
+    return merged
+
+
+def _widen(model: Any, adapter: Adapter) -> None:
+    # Training that adds tokens keeps embeddings for all of them beside the adapter.
+    inputs = model.get_input_embeddings().weight
+    name = next((name for name, it in model.named_parameters() if it is inputs), "")
+    rows = adapter_tensors(adapter).get(name, list(inputs.shape))[0]
+    if rows != len(inputs):
+        model.resize_token_embeddings(rows, mean_resizing=False)

@@ -1,0 +1,265 @@
+"""Weights that are not those of the model that would come out of them, each refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from plain_forward import load
+from safetensors.torch import load_file, save_file
+
+from palate.errors import ModelError, PalateError
+from palate.models import resolve
+from palate.records import Settings
+from palate.scorers import build_scorer
+from palate.session import Session
+from palate.specs import Reference
+from tiny import change_json, make_slate
+
+CLASSIFIER, CAUSAL = "LlamaForSequenceClassification", "LlamaForCausalLM"
+
+
+def changed(tiny, tmp_path, architecture, tensors=None, config=None, **made_with):
+    """Return a copy of a tiny model with other tensors (None removes one) and configuration."""
+    folder = Path(shutil.copytree(tiny.model(architecture, **made_with), tmp_path / "model"))
+    weights = load_file(folder / "model.safetensors") | (tensors or {})
+    weights = {key: tensor for key, tensor in weights.items() if tensor is not None}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    change_json(folder / "config.json", **(config or {}))
+    return folder
+
+
+def refusal(folder, head):
+    with pytest.raises(ModelError) as caught:
+        load(str(folder), head)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert str(folder) in line
+    return line
+
+
+HEADS = {
+    "score.bias": torch.ones(1),
+    "v_head.summary.weight": torch.ones(1, 32),
+    "value_head.weight": torch.ones(1, 32),
+    "reward_head.weight": torch.ones(1, 32),
+    "model.layers.0.self_attn.q_proj.weight_scale": torch.ones(1),
+}
+
+
+@pytest.mark.parametrize("key", HEADS)
+def test_weights_of_another_head_are_refused_by_the_name_of_what_is_not_read(tiny, tmp_path, key):
+    folder = changed(tiny, tmp_path, CLASSIFIER, {key: HEADS[key]}, num_labels=1)
+    assert f"the weights hold {key}, which {CLASSIFIER} does not read" in refusal(
+        folder, "classifier"
+    )
+    folder = changed(tiny, tmp_path / "causal", CAUSAL, {key: HEADS[key]})
+    assert f"the weights hold {key}, which {CAUSAL} does not read" in refusal(folder, "causal")
+
+
+HARMLESS = {
+    "causal": ("model.layers.0.self_attn.rotary_emb.inv_freq", "mtp.head.weight"),
+    "classifier": ("lm_head.weight", "model.rotary_emb.inv_freq", "cls.predictions.bias"),
+    "encoder": ("lm_head.weight", "score.weight", "v_head.summary.weight", "pooler.dense.bias"),
+}
+
+
+@pytest.mark.parametrize("head", HARMLESS)
+def test_buffers_and_heads_that_nobody_asks_for_do_no_harm(tiny, tmp_path, head):
+    architecture = CLASSIFIER if head == "classifier" else CAUSAL
+    options = {"num_labels": 1} if head == "classifier" else {}
+    more = {key: torch.ones(4) for key in HARMLESS[head]}
+    local = load(str(changed(tiny, tmp_path, architecture, more, **options)), head)
+    plain = load(tiny.model(architecture, **options), head)
+    for name, tensor in plain.model.state_dict().items():
+        assert torch.equal(tensor, local.model.state_dict()[name])
+
+
+def test_layers_beyond_those_of_the_configuration_are_refused(tiny, tmp_path):
+    folder = changed(tiny, tmp_path, CAUSAL, config={"num_hidden_layers": 1})
+    for head in ("causal", "encoder"):
+        assert "layers.1." in refusal(folder, head)
+
+
+FOREIGN = {
+    "a process reward model": ("LlamaForTokenClassification", "classifier", {"num_labels": 2}),
+    "tied embeddings": (CLASSIFIER, "causal", {"num_labels": 1, "tie_word_embeddings": True}),
+    "a body alone": ("LlamaModel", "causal", {"tie_word_embeddings": True}),
+    "an encoder": ("BertForMaskedLM", "causal", {}),
+    "a decoder of two": ("BartForConditionalGeneration", "causal", {"d_model": 32}),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_model_of_another_architecture_is_refused(tiny, name):
+    architecture, head, config = FOREIGN[name]
+    line = refusal(tiny.model(architecture, **config), head)
+    assert f"config.json says {architecture}" in line or "the weights lack lm_head.weight" in line
+
+
+@pytest.mark.parametrize(("head", "architecture"), [("classifier", CLASSIFIER), ("causal", CAUSAL)])
+def test_a_class_of_ones_own_is_refused_and_its_code_named_where_there_is_some(
+    tiny, tmp_path, head, architecture
+):
+    config = {"architectures": ["MyRewardModel"]}
+    options = {"num_labels": 1} if head == "classifier" else {}
+    folder = changed(tiny, tmp_path, architecture, config=config, **options)
+    line = refusal(folder, head)
+    assert "config.json says MyRewardModel" in line
+    assert f"correct `architectures` there if it is a {architecture}" in line
+    change_json(folder / "config.json", auto_map={"AutoModel": "mine.MyRewardModel"})
+    assert "run its own code with --trust-remote-code" in refusal(folder, head)
+
+
+@pytest.mark.parametrize("named", [None, ["LLaMAForSequenceClassification"], [CAUSAL]])
+def test_a_classifier_whose_head_is_there_may_keep_the_name_of_its_base(tiny, tmp_path, named):
+    folder = changed(tiny, tmp_path, CLASSIFIER, config={"architectures": named}, num_labels=1)
+    load(str(folder), "classifier")
+
+
+def test_tensors_that_zero_left_empty_are_said_so(tiny, tmp_path):
+    key = "model.layers.0.self_attn.q_proj.weight"
+    folder = changed(tiny, tmp_path, CLASSIFIER, {key: torch.empty(0)}, num_labels=1)
+    assert f"{key} is empty in the weights, as DeepSpeed ZeRO-3" in refusal(folder, "classifier")
+
+
+def test_a_wrong_number_of_outputs_is_said_with_both_shapes(tiny, tmp_path):
+    folder = changed(tiny, tmp_path, CLASSIFIER, {"score.weight": torch.ones(1, 32)}, num_labels=2)
+    assert "score.weight is 1 × 32 in the weights and 2 × 32 in config.json by its num_labels" in (
+        refusal(folder, "classifier")
+    )
+    folder = changed(tiny, tmp_path / "more", CAUSAL, config={"hidden_size": 64})
+    assert "in config.json; correct it there" in refusal(folder, "causal")
+
+
+def test_a_file_that_is_cut_short_is_named(tiny, tmp_path):
+    folder = changed(tiny, tmp_path, CAUSAL)
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+    assert "model.safetensors is cut short or damaged" in refusal(folder, "causal")
+
+
+CODE = """
+import torch
+from transformers import LlamaForSequenceClassification
+
+class Mine(LlamaForSequenceClassification):
+    def forward(self, *args, **kwargs):
+        output = super().forward(*args, **kwargs)
+        output.logits = output.logits * 0 + VALUE
+        return output
+"""
+
+
+def with_code(tiny, tmp_path, value):
+    folder = tmp_path / "model"
+    if not folder.is_dir():
+        entry = {"AutoModelForSequenceClassification": "mine.Mine"}
+        config = {"auto_map": entry, "architectures": ["Mine"]}
+        changed(tiny, tmp_path, CLASSIFIER, config=config, num_labels=1)
+    (folder / "mine.py").write_text(CODE.replace("VALUE", str(value)))
+    return folder
+
+
+def test_another_line_of_a_models_own_code_is_another_model(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    values, prints = [], []
+    for value in (0.75, 0.25):
+        folder = with_code(tiny, tmp_path, value)
+        settings = Settings(trust_remote_code=True)
+        scorer = build_scorer(f"classifier:{folder}", Session(), settings)
+        ((_, scores),) = scorer.score([make_slate("Tea.")])
+        values += scores.values
+        prints.append(scorer.info.fingerprint)
+    assert values == [0.75, 0.25]
+    assert len(set(prints)) == 2
+
+
+def test_code_is_no_part_of_a_model_where_it_does_not_run(tiny, tmp_path):
+    folder = with_code(tiny, tmp_path, 0.75)
+    before, trusted = (resolve(Reference.parse(str(folder)), code=c) for c in (False, True))
+    with_code(tiny, tmp_path, 0.25)
+    after, other = (resolve(Reference.parse(str(folder)), code=c) for c in (False, True))
+    assert before == after
+    assert trusted.content != other.content
+
+
+def test_code_of_another_repository_is_refused(tiny, tmp_path):
+    folder = with_code(tiny, tmp_path, 0.75)
+    entry = {"AutoModelForSequenceClassification": "else/where--mine.Mine"}
+    change_json(folder / "config.json", auto_map=entry)
+    resolve(Reference.parse(str(folder)))
+    with pytest.raises(ModelError, match=r"takes code from else/where, .* write mine\.Mine$"):
+        resolve(Reference.parse(str(folder)), code=True)
+
+
+def write_gguf(folder, file):
+    """Write a tiny Llama as a GGUF file, in float32, by the names of llama.cpp."""
+    gguf = pytest.importorskip("gguf")
+    config = json.loads((folder / "config.json").read_text())
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_vocab_size(config["vocab_size"])
+    vocabulary = tokenizer["model"]["vocab"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(sorted(vocabulary, key=vocabulary.get))
+    writer.add_token_types([1] * len(vocabulary))
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    weights = load_file(folder / "model.safetensors")
+    named = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+    parts = {
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+        "post_attention_layernorm": "ffn_norm",
+    }  # fmt: skip
+    for k in range(config["num_hidden_layers"]):
+        named |= {f"model.layers.{k}.{hf}": f"blk.{k}.{short}" for hf, short in parts.items()}
+    for ours, theirs in named.items():
+        writer.add_tensor(f"{theirs}.weight", weights[f"{ours}.weight"].numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_a_gguf_file_is_read_where_it_lies_without_rounding(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    Path("models").mkdir()
+    write_gguf(Path(tiny.model()), tmp_path / "models" / "x.gguf")
+    reference = Reference.parse("models/x.gguf")
+    assert (reference.place, str(reference)) == ("folder", "models/x.gguf")
+    local = load("./models/x.gguf")
+    plain = transformers.AutoModelForCausalLM.from_pretrained(
+        "models", gguf_file="x.gguf", dtype=torch.float32
+    )
+    ids = torch.arange(3, 40)[None]
+    with torch.inference_mode():
+        assert torch.equal(local.model(ids).logits, plain(ids).logits)
+    with pytest.raises(ModelError, match=r"the weights lack score\.weight; this is no trained"):
+        load("./models/x.gguf", "classifier")
+
+
+def test_a_folder_of_a_gguf_file_names_the_file(tmp_path):
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelError, match=r"a GGUF file is named itself: .*x\.gguf$"):
+        resolve(Reference.parse(str(tmp_path)))
+    (tmp_path / "x.bin").write_bytes(b"")
+    with pytest.raises(PalateError, match=r"expected a folder of safetensors, or a \.gguf file"):
+        resolve(Reference.parse(str(tmp_path / "x.bin")))
