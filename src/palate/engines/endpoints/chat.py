@@ -19,6 +19,9 @@ from palate.engines.http import (
 from palate.records import Message
 from palate.stores import Documents
 
+LONG_REPLY = 128
+"""A reply that may have so many tokens is streamed where the server can."""
+
 
 class Ask(NamedTuple):
     """One request."""
@@ -82,7 +85,13 @@ class ChatEndpoint:
         body = self._body(ask.messages, ask.max_tokens) | {"temperature": 0}
         if ask.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
-        return HttpRequest("chat/completions", body_of(body), read_reply, ask.max_tokens)
+        return HttpRequest(
+            "chat/completions",
+            body_of(body),
+            read_reply,
+            ask.max_tokens,
+            streams=ask.max_tokens >= LONG_REPLY,
+        )
 
     def _body(self, messages: Iterable[Message], max_tokens: int) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.chat import ChatEndpoint, Reply, read_choice
+from palate.engines.endpoints.chat import LONG_REPLY, ChatEndpoint, Reply, read_choice
 from palate.engines.http import HttpRequest, body_of
 from palate.records import Message
 from palate.seeding import digest
@@ -84,7 +84,11 @@ class SamplingEndpoint(ChatEndpoint):
             body["n"] = len(numbers)
         read = partial(read_choices, most=len(numbers))
         return HttpRequest(
-            "chat/completions", body_of(body), read, draw.how.max_tokens * len(numbers)
+            "chat/completions",
+            body_of(body),
+            read,
+            draw.how.max_tokens * len(numbers),
+            streams=draw.how.max_tokens >= LONG_REPLY,
         )
 
 
