@@ -144,9 +144,9 @@ def test_time_taken_is_never_called_time_left(monkeypatch):
             advance(done, 100)
         after = drawn(shown)
     assert "0/?" in before
-    assert "0:00:04 so far 8 under way" in before
+    assert "0:00:04 so far 8 under way" in before, "and the note, below"
     assert "left" not in before
-    assert "0:00:24 so far, 0:01:20 left 8 under way" in after
+    assert "0:00:24, 0:01:20 left 8 under way" in after
     assert stream.getvalue()
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,6 +21,7 @@ from rich.progress import (
     Task,
     TextColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from palate.evaluation import Progress as Advance
@@ -79,10 +80,12 @@ class Times(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Return the time so far, and the time left."""
         taken = task.finished_time if task.finished else task.elapsed
-        words = [f"{_clock(taken or 0.0)} so far"]
-        if not task.finished and task.time_remaining is not None:
-            words.append(f"{_clock(task.time_remaining)} left")
-        return Text(", ".join(words))
+        text = _clock(taken or 0.0)
+        if task.finished:
+            return Text(text)
+        if task.time_remaining is None:
+            return Text(f"{text} so far")
+        return Text(f"{text}, {_clock(task.time_remaining)} left")
 
 
 def _clock(time: float) -> str:
@@ -90,16 +93,19 @@ def _clock(time: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
-class Note(ProgressColumn):
-    """A few words that change, such as what was spent."""
+class NotedProgress(Progress):
+    """Bars, and below them a few words that change, such as what was spent."""
 
-    def __init__(self, note: Callable[[], str]) -> None:
-        super().__init__()
+    def __init__(self, *columns: ProgressColumn, note: Callable[[], str], **options: Any) -> None:
         self._note = note
+        super().__init__(*columns, **options)
 
-    def render(self, task: Task) -> Text:
-        """Return the words as they are now."""
-        return Text("" if task.finished else self._note())
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the bars, then the words as they are now."""
+        yield self.make_tasks_table(self.tasks)
+        over = self.tasks and self.finished
+        if not over and (note := self._note()):
+            yield Text(note, no_wrap=True, overflow="ellipsis")
 
 
 class Bars:
@@ -206,14 +212,16 @@ class Ticking:
 def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
     """Show progress bars on stderr, and a note that changes."""
     columns = (
-        TextColumn("{task.description}"),
+        # On a narrow screen the label gives way, not the numbers.
+        TextColumn("{task.description}", table_column=Column(overflow="fold")),
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        Rate(),
-        Times(),
-        Note(note),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        Rate(table_column=Column(no_wrap=True)),
+        Times(table_column=Column(no_wrap=True)),
     )
-    with Progress(*columns, console=err, refresh_per_second=2, disable=not err.is_terminal) as bar:
+    with NotedProgress(
+        *columns, note=note, console=err, refresh_per_second=2, disable=not err.is_terminal
+    ) as bar:
         shown = Bars(bar, note)
         with nullcontext() if err.is_terminal else Ticking(shown.tick):
             yield shown

@@ -10,7 +10,8 @@ from typing import Any
 from palate.engines.http.transport import HttpResponse, TransportFailure, body_of
 
 ASKED = b',"stream":true,"stream_options":{"include_usage":true}}'
-NO_STREAM = re.compile(rb"stream", re.IGNORECASE)
+REFUSED = {400, 405, 406, 415, 422, 501}
+NO_STREAM = re.compile(rb"\bstream", re.IGNORECASE)
 DONE = "[DONE]"
 
 
@@ -33,7 +34,7 @@ def whole_reply(answer: HttpResponse) -> HttpResponse:
     Raises `NoStream` where the server refuses the stream, and `TransportFailure` where the stream
     broke off. An error within the stream becomes the reply, as a server sends it in one piece.
     """
-    if answer.status in (400, 422) and NO_STREAM.search(answer.body):
+    if answer.status in REFUSED and NO_STREAM.search(answer.body):
         raise NoStream(refused=True)
     if answer.status != 200 or not is_stream(answer):
         return answer
