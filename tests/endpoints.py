@@ -6,7 +6,7 @@ import asyncio
 import json
 import selectors
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,10 @@ URL = "http://127.0.0.1:9/v1"
 
 
 class Loopback:
-    """Serves `answer(path, body) -> (status, JSON)` for as long as the context is open."""
+    """Serves `answer(path, body) -> (status, JSON)` for as long as the context is open.
+
+    An iterator in place of the JSON is a stream of events: its pieces are sent as they come.
+    """
 
     def __init__(
         self, answer: Callable[[str, Any], tuple[int, Any]], models: list[str] | None = None
@@ -34,6 +37,8 @@ class Loopback:
         self.listed: list[str] = []
         """Paths at which the list of models was asked for."""
         self.headers: list[dict[str, str]] = []
+        self.hung_up = 0
+        """Streams that the client closed before their end."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -53,11 +58,26 @@ class Loopback:
                 self.reply(200 if there else 404, {"data": names} if there else {})
 
             def reply(self, status: int, said: Any) -> None:
-                text = (said if isinstance(said, str) else json.dumps(said)).encode()
                 self.send_response(status)
+                if isinstance(said, Iterator):
+                    self.stream(said)
+                    return
+                text = (said if isinstance(said, str) else json.dumps(said)).encode()
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
                 self.wfile.write(text)
+
+            def stream(self, pieces: Iterator[str]) -> None:
+                self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                try:
+                    for piece in pieces:
+                        self.wfile.write(f"{len(piece.encode()):x}\r\n{piece}\r\n".encode())
+                    self.wfile.write(b"0\r\n\r\n")
+                except OSError:
+                    outer.hung_up += 1
+                    self.close_connection = True
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -90,7 +110,9 @@ class FunctionWire:
     async def open(self) -> None:
         self.opened += 1
 
-    async def post(self, path: str, body: bytes) -> HttpResponse:
+    async def post(
+        self, path: str, body: bytes, heard: Callable[[], None] = lambda: None
+    ) -> HttpResponse:
         answer: HttpResponse = await self.answer(path, body)
         return answer
 

@@ -47,6 +47,8 @@ FULL = {
         "tests/cli/test_cli_refusals.py",
         "tests/engines/test_engines_http_client.py",
         "tests/engines/test_engines_http_limits.py",
+        "tests/engines/test_engines_http_speed.py",
+        "tests/engines/test_engines_http_streaming.py",
         "tests/scorers/test_scorers_endpoints.py",
         "tests/scorers/test_scorers_reward_server.py",
         "tests/serve/test_serve_clients.py",

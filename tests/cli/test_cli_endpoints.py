@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,33 @@ def test_a_cap_stops_asking_and_the_next_run_goes_on(tmp_path, pairs):
         assert whole.returncode == 0, whole.stderr
         assert 16 <= len(there.seen) <= 18, "half a slate is asked whole, and there are two at most"
     assert json.loads(summary(tmp_path / "runs"))["unscored"] == 0
+
+
+def test_long_replies_are_heard_piece_by_piece_and_progress_is_told_meanwhile(tmp_path, pairs):
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(Path(pairs).read_text().splitlines(keepends=True)[:4]))
+
+    def pieces():
+        for k, text in enumerate(["Verdict", ":", " A"] + [""] * 21):
+            time.sleep(0.5)
+            end = "stop" if k == 23 else None
+            choice = {"index": 0, "delta": {"content": text}, "finish_reason": end}
+            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+        used = {"prompt_tokens": 100, "completion_tokens": 24}
+        yield f"data: {json.dumps({'choices': [], 'usage': used})}\n\ndata: [DONE]\n\n"
+
+    with Loopback(lambda path, body: (200, pieces())) as there:
+        scorer = f"judge:api:m?base_url={there.url}/v1&timeout=2&price_in=1&price_out=2"
+        done = palate(tmp_path, "-b", str(few), "-s", scorer)
+        assert done.returncode == 0, done.stderr
+        assert len(there.seen) == 8, "nothing is asked twice"
+    assert json.loads(summary(tmp_path / "runs"))["unscored"] == 0
+    first = next(text for text in done.stderr.splitlines() if "under way" in text)
+    assert " · none: 1" in first, "after ten seconds and some"
+    assert "s so far, " in first
+    assert "0 waiting, 8 under way, 0 done, 0 a minute" in first
+    assert "under way" not in done.stdout
+    assert "8 requests, $0.0012" in done.stderr
 
 
 @pytest.mark.parametrize(

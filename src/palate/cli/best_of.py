@@ -95,7 +95,7 @@ def best_of(
         check_picture(picture)
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.line) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as shown:
         result = best_of_n(
             pairs, source, scorer, context, measured.quality, n=answers.n, ks=ks,
             policy_context=answers.policy_context, contrast=measured.contrast, root=output,

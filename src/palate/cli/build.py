@@ -58,7 +58,7 @@ def own_text(
     A model's answers are drawn once and kept as they come: the same call goes on after a stop.
     """
     settings = devices.settings()
-    with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.line) as shown:
+    with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress) as shown:
         build = build_own_text(
             source, output, layout=built.layout, rejected=built.rejected, outputs=built.outputs,
             adapt=built.adapt, skip_bad_rows=skip_bad_rows, session=session, settings=settings,

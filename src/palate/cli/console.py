@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,9 +20,8 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from palate.evaluation import Progress as Advance
@@ -38,7 +39,7 @@ class PrintableConsole(Console):
 
 
 err = PrintableConsole(stderr=True, soft_wrap=True, emoji=False)
-LINE_EVERY_S = 20.0
+LINE_EVERY_S = 10.0
 
 
 def show(tables: Sequence[Table], form: Form, document: object) -> None:
@@ -73,16 +74,38 @@ class Rate(ProgressColumn):
         return Text(f"{task.speed:,.1f}/s" if task.speed else "")
 
 
-class Note(ProgressColumn):
-    """A few words that change, such as what was spent."""
-
-    def __init__(self, note: Callable[[], str]) -> None:
-        super().__init__()
-        self._note = note
+class Times(ProgressColumn):
+    """How long it has taken, and, once that can be told, how much longer it will."""
 
     def render(self, task: Task) -> Text:
-        """Return the words as they are now."""
-        return Text("" if task.finished else self._note())
+        """Return the time so far, and the time left."""
+        taken = task.finished_time if task.finished else task.elapsed
+        text = _clock(taken or 0.0)
+        if task.finished:
+            return Text(text)
+        if task.time_remaining is None:
+            return Text(f"{text} so far")
+        return Text(f"{text}, {_clock(task.time_remaining)} left")
+
+
+def _clock(time: float) -> str:
+    minutes, rest = divmod(int(time), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+class NotedProgress(Progress):
+    """Bars, and below them a few words that change, such as what was spent."""
+
+    def __init__(self, *columns: ProgressColumn, note: Callable[[], str], **options: Any) -> None:
+        self._note = note
+        super().__init__(*columns, **options)
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the bars, then the words as they are now."""
+        yield self.make_tasks_table(self.tasks)
+        over = self.tasks and self.finished
+        if not over and (note := self._note()):
+            yield Text(note, no_wrap=True, overflow="ellipsis")
 
 
 class Bars:
@@ -90,7 +113,9 @@ class Bars:
 
     def __init__(self, progress: Progress, note: Callable[[], str]) -> None:
         self._progress, self._note = progress, note
-        self._printed = time.monotonic()
+        self._started = self._printed = time.monotonic()
+        self._piece: LoggedPiece | None = None
+        self._lock = threading.Lock()
 
     def start(self, label: str) -> Advance:
         """Return the callback of a new piece of work."""
@@ -105,40 +130,98 @@ class Bars:
 
     def _lines(self, label: str) -> Advance:
         """Print a line when none was printed for a while, whichever piece that time went into."""
-        started = time.monotonic()
-        announced = False
+        piece = self._piece = LoggedPiece(label, time.monotonic())
 
         def advance(done: int, total: int) -> None:
-            nonlocal announced
-            now = time.monotonic()
-            if now - self._printed < LINE_EVERY_S and not (announced and done == total):
-                return
-            self._printed, announced = now, True
-            words = [f"{label}: {done:,} of {total:,}"]
-            if done and now - started >= 1:  # what was there already has no speed
-                rate = done / (now - started)
-                words.append(f"{rate:.2g}/s")
-                if done < total:
-                    words.append(f"{seconds((total - done) / rate)} left")
-            if spent := self._note():
-                words.append(spent)
-            err.print(", ".join(words), highlight=False)
+            with self._lock:
+                self._piece, piece.done, piece.total = piece, done, total
+                if self._due() or (piece.announced and done == total and not piece.closed):
+                    self._print()
+                piece.closed = done == total
 
         return advance
+
+    def tick(self) -> None:
+        """Print a line where none was printed for a while, though nothing has advanced."""
+        with self._lock:
+            if self._due():
+                self._print()
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._printed >= LINE_EVERY_S
+
+    def _print(self) -> None:
+        self._printed = now = time.monotonic()
+        words = [f"still at work: {seconds(now - self._started)} so far"]
+        if self._piece is not None and not self._piece.closed:
+            self._piece.announced = True
+            words = self._piece.words(now)
+        if note := self._note():
+            words.append(note)
+        err.print(", ".join(words), highlight=False, markup=False)
+
+
+@dataclass
+class LoggedPiece:
+    """A piece of work, and how far it is, as lines of a log say it."""
+
+    label: str
+    started: float
+    done: int = 0
+    total: int | None = None
+    announced: bool = False
+    closed: bool = False
+    """Whether it was done when it was last heard of."""
+
+    def words(self, now: float) -> list[str]:
+        """Return how much is done, how fast, and the time left or, before that is known, so far."""
+        so_far = f"{seconds(now - self.started)} so far"
+        if self.total is None:
+            return [f"{self.label}: {so_far}"]
+        words = [f"{self.label}: {self.done:,} of {self.total:,}"]
+        if self.done and now - self.started >= 1:  # what was there already has no speed
+            rate = self.done / (now - self.started)
+            words.append(f"{rate:.2g}/s")
+            if self.done < self.total:
+                words.append(f"{seconds((self.total - self.done) / rate)} left")
+        elif self.done < self.total:
+            words.append(so_far)
+        return words
+
+
+class Ticking:
+    """Calls something about every second until it is left."""
+
+    def __init__(self, tick: Callable[[], None]) -> None:
+        self._tick, self._over = tick, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="palate-progress", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(min(1.0, LINE_EVERY_S / 4)):
+            self._tick()
 
 
 @contextmanager
 def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
     """Show progress bars on stderr, and a note that changes."""
     columns = (
-        TextColumn("{task.description}"),
+        # On a narrow screen the label gives way, not the numbers.
+        TextColumn("{task.description}", table_column=Column(overflow="fold")),
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        Note(note),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        Rate(table_column=Column(no_wrap=True)),
+        Times(table_column=Column(no_wrap=True)),
     )
-    with Progress(*columns, console=err, refresh_per_second=2, disable=not err.is_terminal) as bar:
-        yield Bars(bar, note)
+    with NotedProgress(
+        *columns, note=note, console=err, refresh_per_second=2, disable=not err.is_terminal
+    ) as bar:
+        shown = Bars(bar, note)
+        with nullcontext() if err.is_terminal else Ticking(shown.tick):
+            yield shown

@@ -66,7 +66,7 @@ def decode(
     """
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.line) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as shown:
         result = guide(
             pairs, guiding.policy, scorer, guiding.method, context, guiding.quality,
             weights=guiding.weight or (), n=guiding.n, policy_context=guiding.policy_context,

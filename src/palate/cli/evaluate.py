@@ -95,7 +95,7 @@ def evaluate(
         if dry_run:
             _print_plan(cells, output, session, settings)
             return
-        with bars(session.ledger.line) as shown:
+        with bars(session.ledger.progress) as shown:
             grid = run_grid(
                 cells, root=output, session=session, settings=settings,
                 retry_unscored=computing.retry_unscored, start=shown.start,

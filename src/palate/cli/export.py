@@ -13,7 +13,7 @@ import typer
 from palate.cli import options as flags
 from palate.cli.completion import named
 from palate.cli.compute_options import Devices
-from palate.cli.console import err, show_text
+from palate.cli.console import bars, err, show_text
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
@@ -72,7 +72,11 @@ def exporter(trainer: str) -> Callable[..., None]:
     ) -> None:
         settings = devices.settings()
         (pairs,) = loading.load_all([benchmark], devices.seed)
-        with Session(cache=cache, max_cost=max_cost) as session:
+        with (
+            Session(cache=cache, max_cost=max_cost) as session,
+            bars(session.ledger.progress) as shown,
+        ):
+            shown.start(f"prompts for {title}")
             made = export(
                 trainer, pairs, told.policy, scorer, told.output, context,
                 policy_context=told.policy_context, held_out=told.held_out, url=told.url,

@@ -19,6 +19,7 @@ from palate.curves import learning_curve as measure
 from palate.reports import Form
 from palate.reports.curve import curve_tables, plot_curve
 from palate.reports.pictures import check_picture
+from palate.session import default_session
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def learning_curve(
     pairs = load_benchmark(
         benchmark, mirrored=mirrors, seed=devices.seed, options=reading.options()
     )
-    with bars() as shown:
+    with bars(default_session().ledger.progress) as shown:
         curve = measure(
             model,
             pairs,

@@ -14,6 +14,7 @@ from palate.cli.flatten import flatten_options
 from palate.cli.training_data import Data, LeftOut, NewFolder, RowsToRead, learn
 from palate.errors import UsageError
 from palate.learning import adapt as adapt_to
+from palate.session import default_session
 
 
 def trainer(method: str) -> Callable[..., None]:
@@ -66,7 +67,7 @@ def adapt(
 ) -> None:
     """Learn a state for every user of a file, all in one job."""
     settings, pairs = devices.settings(), rows.load(choices)
-    with bars() as shown:
+    with bars(default_session().ledger.progress) as shown:
         states = adapt_to(
             model, pairs, output, reference=reference, split=rows.split, settings=settings,
             progress=shown.start(f"{len(pairs.pairs):,} choices"),

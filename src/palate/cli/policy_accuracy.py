@@ -106,7 +106,7 @@ def policy_accuracy(
     method, weights = steered.law(), steered.numbers()
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.line) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as shown:
         result = measure(
             pairs, written_by.policy, scorer or (), context, method=method, k=steered.k,
             weights=weights, relative=steered.relative, base=written_by.base,

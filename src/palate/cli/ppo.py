@@ -194,7 +194,7 @@ def ppo(
     settings = computing.settings()
     others = [] if held_out.evaluate_on is None else [held_out.evaluate_on]
     loaded = loading.load_all([benchmark, *others], computing.seed)
-    with computing.session() as session, bars(session.ledger.line) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as shown:
         result = train(
             loaded[0], what.policy, what.scorer, what.context, held_out.quality or (),
             recipe=training.recipe(), policy_context=what.policy_context,

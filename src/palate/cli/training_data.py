@@ -13,6 +13,7 @@ from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err
 from palate.cli.data_options import RowReading
 from palate.learning import rows_to_learn, train
+from palate.session import default_session
 from palate.training import TrainedModel
 
 Base = Annotated[str, typer.Option(help="Model to start from: hub, ./folder or pypi:PACKAGE.")]
@@ -76,7 +77,7 @@ def learn(
 ) -> TrainedModel:
     """Train a method under a bar; `how` is what else `palate.train` takes."""
     settings, pairs = devices.settings(), rows.load(data)
-    with bars() as shown:
+    with bars(default_session().ledger.progress) as shown:
         advance = shown.start(f"{method} on {len(pairs.pairs):,} rows")
         return train(
             method, pairs, output, split=rows.split, settings=settings, progress=advance, **how

@@ -27,6 +27,9 @@ THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 FAILED = {"error", "abort"}
 """How a reply ends in which the server failed, or was stopped."""
 
+LONG_REPLY = 128
+"""A reply that may have so many tokens is streamed where the server can."""
+
 
 class Ask(NamedTuple):
     """One request."""
@@ -95,7 +98,12 @@ class ChatEndpoint:
         if ask.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
         return HttpRequest(
-            "chat/completions", body_of(body), read_reply, ask.max_tokens, keeps=is_whole
+            "chat/completions",
+            body_of(body),
+            read_reply,
+            ask.max_tokens,
+            keeps=is_whole,
+            streams=ask.max_tokens >= LONG_REPLY,
         )
 
     def _body(self, messages: Iterable[Message], max_tokens: int) -> dict[str, Any]:

@@ -7,7 +7,14 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.chat import ChatEndpoint, Reply, failed, is_whole, read_choice
+from palate.engines.endpoints.chat import (
+    LONG_REPLY,
+    ChatEndpoint,
+    Reply,
+    failed,
+    is_whole,
+    read_choice,
+)
 from palate.engines.http import AllRefused, FailedReply, HttpRequest, body_of
 from palate.records import Message
 from palate.seeding import digest
@@ -93,9 +100,13 @@ class SamplingEndpoint(ChatEndpoint):
             body["n"] = len(numbers)
         read = partial(read_choices, most=len(numbers))
         return HttpRequest(
-            "chat/completions", body_of(body), read, draw.how.max_tokens * len(numbers),
+            "chat/completions",
+            body_of(body),
+            read,
+            draw.how.max_tokens * len(numbers),
             keeps=are_whole,
-        )  # fmt: skip
+            streams=draw.how.max_tokens >= LONG_REPLY,
+        )
 
 
 def read_choices(completion: Any, most: int) -> tuple[Reply, ...] | None:

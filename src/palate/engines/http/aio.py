@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import ssl
+from collections.abc import Callable
 from importlib.metadata import version
 from urllib.request import getproxies, proxy_bypass
 
@@ -12,6 +13,7 @@ import truststore
 from yarl import URL
 
 from palate.engines.http.settings import HttpSettings, check_url, read_key
+from palate.engines.http.speed_search import most_at_once
 from palate.engines.http.transport import HttpResponse, TransportFailure
 
 LARGE = 2**20
@@ -38,7 +40,9 @@ class HttpTransport:
         proxies = {} if proxy_bypass(url.hostname or "") else getproxies()
         key = read_key(settings.key_env)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=settings.concurrency, ssl=secure),
+            connector=aiohttp.TCPConnector(
+                limit=settings.concurrency or most_at_once(), ssl=secure
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 "Accept": "application/json",
@@ -46,19 +50,26 @@ class HttpTransport:
                 "User-Agent": f"palate/{version('palate')}",
                 **({"Authorization": f"Bearer {key}"} if key else {}),
             },
-            timeout=aiohttp.ClientTimeout(total=None),  # one limit over all of it is set outside
+            timeout=aiohttp.ClientTimeout(total=None),  # the limit on silence is set outside
             proxy=proxies.get(url.scheme) or proxies.get("all"),
         )
 
-    async def post(self, path: str, body: bytes) -> HttpResponse:
-        """Send one request; raises `TransportFailure`."""
-        return await self._send("POST", path, body if len(body) < LARGE else io.BytesIO(body))
+    async def post(self, path: str, body: bytes, heard: Callable[[], None]) -> HttpResponse:
+        """Send one request, and call `heard` whenever bytes come; raises `TransportFailure`."""
+        data = body if len(body) < LARGE else io.BytesIO(body)
+        return await self._send("POST", path, data, heard)
 
     async def get(self, path: str) -> HttpResponse:
         """Ask for what lies at a path; raises `TransportFailure`."""
-        return await self._send("GET", path, None)
+        return await self._send("GET", path, None, lambda: None)
 
-    async def _send(self, method: str, path: str, body: bytes | io.BytesIO | None) -> HttpResponse:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | io.BytesIO | None,
+        heard: Callable[[], None],
+    ) -> HttpResponse:
         assert self._session is not None
         try:
             async with self._session.request(
@@ -67,7 +78,12 @@ class HttpTransport:
                 data=body,
                 allow_redirects=False,
             ) as response:
-                return HttpResponse(response.status, response.headers, await response.read())
+                pieces: list[bytes] = []
+                heard()
+                async for piece in response.content.iter_any():
+                    heard()
+                    pieces.append(piece)
+                return HttpResponse(response.status, response.headers, b"".join(pieces))
         except aiohttp.ClientConnectorError as error:
             raise TransportFailure("ConnectError", sent=False) from error
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientResponseError) as error:

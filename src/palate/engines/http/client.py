@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from palate.engines.http.concurrency import ConcurrencyLimit
+from palate.engines.http.events import NoStream, is_stream, streamed_body, whole_reply
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
 from palate.engines.http.rate_limit import Clock, RateLimit
@@ -29,6 +30,8 @@ from palate.engines.http.refusals import (
 )
 from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.settings import HttpSettings, check_url, read_key
+from palate.engines.http.silence import Silence
+from palate.engines.http.speed_search import START, SpeedSearch, Trip, most_at_once
 from palate.engines.http.transport import (
     RETRIED,
     TOO_MUCH,
@@ -81,6 +84,8 @@ class HttpRequest(NamedTuple, Generic[T]):
     """From the reply's JSON, the tokens read and written; None where it does not say."""
     keeps: Callable[[T], bool] = lambda _: True
     """Whether what was read may stay in the cache."""
+    streams: bool = False
+    """Whether the reply may be long, and is asked for as a stream where the server can."""
 
 
 class HttpOutcome(NamedTuple, Generic[T]):
@@ -99,6 +104,9 @@ class Retry(NamedTuple):
 
     reason: str
     rest: float | None = None
+    charged: bool = True
+    at_once: bool = False
+    """Whether it is repeated without a wait, and is no attempt."""
 
 
 class HttpClient:
@@ -128,7 +136,13 @@ class HttpClient:
         self._transport = transport
         self._clock = clock or Clock()
         self.replies = replies
-        self._concurrency = ConcurrencyLimit(settings.concurrency)
+        self._concurrency = ConcurrencyLimit(settings.concurrency or START)
+        self._speed = SpeedSearch(
+            self._concurrency,
+            self._clock.now,
+            most=most_at_once(),
+            fixed=settings.concurrency is not None,
+        )
         self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
         self._first = FirstRefusals()
         self._stopped: EndpointError | None = None
@@ -144,8 +158,10 @@ class HttpClient:
         with LoopThread() as thread:
             thread.wait(self.open())
             try:
-                most = AHEAD * self.settings.concurrency
-                with closing(thread.side_by_side(self.request, posts, most)) as outcomes:
+                outcomes = thread.side_by_side(
+                    self.request, posts, lambda: AHEAD * self._concurrency.most
+                )
+                with closing(outcomes):
                     for position, outcome in outcomes:
                         if outcome.refusal is not None and not self._first.over:
                             refused.append((position, outcome))
@@ -167,6 +183,7 @@ class HttpClient:
         self._stopping = asyncio.Lock()
         if self._stopped is not None:
             self._first, self._stopped = FirstRefusals(), None
+        self._speed.start()
         if self._transport is None:
             from palate.engines.http.aio import HttpTransport  # takes a tenth of a second
 
@@ -188,16 +205,23 @@ class HttpClient:
             if isinstance(outcome, HttpOutcome) and _may_stay(post, outcome):
                 self.ledger.cached += 1
                 return outcome
-        reason = "no answer"
-        for attempt in range(self.settings.retries + 1):
+        with self.ledger.wanted():
+            return await self._ask_again(post, key)
+
+    async def _ask_again(self, post: HttpRequest[T], key: str) -> HttpOutcome[T]:
+        reason, attempt = "no answer", 0
+        while attempt <= self.settings.retries:
             result = await self._attempt(post, key)
             if isinstance(result, HttpOutcome):
                 return result
+            if result.at_once:
+                continue
             reason = result.reason
             if result.rest:
                 self._rate_limit.rest(min(self.settings.max_wait_s, result.rest))
             elif attempt < self.settings.retries:
                 await self._clock.sleep(backoff(attempt))
+            attempt += 1
         return HttpOutcome(failure=reason, outage=True)
 
     async def _attempt(self, post: HttpRequest[T], key: str) -> HttpOutcome[T] | Retry:
@@ -211,22 +235,21 @@ class HttpClient:
             try:
                 left = await self._rate_limit.leave(bound + post.tokens_out)
                 cost = most  # what nothing is known of was charged in full
-                try:
-                    async with asyncio.timeout(self.settings.timeout_s):
-                        assert self._transport is not None
-                        answer = await self._transport.post(post.path, post.body)
-                except TimeoutError:
-                    self._concurrency.too_much(ticket)
-                    return Retry(f"no answer within {self.settings.timeout_s:g} s")
-                except TransportFailure as error:
-                    cost = most if error.sent else FREE
-                    return Retry(f"connection failed ({error})")
-                reply = _parse(answer.body) if answer.status == 200 else None
-                if answer.status != 200:
-                    cost = FREE
-                elif (used := post.used(reply)) is not None:
-                    cost = self._prices.of(*used)
-                    self._rate_limit.correct(left, sum(used))
+                with self._on_its_way() as trip:
+                    answer = await self._answer(post, ticket)
+                    if isinstance(answer, Retry):
+                        cost = most if answer.charged else FREE
+                        return answer
+                    reply = _parse(answer.body) if answer.status == 200 else None
+                    if answer.status != 200:
+                        cost = FREE
+                    else:
+                        used = post.used(reply)
+                        trip.answered(used)
+                        self.ledger.replied(used)
+                        if used is not None:
+                            cost = self._prices.of(*used)
+                            self._rate_limit.correct(left, sum(used))
             finally:
                 self.ledger.settle(most, cost)
         finally:
@@ -234,7 +257,7 @@ class HttpClient:
         status = status_within(reply) or answer.status
         if status != 200:
             return await self._refused(status, answer, ticket)
-        self._concurrency.went_well()
+        self._concurrency.went_well(ticket)
         read = _read(post, reply)
         if isinstance(read, Retry):
             return read if read.reason else Retry(f"the reply was no {self._noun}")
@@ -242,6 +265,51 @@ class HttpClient:
         if self.replies is not None and _may_stay(post, read):
             await asyncio.to_thread(self.replies.put, key, answer.body)
         return read
+
+    @contextmanager
+    def _on_its_way(self) -> Iterator[Trip]:
+        trip = self._speed.leaves()
+        try:
+            with self.ledger.on_its_way():
+                yield trip
+        finally:
+            self._speed.comes_back(trip)
+
+    async def _answer(self, post: HttpRequest[Any], ticket: int) -> HttpResponse | Retry:
+        silence = Silence(self.settings.timeout_s)
+        try:
+            async with silence:
+                return await self._send(post, silence.ends)
+        except NoStream as error:
+            return Retry("no stream", charged=not error.refused, at_once=True)
+        except TimeoutError:
+            self._concurrency.timed_out(ticket)
+            return Retry(silence.reason)
+        except TransportFailure as error:
+            return Retry(f"connection failed ({error})", charged=error.sent)
+
+    async def _send(self, post: HttpRequest[Any], heard: Callable[[], None]) -> HttpResponse:
+        assert self._transport is not None
+        if not post.streams or self.settings.root in self.ledger.unstreamed:
+            return await self._transport.post(post.path, post.body, heard)
+        answer = await self._transport.post(post.path, streamed_body(post.body), heard)
+        try:
+            whole = whole_reply(answer)
+        except NoStream:
+            self._never_streams()
+            raise
+        if answer.status == 200 and not is_stream(answer):
+            self._never_streams()
+        return whole
+
+    def _never_streams(self) -> None:
+        if self.settings.root not in self.ledger.unstreamed:
+            self.ledger.unstreamed.add(self.settings.root)
+            log.info(
+                "%s streams no replies: each has to come whole within %g s (?timeout=S)",
+                self.settings.base_url,
+                self.settings.timeout_s,
+            )
 
     async def _afford(self, most: Decimal) -> bool:
         while not self.ledger.reserve(most):

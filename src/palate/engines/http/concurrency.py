@@ -18,7 +18,7 @@ class ConcurrencyLimit:
 
     def __init__(self, most: int) -> None:
         self.most, self.limit, self.active = most, float(most), 0
-        self._entered = self._lowered_at = 0
+        self._entered = self._lowered_at = self._latest_answered = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def enter(self) -> int:
@@ -44,8 +44,14 @@ class ConcurrencyLimit:
         self.active -= 1
         self._let_in()
 
-    def went_well(self) -> None:
+    def hold_at(self, most: int) -> None:
+        """Move the most, and the limit with it."""
+        self.most, self.limit = most, float(most)
+        self._let_in()
+
+    def went_well(self, ticket: int = 0) -> None:
         """Raise the limit by one for every `limit` requests that went well."""
+        self._latest_answered = max(self._latest_answered, ticket)
         self.limit = min(float(self.most), self.limit + 1 / self.limit)
         self._let_in()
 
@@ -54,6 +60,14 @@ class ConcurrencyLimit:
         if ticket > self._lowered_at:
             self.limit = max(1.0, self.limit * SLOWER)
             self._lowered_at = self._entered
+
+    def timed_out(self, ticket: int) -> None:
+        """Lower the limit, unless a request that was let in later has its answer.
+
+        A reply that others overtake is long; where none does, the server is behind with all.
+        """
+        if ticket > self._latest_answered:
+            self.too_much(ticket)
 
     def _free(self) -> bool:
         return self.active < int(self.limit)

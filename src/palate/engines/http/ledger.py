@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
+
+MINUTE = 60.0
 
 
 class Prices:
@@ -29,6 +35,11 @@ class Ledger:
         self.requests = self.cached = self._under_way = 0
         self._cap = None if max_cost is None else Decimal(str(max_cost))
         self._spent = self._reserved = Decimal(0)
+        self.unstreamed: set[str] = set()
+        """The servers that stream no replies, by their root."""
+        self._wanted = self._on_their_way = self._replies = self._tokens = 0
+        self._began: float | None = None
+        self._lately: deque[tuple[int, int]] = deque()  # of each second, its replies
         self.closed = False
         """True once the cap has stopped a request: nothing further is sent."""
         self._lock = threading.Lock()
@@ -60,6 +71,63 @@ class Ledger:
             self._reserved -= most
             self._under_way -= 1
             self._spent += cost
+
+    @contextmanager
+    def wanted(self) -> Iterator[None]:
+        """Count a request from when it is drawn until it has its end."""
+        with self._lock:
+            self._wanted += 1
+            self._began = time.monotonic() if self._began is None else self._began
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+
+    @contextmanager
+    def on_its_way(self) -> Iterator[None]:
+        """Count a request from when it leaves until something comes of it."""
+        with self._lock:
+            self._on_their_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._on_their_way -= 1
+
+    def replied(self, used: tuple[int, int] | None) -> None:
+        """Count a reply and its tokens."""
+        with self._lock:
+            self._replies += 1
+            self._tokens += sum(used or (0,))
+            second = int(time.monotonic())
+            if not self._lately or self._lately[-1][0] != second:
+                self._lately.append((second, 0))
+            self._lately[-1] = second, self._lately[-1][1] + 1
+            while self._lately[0][0] < second - MINUTE:
+                self._lately.popleft()
+
+    def progress(self) -> str:
+        """Return what is under way, how fast replies come and what they cost, in a few words."""
+        with self._lock:
+            if self._began is None or not self._wanted:
+                return self.line()
+            now = time.monotonic()
+            lately = sum(n for second, n in self._lately if second >= now - MINUTE)
+            rate = lately * MINUTE / min(MINUTE, max(1.0, now - self._began))
+            parts = [
+                f"{self._wanted - self._on_their_way:,} waiting",
+                f"{self._on_their_way:,} under way",
+                f"{self._replies:,} done",
+                f"{rate:,.0f} a minute",
+            ]
+            if self._tokens:
+                parts.append(f"{self._tokens:,} tokens")
+            if self.cached:
+                parts.append(f"{self.cached:,} from the cache")
+            if self._spent:
+                parts.append(f"${self.spent:,.4f}")
+            return ", ".join(parts)
 
     def line(self) -> str:
         """Return what was asked and spent, in a few words; "" before anything was asked."""

@@ -35,12 +35,15 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def side_by_side(
-        self, work: Callable[[Job], Coroutine[Any, Any, R]], jobs: Iterable[Job], most: int
+        self,
+        work: Callable[[Job], Coroutine[Any, Any, R]],
+        jobs: Iterable[Job],
+        most: Callable[[], int],
     ) -> Generator[tuple[int, R]]:
         """Yield (position, result) as they come; jobs are drawn in the caller's thread.
 
-        At most so many jobs are drawn and not yet yielded. Whatever ends the generator, an error
-        or its closing, calls off what is under way before it returns.
+        At most so many jobs as `most` then says are drawn and not yet yielded. Whatever ends the
+        generator, an error or its closing, calls off what is under way before it returns.
         """
         done: SimpleQueue[Future[tuple[int, R]]] = SimpleQueue()
         source, inside = enumerate(jobs), 0
@@ -50,7 +53,7 @@ class LoopThread:
 
         try:
             while True:
-                while inside < most and (drawn := next(source, None)) is not None:
+                while inside < most() and (drawn := next(source, None)) is not None:
                     future = asyncio.run_coroutine_threadsafe(placed(*drawn), self._loop)
                     future.add_done_callback(done.put)
                     inside += 1

@@ -36,9 +36,10 @@ class HttpSettings(Record):
     model: str
     base_url: str
     key_env: str = "PALATE_API_KEY"
-    concurrency: int = Field(default=8, ge=1)
+    concurrency: int | None = Field(default=None, ge=1)
+    """Most requests under way at once; None where that is learned from the server."""
     timeout_s: float = 120.0
-    """Seconds for one request, from sending it to the last byte of the reply."""
+    """Seconds in which no byte comes, from sending the request on."""
     retries: int = Field(default=5, ge=0)
     max_wait_s: float = 600.0
     """The longest `Retry-After` that is waited for."""
@@ -71,7 +72,7 @@ def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) 
         model=model,
         base_url=spec.options["base_url"],
         key_env=spec.options.get("key_env", "PALATE_API_KEY"),
-        concurrency=spec.number("concurrency", 8, least=1),
+        concurrency=spec.number("concurrency", 0, least=1) or None,
         timeout_s=spec.number("timeout", 120, least=1),
         retries=spec.number("retries", 5),
         rpm=spec.number("rpm", 0, least=1) or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -37,8 +37,11 @@ class Transport(Protocol):
     async def open(self) -> None:
         """Get ready."""
 
-    async def post(self, path: str, body: bytes) -> HttpResponse:
-        """Send one request; raises `TransportFailure`."""
+    async def post(self, path: str, body: bytes, heard: Callable[[], None]) -> HttpResponse:
+        """Send one request, and call `heard` whenever bytes come; raises `TransportFailure`.
+
+        Whatever ends the call early closes the connection, so that the server stops its work.
+        """
 
     async def get(self, path: str) -> HttpResponse:
         """Ask for what lies at a path; raises `TransportFailure`."""

@@ -1,0 +1,118 @@
+"""A reply that comes as a stream of events, put together to what it would be in one piece."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from palate.engines.http.transport import HttpResponse, TransportFailure, body_of
+
+ASKED = b',"stream":true,"stream_options":{"include_usage":true}}'
+REFUSED = {400, 405, 406, 415, 422, 501}
+NO_STREAM = re.compile(rb"\bstream", re.IGNORECASE)
+DONE = "[DONE]"
+
+
+class NoStream(Exception):
+    """The server refuses to stream, or never says where a reply ends."""
+
+    def __init__(self, *, refused: bool) -> None:
+        super().__init__()
+        self.refused = refused
+
+
+def streamed_body(body: bytes) -> bytes:
+    """Return the body that asks for the same reply as a stream."""
+    return body[:-1] + ASKED
+
+
+def whole_reply(answer: HttpResponse) -> HttpResponse:
+    """Return the answer to a streamed request as if it had been asked for in one piece.
+
+    Raises `NoStream` where the server refuses the stream, and `TransportFailure` where the stream
+    broke off. An error within the stream becomes the reply, as a server sends it in one piece.
+    """
+    if answer.status in REFUSED and NO_STREAM.search(answer.body):
+        raise NoStream(refused=True)
+    if answer.status != 200 or not is_stream(answer):
+        return answer
+    try:
+        events = list(_events(answer.body))
+        parsed = [json.loads(event) for event in events if event != DONE]
+        error = next((e for e in parsed if e.get("error") and not e.get("choices")), None)
+        completion = _completion(parsed) if error is None else {"error": error["error"]}
+        ends = [choice["finish_reason"] for choice in completion.get("choices", [])]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as broken:
+        raise TransportFailure("a stream that cannot be read") from broken
+    if error is None and DONE not in events:
+        if ends and None not in ends:
+            raise NoStream(refused=False)
+        raise TransportFailure("the stream broke off")
+    return answer._replace(body=body_of(completion))
+
+
+def is_stream(answer: HttpResponse) -> bool:
+    """Tell a stream of events from a reply in one piece."""
+    kind = str(answer.headers.get("Content-Type", "")).lower()
+    return kind.startswith("text/event-stream") or answer.body.startswith((b"data:", b"event:"))
+
+
+def _events(body: bytes) -> Iterator[str]:
+    """Yield the data of each event; comments, names and numbers of events are left out."""
+    data: list[str] = []
+    for line in re.split(r"\r\n|\n|\r", body.decode()):
+        if line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+        elif not line and data:
+            yield "\n".join(data)
+            data = []
+    if data:
+        yield "\n".join(data)
+
+
+def _completion(chunks: list[Any]) -> dict[str, Any]:
+    """Return the completion whose chunks these are."""
+    completion: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    for chunk in chunks:
+        for name, value in chunk.items():
+            if name not in ("choices", "object") and value is not None:
+                completion[name] = value
+        for part in chunk.get("choices") or ():
+            at = int(part.get("index") or 0)
+            choice = choices.setdefault(
+                at, {"index": at, "message": {"content": None}, "finish_reason": None}
+            )
+            for name, value in (part.get("delta") or {}).items():
+                _append(choice["message"], name, value)
+            for name, value in (part.get("logprobs") or {}).items():
+                _append(choice.setdefault("logprobs", {}), name, value)
+            for name in part.keys() - {"index", "delta", "logprobs"}:
+                if part[name] is not None:
+                    choice[name] = part[name]
+    completion["object"] = "chat.completion"
+    completion["choices"] = [choices[at] for at in sorted(choices)]
+    return completion
+
+
+def _append(message: dict[str, Any], name: str, value: Any) -> None:
+    """Add a piece of text, or of a list of parts, to what came before; the rest is replaced."""
+    before = message.get(name)
+    if value is None:
+        message.setdefault(name, None)
+    elif before is None or name == "role":
+        message[name] = value
+    elif isinstance(before, str) and isinstance(value, str):
+        message[name] = before + value
+    elif isinstance(before, list | str) and isinstance(value, list | str):
+        message[name] = _parts(before) + _parts(value)
+    else:
+        message[name] = value
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [{"type": "text", "text": value}] if value else []
