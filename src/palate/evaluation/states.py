@@ -43,6 +43,9 @@ class HasStates(Protocol):
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with a state for each user (id → their earlier choices)."""
 
+    def like(self, other: Any) -> Scorer | Judge:
+        """Return the scorer with the states of another of the same spec."""
+
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> Scorer | Judge:
         """Return the scorer with these users added; those present keep their states."""
 
