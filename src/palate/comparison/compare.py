@@ -12,7 +12,7 @@ from typing import ClassVar
 from palate import metrics
 from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.paired import paired_each
-from palate.comparison.redraws import Contrast, NoisyRun, is_shown, survivals
+from palate.comparison.redraws import Contrast, NoisySide, is_shown, survivals
 from palate.errors import ComparisonError
 from palate.records import Record
 from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs
@@ -160,12 +160,12 @@ def _redrawn(
 ) -> list[Test]:
     if not any(run.again is not None for couple in couples for run in couple):
         return list(tests)
-    sides: dict[int, NoisyRun] = {}
+    sides: dict[int, NoisySide] = {}
     contrasts = []
     for test, runs, rows in zip(tests, couples, aligned, strict=True):
         for run, verdicts in zip(runs, rows, strict=True):
             if id(verdicts) not in sides:
-                sides[id(verdicts)] = NoisyRun.of(run, verdicts)
+                sides[id(verdicts)] = NoisySide.of(run, verdicts)
         first, second = (sides[id(verdicts)] for verdicts in rows)
         contrasts.append(Contrast(first, second, "all", test))
     return [

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from palate.comparison.paired import paired
-from palate.comparison.redraws import Contrast, NoisyRun, survivals
+from palate.comparison.redraws import Contrast, NoisySide, survivals
 from palate.errors import ComparisonError, SpecError
 from palate.metrics import minimum_detectable_effect
 from palate.runs import Gain, Run, holm_within
@@ -55,7 +55,7 @@ def _redrawn(
     """Return gains with the share of redraws in which each stays, where runs have noise."""
     if not any(run.again is not None for run in by_cell.values()):
         return list(gains)
-    sides = {cell: NoisyRun.of(run, run.verdicts) for cell, run in by_cell.items()}
+    sides = {cell: NoisySide.of(run, run.verdicts) for cell, run in by_cell.items()}
     contrasts: dict[int, Contrast] = {}
     for k, (each, table) in enumerate(zip(gains, tables, strict=True)):
         other = against(each, by_cell)

@@ -14,6 +14,7 @@ from palate.errors import UsageError
 from palate.evaluation import (
     HasStates,
     Start,
+    Twice,
     evaluate,
     meaningless,
     need_choices,
@@ -230,6 +231,7 @@ def run_grid(
 
     Raises `UsageError` for a share to ask again where no scorer asks an endpoint.
     """
+    Twice(noise_rows, ask_again).check()
     if ask_again and not any(cell.asks for cell in cells):
         raise UsageError(
             f"--ask-again {ask_again:g}: no scorer here asks an endpoint; rows of a model in this "

@@ -38,7 +38,7 @@ def is_noise(test: Gain | Test) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyRun:
+class NoisySide:
     """Verdicts of a run, some rows or all, sorted by id, with their noise where there is any."""
 
     run: Run
@@ -46,7 +46,7 @@ class NoisyRun:
     noise: NoisyVerdicts | None
 
     @classmethod
-    def of(cls, run: Run, verdicts: Verdicts) -> NoisyRun:
+    def of(cls, run: Run, verdicts: Verdicts) -> NoisySide:
         """Sort the rows, so that what is drawn for one does not depend on the file's order."""
         ordered = verdicts.by_id()
         return cls(run, ordered, run.noisy(ordered))
@@ -62,8 +62,8 @@ class NoisyRun:
 class Contrast:
     """A test of two runs: what it gave, and the family that it is corrected with."""
 
-    first: NoisyRun
-    second: NoisyRun
+    first: NoisySide
+    second: NoisySide
     family: Hashable | None
     """None of what is not corrected."""
     test: Gain | Test
@@ -71,7 +71,7 @@ class Contrast:
     """Whether rows without an own part are left out."""
 
     @property
-    def asked(self) -> bool:
+    def at_stake(self) -> bool:
         """Whether there is a result that noise could turn."""
         p = self.test.p_holm
         noisy = self.first.noise is not None or self.second.noise is not None
@@ -90,7 +90,7 @@ class Contrast:
     @cached_property
     def _scored(self) -> NDArray[np.bool_]:
         values = self._differences(self.first.verdicts.values[None], self.second.verdicts.values)
-        return ~np.isnan(values[0])
+        return np.asarray(~np.isnan(values[0]))
 
     def _differences(self, first: Doubles, second: Doubles) -> Doubles:
         both = first - second
@@ -118,10 +118,10 @@ def survivals(contrasts: Sequence[Contrast]) -> list[float | None]:
     for family in dict.fromkeys(each.family for each in contrasts):
         places = [k for k, each in enumerate(contrasts) if each.family == family]
         members = [contrasts[k] for k in places]
-        if family is None or not any(each.asked for each in members):
+        if family is None or not any(each.at_stake for each in members):
             continue
         for k, each, share in zip(places, members, _shares(members), strict=True):
-            shares[k] = share if each.asked else None
+            shares[k] = share if each.at_stake else None
     return shares
 
 

@@ -62,7 +62,7 @@ class FirstTime(NamedTuple):
     """What a run gave, and where it lies."""
 
     verdicts: Verdicts
-    mates: NDArray[np.int32]
+    mirror_rows: NDArray[np.int32]
     """Of each pair, the other of its couple; else -1."""
     folder: Path | None
     progress: Progress
@@ -122,13 +122,15 @@ def sampled(pairs: Dataset, n: int, seed: int) -> list[int]:
     More rows hold fewer, and the order of the file changes nothing.
     """
     ids = [row.id for row in pairs.rows]
-    mates = {a: b for couple in pairs.couples for a, b in (couple, couple[::-1])}
-    units = {min((ids[k], k), (ids[mates.get(k, k)], mates.get(k, k)))[1] for k in range(len(ids))}
+    others = {a: b for couple in pairs.couples for a, b in (couple, couple[::-1])}
+    units = {
+        min((ids[k], k), (ids[others.get(k, k)], others.get(k, k)))[1] for k in range(len(ids))
+    }
     chosen: set[int] = set()
     for k in sorted(units, key=lambda k: (unit("computed twice", seed, ids[k]), ids[k])):
         if len(chosen) >= n:
             break
-        chosen |= {k, mates.get(k, k)}
+        chosen |= {k, others.get(k, k)}
     return sorted(chosen)
 
 
@@ -201,5 +203,5 @@ def _measured(
             if kind == "asking again" or not is_out_of_memory(error):
                 raise
             return Noise(kind=kind, dtype=dtype, note=NO_ROOM), None
-    again = Verdicts(verdict_rows(job, passes, run.mates, pairs))
+    again = Verdicts(verdict_rows(job, passes, run.mirror_rows, pairs))
     return noise_of(run.verdicts, again, kind, dtype), again

@@ -72,11 +72,13 @@ def evaluate(
     }  # fmt: skip
     place = None if root is None else Path(root)
     with job.computed(job.rows, Run.kind, place, progress, identity) as (work, passes, folder):
-        mates = _mates(pairs)
-        verdicts = Verdicts(verdict_rows(job, passes, mates))
+        mirror_rows = _mates(pairs)
+        verdicts = Verdicts(verdict_rows(job, passes, mirror_rows))
         steps = len(job.rows) * len(passes)
         more = partial(_moved, progress, steps)
-        noise, again = computed_twice(job, work, FirstTime(verdicts, mates, folder, more), twice)
+        noise, again = computed_twice(
+            job, work, FirstTime(verdicts, mirror_rows, folder, more), twice
+        )
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
         summary = _summary(job, work, verdicts, passes[0], noise)
         run = Run(summary, verdicts, folder, outages=outages, again=again)

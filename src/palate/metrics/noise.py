@@ -12,7 +12,7 @@ P(flip) = Φ(-√ρ |h| / sd),   1 for a tie,   expected flips = Σ P(flip) over
 sd is the standard deviation of a normal error. Near 0, where verdicts flip, their number rests on
 the mean size of the error alone, so it is right for errors of unequal size too. ρ is the share of
 the margins' spread that is no error: a margin that came out small is nearer to 0 than its error
-tells. The margin of a second computation is then drawn as ρ h + √ρ sd z. A judge that sees two
+tells. So m is drawn as ρ h + √ρ sd z, whose sign is that of √ρ h + sd z. A judge that sees two
 orders has such a margin in each, and orders that disagree are a tie.
 
 Where over half of the errors are exactly 0 the numbers are replies, which change or do not. Then
@@ -77,8 +77,10 @@ class NoisyVerdicts:
     """Values of the second computation where it is right and there; else NaN."""
 
     @property
-    def kept(self) -> float:
-        """ρ, the share of the margins' spread that is no error."""
+    def shrinkage(self) -> float:
+        """ρ, the share of the margins' spread that is no error; of shares 1."""
+        if self.shares:
+            return 1.0
         squares = np.nanmean(np.square(self.margins)) if self.margins.size else 0.0
         return max(0.0, 1.0 - self._sd**2 / float(squares)) if squares > 0 else 1.0
 
@@ -98,13 +100,14 @@ class NoisyVerdicts:
             return scored + (self.changed / self.n if self.n else 0.0)
         if self.sd == 0:
             return scored
-        crossed = ndtr(-np.sqrt(self.kept) * np.abs(self.margins) / self.sd)
+        crossed = ndtr(-np.sqrt(self.shrinkage) * np.abs(self.margins) / self.sd)
         if self.margins.shape[1] == 1:
             tie = (self.values == 0.5) & (not self.shares)
             return np.where(tie, 1.0, scored + crossed[:, 0])
         one, two = crossed.T
         both_or_none = one * two + (1 - one) * (1 - two)
-        return scored + np.where(self.values == 0.5, 1 - both_or_none, 1 - (1 - one) * (1 - two))
+        moved = np.where(self.values == 0.5, 1 - both_or_none, 1 - (1 - one) * (1 - two))
+        return np.asarray(scored + moved)
 
     def drawn(self, rng: np.random.Generator, draws: int) -> FloatArray:
         """Values of so many second computations, shape (draws, rows)."""
@@ -118,11 +121,11 @@ class NoisyVerdicts:
     def _numbers(self, rng: np.random.Generator, draws: int) -> FloatArray:
         if not self._sd:
             return np.tile(self.values, (draws, 1))
-        centre, spread = self.kept * self.margins, np.sqrt(self.kept) * self._sd
-        made = [each + spread * rng.standard_normal((draws, len(each))) for each in centre.T]
+        centre = np.sqrt(self.shrinkage) * self.margins
+        made = [each + self._sd * rng.standard_normal((draws, len(each))) for each in centre.T]
         if self.shares:
             return np.asarray(np.clip(made[0] + 0.5, 0.0, 1.0))
-        return np.mean([np.sign(each) for each in made], axis=0) / 2 + 0.5
+        return np.asarray(np.mean([np.sign(each) for each in made], axis=0) / 2 + 0.5)
 
     def _replies(self, rng: np.random.Generator, draws: int) -> FloatArray:
         made = np.tile(self.values, (draws, 1))

@@ -58,7 +58,7 @@ def redrawn_sign_flips(differences: FloatArray, users: IntArray) -> tuple[FloatA
     """Mean of each draw's differences and its p of signs flipped by user.
 
     Up to 12 users all signs are enumerated; beyond, the sum under random signs is taken as normal:
-    ``p = 2 Φ(-|Σ D_u| / √(Σ D_u²))``.
+    ``p = 2 Φ(-(|Σ D_u| - g) / √(Σ D_u²))``, g half the step from one sum to the next.
 
     >>> means, p = redrawn_sign_flips(np.ones((1, 4)), np.arange(4))
     >>> means.tolist(), p.tolist()
@@ -73,8 +73,11 @@ def redrawn_sign_flips(differences: FloatArray, users: IntArray) -> tuple[FloatA
         flipped = np.abs(all_signs(len(by_user)) @ by_user)
         return means, np.asarray(np.mean(flipped >= total - tiny, axis=0))
     spread = np.sqrt(np.square(by_user).sum(axis=0))
-    size = np.divide(total, spread, out=np.zeros_like(total), where=spread > 0)
-    return means, np.asarray(2 * ndtr(-size))
+    # Sums of whole verdicts go in steps of 2, of ties in steps of 1, of shares in none to speak of.
+    whole, half = ((k * by_user == np.rint(k * by_user)).all(axis=0) for k in (1, 2))
+    beyond = total - np.where(whole, 1.0, np.where(half, 0.5, 0.0))
+    size = np.divide(beyond, spread, out=np.zeros_like(total), where=spread > 0)
+    return means, np.asarray(np.minimum(1.0, 2 * ndtr(-size)))
 
 
 def redrawn_holm(p: FloatArray) -> FloatArray:
@@ -105,7 +108,7 @@ def _variance(apart: FloatArray, clusters: Clusters, weights: FloatArray) -> Flo
         if len(parts) == 1:
             size = n_clusters(parts[0][1])
             return (size - 1) / size * squares(parts[0][1])
-        return np.sum([sign * squares(columns) for sign, columns in parts], axis=0)
+        return np.asarray(np.sum([sign * squares(columns) for sign, columns in parts], axis=0))
 
     def side(columns: Columns) -> FloatArray:
         parts = parts_of(columns)
