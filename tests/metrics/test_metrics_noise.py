@@ -40,7 +40,9 @@ def test_each_draw_is_tested_as_if_it_were_alone(name, clusters):
     for values, mean, each in zip(draws, means, p, strict=True):
         alone = metrics.clustered_mean(values, clusters, null=0.0, bounds=(-1.0, 1.0))
         assert mean == pytest.approx(alone.value, abs=1e-15)
-        assert (alone.p is None and np.isnan(each)) or each == pytest.approx(alone.p, abs=1e-9), name
+        assert (alone.p is None and np.isnan(each)) or each == pytest.approx(alone.p, abs=1e-9), (
+            name
+        )
 
 
 def test_signs_are_flipped_as_for_one_draw():
