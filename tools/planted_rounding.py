@@ -82,8 +82,11 @@ def seen(world: World, seed: int) -> Seen:
         expected += noise.expected_flips or 0.0
     return Seen(
         *(_word(runs) for runs in (exact, guarded, half)),
-        tuple(sizes), expected, flips, 2 * COUPLES * len(CONTEXTS),
-    )  # fmt: skip
+        tuple(sizes),
+        expected,
+        flips,
+        2 * COUPLES * len(CONTEXTS),
+    )
 
 
 def _word(runs: list[Run]) -> str:
@@ -151,11 +154,16 @@ def tally(world: World, seeds: range) -> Tally:
     false = [each for each in every if each.unguarded == "yes" != each.float32]
     true = [each for each in every if each.float32 == "yes"]
     return Tally(
-        world, len(every), float(np.mean([each.sd for each in every])),
-        sum(each.flips for each in every), expected, int(low), int(high),
+        world,
+        len(every),
+        float(np.mean([each.sd for each in every])),
+        sum(each.flips for each in every),
+        expected,
+        int(low),
+        int(high),
         (sum(each.half == "rounding" for each in false), len(false)),
         (sum(each.half == "yes" for each in true), len(true)),
-    )  # fmt: skip
+    )
 
 
 BORDERLINE = [World(0.5, error) for error in (0.1, 0.2, 0.4)]
@@ -167,15 +175,28 @@ UNEQUAL = [World(0.5, 0.2, True), World(1.3, 0.2, True)]
 def main() -> None:
     """Print a table."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    head = ("gain", "error", "sd, reported/planted", "flips", "expected [99 %]",
-            "yes that is rounding reads rounding", "real yes reads yes")  # fmt: skip
+    head = (
+        "gain",
+        "error",
+        "sd, reported/planted",
+        "flips",
+        "expected [99 %]",
+        "yes that is rounding reads rounding",
+        "real yes reads yes",
+    )
     sys.stdout.write(f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n")
     for world in (*BORDERLINE, *CLEAR, *UNEQUAL):
         it = tally(world, range(seeds))
         name = f"{world.error}{' unequal' if world.unequal else ''}"
-        cells = (str(world.gain), name, f"{it.sd:.2f}", str(it.flips),
-                 f"{it.expected:.0f} [{it.low}, {it.high}]",
-                 "{} of {}".format(*it.rounding), "{} of {}".format(*it.real))  # fmt: skip
+        cells = (
+            str(world.gain),
+            name,
+            f"{it.sd:.2f}",
+            str(it.flips),
+            f"{it.expected:.0f} [{it.low}, {it.high}]",
+            "{} of {}".format(*it.rounding),
+            "{} of {}".format(*it.real),
+        )
         sys.stdout.write(f"| {' | '.join(cells)} |\n")
         sys.stdout.flush()
 

@@ -19,11 +19,18 @@ def rows(margins, users=30, questions=1000):
     for k, margin in enumerate(margins):
         verdict = Judgement(margin=float(margin)).verdict(0)
         yield VerdictRow(
-            id=f"{k:05}", content_hash=str(k), question_hash=VerdictRow.hash_of(str(k % questions)),
+            id=f"{k:05}",
+            content_hash=str(k),
+            question_hash=VerdictRow.hash_of(str(k % questions)),
             response_hashes=(VerdictRow.hash_of(f"{k}a"), VerdictRow.hash_of(f"{k}b")),
-            user=f"u{k % users}", subset="", mirror_of=None, outcome=verdict.outcome,
-            margin=verdict.margin, own_words=9, lengths=(9, 8),
-        )  # fmt: skip
+            user=f"u{k % users}",
+            subset="",
+            mirror_of=None,
+            outcome=verdict.outcome,
+            margin=verdict.margin,
+            own_words=9,
+            lengths=(9, 8),
+        )
 
 
 def run(scorer, context, first, again=None, sample=(), kind="rounding"):
@@ -130,8 +137,10 @@ def test_ranks_leave_open_what_rounding_could_turn():
         rng = np.random.default_rng(seed)
         exact = rng.standard_normal((2, 200)) + np.array([[0.35], [0.0]])
         half = exact + 0.5 * rng.standard_normal((2, 200))
-        sides = [run(f"{n}:./m", "none", h, e, range(16))
-                 for n, h, e in zip(("first", "second"), half, exact, strict=True)]  # fmt: skip
+        sides = [
+            run(f"{n}:./m", "none", h, e, range(16))
+            for n, h, e in zip(("first", "second"), half, exact, strict=True)
+        ]
         (test,) = compare(sides).tests
         if test.p_holm < 0.05 and test.survival < 0.975:
             break

@@ -52,8 +52,10 @@ def test_the_sample_is_what_a_float32_run_gives(tmp_path, spec):
     assert 0 < noise.sd == pytest.approx(np.sqrt(np.pi / 2) * np.mean(np.abs(errors)), rel=1e-12)
     assert noise.flips_seen == sum(
         row.outcome != one.outcome
-        for row in half.again.rows for one in half.verdicts.rows if one.id == row.id
-    )  # fmt: skip
+        for row in half.again.rows
+        for one in half.verdicts.rows
+        if one.id == row.id
+    )
     mirror = {row.id: row.mirror_of for row in half.again.rows}
     assert all(mirror[other] == row for row, other in mirror.items()), "whole couples"
 
@@ -105,8 +107,11 @@ def test_none_is_said_so_and_objects_too(tmp_path, spec):
     given = evaluate(scorer, EIGHT, "profile:1", root=None, name="mine", settings=HALF)
     assert "object" in given.summary.noise.note and given.again is None
     # The sample comes with the next call, and nothing else is computed.
-    later = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF)
-    assert later.summary.noise.rows == 16 and later.folder == run.folder
+    few = load_benchmark("tasting", limit=12)
+    for asked, rows in ((0, 0), (None, 16), (20, 20), (None, 20), (4, 4), (0, 0)):
+        later = evaluate(spec, few, "profile:1", root=tmp_path, settings=HALF, noise_rows=asked)
+        assert later.summary.noise.rows == rows, "a larger sample stays unless another is named"
+        assert (later.folder / "again.jsonl").exists() == (rows > 0)
 
 
 def test_without_room_in_memory_it_is_said_and_the_run_stands(monkeypatch, tmp_path, spec):
@@ -154,11 +159,16 @@ def test_every_kind_of_number_has_its_rounding(tiny, kind):
 VOTES = palate.Dataset.from_rows(
     "votes",
     [
-        {"id": k, "user_id": f"u{k % 5}", "question": f"Which, {k}?", "chosen": "a" * (k + 1),
-         "rejected": "b" * (17 - k)}
+        {
+            "id": k,
+            "user_id": f"u{k % 5}",
+            "question": f"Which, {k}?",
+            "chosen": "a" * (k + 1),
+            "rejected": "b" * (17 - k),
+        }
         for k in range(16)
     ],
-)  # fmt: skip
+)
 
 
 class Drifting:
@@ -204,11 +214,16 @@ def test_endpoints_are_asked_a_share_once_more_past_the_cache(tmp_path):
         assert len(server.seen) == requests + 2 + 4 * 2
 
 
-def test_without_the_option_nothing_is_asked_twice(tmp_path):
+def test_without_the_option_nothing_is_asked_twice_and_what_was_kept_stays(tmp_path):
     with Loopback(Drifting()) as server:
         spec = f"rating:api:m?base_url={server.url}/v1"
         run = evaluate(spec, VOTES, "none", root=tmp_path)
         assert run.summary.noise is None and len(server.seen) == 32
+        again = evaluate(spec, VOTES, "none", root=tmp_path, ask_again=0.25)
+        expected = texts(again.folder)
+        later = evaluate(spec, VOTES, "none", root=tmp_path)
+        assert later.summary == again.summary and texts(later.folder) == expected
+        assert len(server.seen) == 32 + 4 * 2
 
 
 def test_a_cap_that_is_reached_leaves_the_second_time_short(tmp_path):

@@ -76,8 +76,11 @@ def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
     if not _of_states(gain):
         return by_cell.get((gain.benchmark, gain.scorer, gain.against))
     state = gain.against.removeprefix("state=").split("&")[0]
-    scorers = [scorer for benchmark, scorer, context in by_cell
-               if (benchmark, context) == (gain.benchmark, gain.context)]  # fmt: skip
+    scorers = [
+        scorer
+        for benchmark, scorer, context in by_cell
+        if (benchmark, context) == (gain.benchmark, gain.context)
+    ]
     other = next(iter(under(gain.scorer, "state", state, scorers)), None)
     return None if other is None else by_cell[gain.benchmark, other, gain.context]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
 from palate.engines.local.memory import is_out_of_memory
-from palate.errors import ResourceError, UsageError
+from palate.errors import ResourceError, RunError, UsageError
 from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.rows import ContextRows
@@ -24,14 +24,20 @@ from palate.execution import Job, build_runner
 from palate.execution.runner import HERE, Batch, BatchResult
 from palate.models import choose_device, choose_dtype
 from palate.records import Progress, Settings, Slate
-from palate.runs import Journal, Noise, Verdicts, noise_of
+from palate.runs import Journal, Noise, Run, Verdicts, noise_of
+from palate.runs.run import AGAIN
 from palate.scorers import build_scorer
 from palate.seeding import unit
 
 LEAST_ROWS, LEAST_SHARE = 16, 0.02
 """Rows of a run in half precision that are computed in float32 too: the larger of the two."""
-JOURNALS = {"rounding": "float32.journal.jsonl", "asking again": "again.journal.jsonl"}
-NO_SPEC = "the scorer is an object, not a spec, so palate cannot build it in float32"
+Kind = Literal["rounding", "asking again"]
+JOURNALS: Mapping[Kind, str] = {
+    "rounding": "float32.journal.jsonl",
+    "asking again": "again.journal.jsonl",
+}
+NO_SPEC = "the scorer is an object, not a spec, so palate cannot build it a second time"
+NOT_WANTED = "not asked for (--noise-rows 0)"
 NO_ROOM = "the model in float32 does not fit into memory"
 
 
@@ -140,24 +146,52 @@ def computed_twice(
     """Compute a sample of a run's rows a second time; what that says, and the second verdicts.
 
     Both are None where it does not apply: float32, an endpoint that nobody wants asked again, and
-    whatever reads no model.
+    whatever reads no model. What an earlier call kept stays unless an option says otherwise.
     """
     if any("base_url" in details for details in work.details):
-        if not twice.ask_again or job.text is None:
-            return None, None
-        n = math.ceil(twice.ask_again * len(run.verdicts))
-        second = replace(job, session=job.session.without_replies())
-        return _measured(second, "asking again", n, work, run)
+        return _asked_again(job, work, run, twice.ask_again)
     dtype = half_precision(job.settings, work)
-    n = twice.float32_rows(len(run.verdicts))
-    if dtype is None:
-        return None, None
-    if not n:
-        return Noise(kind="rounding", dtype=dtype, note="not asked for (--noise-rows 0)"), None
+    return (None, None) if dtype is None else _in_float32(job, work, run, twice, dtype)
+
+
+def _asked_again(
+    job: PlannedRun, work: Computation, run: FirstTime, share: float
+) -> tuple[Noise | None, Verdicts | None]:
+    if not share:
+        return _kept(run, "asking again", 1)
     if job.text is None:
-        return Noise(kind="rounding", dtype=dtype, note=NO_SPEC), None
+        return Noise(kind="asking again", note=NO_SPEC), None
+    second = replace(job, session=job.session.without_replies())
+    return _measured(second, "asking again", math.ceil(share * len(run.verdicts)), work, run)
+
+
+def _in_float32(
+    job: PlannedRun, work: Computation, run: FirstTime, twice: Twice, dtype: str
+) -> tuple[Noise | None, Verdicts | None]:
+    n = twice.float32_rows(len(run.verdicts))
+    if not n or job.text is None:
+        return Noise(kind="rounding", dtype=dtype, note=NO_SPEC if n else NOT_WANTED), None
+    noise, again = _kept(run, "rounding", n, dtype)
+    if twice.noise_rows is None and again is not None:
+        return noise, again
     second = replace(job, settings=job.settings.model_copy(update={"dtype": "float32"}))
     return _measured(second, "rounding", n, work, run, dtype)
+
+
+def _kept(
+    run: FirstTime, kind: Kind, least: int, dtype: str | None = None
+) -> tuple[Noise | None, Verdicts | None]:
+    """Return what the run's folder holds of this kind, of so many rows at least."""
+    if run.folder is None or not (run.folder / AGAIN).is_file():
+        return None, None
+    try:
+        earlier = Run.read(run.folder)
+    except RunError:  # unfinished
+        return None, None
+    noise, again = earlier.summary.noise, earlier.again
+    if noise is None or again is None or noise.kind != kind or len(again) < least:
+        return None, None
+    return noise_of(run.verdicts, again, kind, dtype), again
 
 
 def half_precision(settings: Settings, work: Computation) -> str | None:
@@ -170,7 +204,7 @@ def half_precision(settings: Settings, work: Computation) -> str | None:
 
 def _measured(
     job: PlannedRun,
-    kind: Literal["rounding", "asking again"],
+    kind: Kind,
     n: int,
     first: Computation,
     run: FirstTime,

@@ -89,9 +89,18 @@ class PlannedRun:
         rows = make_rows(pairs, shown, seed=settings.seed, user_keys=user_keys, state_draws=draws)
         built_from = text if adapted is built else None
         return cls(
-            adapted, spec, info, shown, pairs, rows, session, settings, retry_unscored, built_from,
+            adapted,
+            spec,
+            info,
+            shown,
+            pairs,
+            rows,
+            session,
+            settings,
+            retry_unscored,
+            built_from,
             text,
-        )  # fmt: skip
+        )
 
     @cached_property
     def judges(self) -> bool:

@@ -69,9 +69,11 @@ def noisy_verdicts(verdicts: Verdicts, again: Verdicts, kind: str) -> NoisyVerdi
 
 
 def noise_of(
-    verdicts: Verdicts, again: Verdicts, kind: Literal["rounding", "asking again"],
+    verdicts: Verdicts,
+    again: Verdicts,
+    kind: Literal["rounding", "asking again"],
     dtype: str | None = None,
-) -> Noise:  # fmt: skip
+) -> Noise:
     """Return what a summary tells of rows that were computed twice."""
     noisy = noisy_verdicts(verdicts, again, kind)
     if not noisy.n:
