@@ -156,6 +156,32 @@ def test_every_kind_of_number_has_its_rounding(tiny, kind):
         assert run.verdicts.votes.shape == (16, 2)
 
 
+def test_a_personal_scorer_keeps_its_states_and_reads_vectors_in_float32(tiny, tmp_path):
+    rows = [
+        {
+            "id": f"{n}-{k}",
+            "user_id": f"u{k}",
+            "question": f"{n}?",
+            "chosen": ("Go! ", "calm ")[k % 2] * (n + 1),
+            "split": "adapt" if n < 4 else "test",
+            "rejected": ("calm ", "Go! ")[k % 2] * (n + 1),
+        }
+        for n in range(8)
+        for k in range(5)
+    ]
+    votes = palate.Dataset.from_rows("votes", rows)
+    made = palate.train("user-heads", votes, tmp_path / "m", embedders=tiny.model(), settings=HALF)
+    grid = palate.evaluate_grid(votes, f"personal:{made.folder}", root=tmp_path, settings=HALF)
+    for run in grid.runs:
+        noise = run.summary.noise
+        assert (noise.kind, noise.rows) == ("rounding", 16), run.summary.scorer
+    own, _, stranger = (run.summary.noise for run in grid.runs)
+    assert own.sd > 0 and grid.runs[2].verdicts.shared and stranger.expected_flips >= 0
+    style = palate.train("user-heads", votes, tmp_path / "s", embedders="style", settings=HALF)
+    run = evaluate(f"personal:{style.folder}", votes, root=None, settings=HALF)
+    assert run.summary.noise is None, "nothing of it computes in half precision"
+
+
 VOTES = palate.Dataset.from_rows(
     "votes",
     [

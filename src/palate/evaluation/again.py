@@ -18,7 +18,7 @@ from palate.errors import ResourceError, RunError, UsageError
 from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.rows import ContextRows
-from palate.evaluation.states import HasStates
+from palate.evaluation.states import with_states_of
 from palate.evaluation.verdict_rows import verdict_rows
 from palate.execution import Job, build_runner
 from palate.execution.runner import HERE, Batch, BatchResult
@@ -213,8 +213,7 @@ def _measured(
     """Compute n rows of a job that is like the run's but for its settings or session."""
     assert job.text is not None, "an object is not built twice"
     scorer = build_scorer(job.text, job.session, job.settings)
-    if isinstance(scorer, HasStates) and isinstance(job.scorer, HasStates):
-        scorer = scorer.like(job.scorer)
+    scorer = with_states_of(scorer, job.scorer, job.pairs, job.spec)
     job, pairs = replace(job, scorer=scorer), sampled(job.pairs, n, job.settings.seed)
     work = Computation(
         scorer,

@@ -101,10 +101,14 @@ def _noisy(summary: ValiditySummary) -> list[str]:
         noise = run.noise
         flips.setdefault(noise.dtype or noise.kind, []).append(noise.expected_flips or 0.0)
     return [
-        f"{len(each)} runs hold noise of {kind}: at most {max(each):.1f} verdicts of a run are "
-        "expected to turn. It moves ranks of scorers that are this close."
+        f"{_runs_with(len(each))} noise of {kind}: at most {max(each):.1f} verdicts of "
+        f"{'it' if len(each) == 1 else 'one'} are expected to turn."
         for kind, each in flips.items()
     ]
+
+
+def _runs_with(n: int) -> str:
+    return "1 run holds" if n == 1 else f"{n:,} runs hold"
 
 
 def _what(one: Coefficients) -> str:
