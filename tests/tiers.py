@@ -20,6 +20,7 @@ FULL = {
     ),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
+        "tests/comparison/test_comparison_planted_noise.py",
         "tests/downstream/test_downstream_ppo_optimum.py",
         "tests/metrics/ranks/test_ranks_planted.py",
         "tests/personal/test_personal_amortised_planted.py",
@@ -38,6 +39,7 @@ FULL = {
         "tests/downstream/test_downstream_decode_killed.py",
         "tests/downstream/test_downstream_killed.py",
         "tests/downstream/test_downstream_ppo_killed.py",
+        "tests/evaluation/test_evaluation_again.py",
         "tests/evaluation/test_evaluation_killed.py",
     ),
     "endpoints": (

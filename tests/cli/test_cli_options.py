@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from palate.cli.app import app, main
 from palate.cli.bench import Cases
 from palate.cli.best_of import QualityOptions, SampleOptions
-from palate.cli.compute_options import Computing, ComputingLocally, Devices
+from palate.cli.compute_options import Computing, ComputingTwice, Devices
 from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, RowReading
 from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
@@ -29,7 +29,7 @@ from palate.errors import UsageError
 
 MOST = 10
 RECORDS = {
-    "evaluate": [LoadingLongLines, ComputingLocally, Shots, Reported],
+    "evaluate": [LoadingLongLines, ComputingTwice, Shots, Reported],
     "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [Loading],
     "bench": [Cases],

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from palate.errors import ComparisonError, RunError, UsageError
-from palate.runs import load, load_all, read_manifest
+from palate.runs import Noise, load, load_all, read_manifest
 from palate.runs.manifest import SCHEMA
 from palate.validity import Validity, validity
 from palate.validity.downstream import downstream_of
@@ -168,3 +168,20 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(load, best.folder, match="not finished; run the command", error=RunError)
     (best.folder / "summary.json").write_text(summary)
     assert load(best.folder) == best
+
+
+def test_runs_that_hold_noise_are_named_and_no_others(planted, tmp_path):
+    runs, best = planted(4, n_rows=40, root=None)
+    plain = validity([*runs, best], root=None, metrics=["accuracy"])
+    assert "noisy" not in plain.document()
+    noise = Noise(kind="rounding", dtype="bfloat16", rows=16, sd=0.1, expected_flips=2.5)
+    first = runs[0].summary.model_copy(update={"noise": noise})
+    noisy = validity(
+        [replace(runs[0], summary=first), *runs[1:], best], root=None, metrics=["accuracy"]
+    )
+    (told,) = noisy.document()["noisy"]
+    assert (told["scorer"], told["noise"]["dtype"]) == (first.scorer, "bfloat16")
+    fits("validity", noisy.document())
+    assert "1 run holds noise of bfloat16: at most 2.5 verdicts of it" in " ".join(
+        str(noisy).split()
+    )

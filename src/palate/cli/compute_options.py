@@ -46,3 +46,11 @@ class ComputingLocally(Computing):
 
     attention: flags.Attention = None
     trust_remote_code: flags.Trust = False
+
+
+@dataclass(frozen=True)
+class ComputingTwice(ComputingLocally):
+    """Which rows are computed a second time, for what rounding and changed replies do."""
+
+    noise_rows: flags.NoiseRows = None
+    ask_again: flags.AskAgain = 0.0

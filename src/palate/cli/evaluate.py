@@ -10,7 +10,7 @@ import typer
 
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
-from palate.cli.compute_options import ComputingLocally
+from palate.cli.compute_options import ComputingTwice
 from palate.cli.console import bars, err, show, show_text, width
 from palate.cli.data_options import LoadingLongLines
 from palate.cli.flatten import flatten_options
@@ -68,7 +68,7 @@ def evaluate(
     context: flags.UsualContexts = None,
     output: flags.Root = Path("runs"),
     loading: LoadingLongLines,
-    computing: ComputingLocally,
+    computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,
     dry_run: flags.DryRun = False,
@@ -99,6 +99,7 @@ def evaluate(
             grid = run_grid(
                 cells, root=output, session=session, settings=settings,
                 retry_unscored=computing.retry_unscored, start=shown.start,
+                noise_rows=computing.noise_rows, ask_again=computing.ask_again,
             )  # fmt: skip
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)

@@ -109,6 +109,19 @@ Shots = Annotated[
     _run(help="Choices per user that personal scorers adapt to; may be repeated."),
 ]
 Repeats = Annotated[int, _run(help="Draws of each number of shots.", min=1)]
+NoiseRows = Annotated[
+    int | None,
+    _local(
+        "--noise-rows",
+        help="Rows of half precision to compute in float32 too; 0 for none.",
+        show_default="16 or 2 %, whichever is more",
+        min=0,
+    ),
+]
+AskAgain = Annotated[
+    float,
+    _endpoint("--ask-again", help="Share of the rows to ask endpoints for once more, 0 to 1."),
+]
 Strict = Annotated[bool, _output("--strict", help="Exit 1 if anything is unscored.")]
 Retry = Annotated[bool, _endpoint("--retry-unscored", help="Ask again for unreadable replies.")]
 Format = Annotated[Form, _output("--format", help="How results are printed.")]

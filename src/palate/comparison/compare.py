@@ -12,6 +12,7 @@ from typing import ClassVar
 from palate import metrics
 from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.paired import paired_each
+from palate.comparison.redraws import Contrast, NoisySide, is_shown, survivals
 from palate.errors import ComparisonError
 from palate.records import Record
 from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs
@@ -146,7 +147,31 @@ def paired_tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
         for (a, b), difference in zip(couples, paired_each(aligned), strict=True)
     ]
     corrected = metrics.holm([test.p for test in tests])
-    return [test.model_copy(update={"p_holm": p}) for test, p in zip(tests, corrected, strict=True)]
+    tests = [
+        test.model_copy(update={"p_holm": p}) for test, p in zip(tests, corrected, strict=True)
+    ]
+    return _redrawn(tests, couples, aligned)
+
+
+def _redrawn(
+    tests: Sequence[Test],
+    couples: Sequence[tuple[Run, Run]],
+    aligned: Sequence[tuple[Verdicts, Verdicts]],
+) -> list[Test]:
+    if not any(run.again is not None for couple in couples for run in couple):
+        return list(tests)
+    sides: dict[int, NoisySide] = {}
+    contrasts = []
+    for test, runs, rows in zip(tests, couples, aligned, strict=True):
+        for run, verdicts in zip(runs, rows, strict=True):
+            if id(verdicts) not in sides:
+                sides[id(verdicts)] = NoisySide.of(run, verdicts)
+        first, second = (sides[id(verdicts)] for verdicts in rows)
+        contrasts.append(Contrast(first, second, "all", test))
+    return [
+        test if share is None else test.model_copy(update={"survival": share})
+        for test, share in zip(tests, survivals(contrasts), strict=True)
+    ]
 
 
 def _aligned(a: Run, b: Run, of_a: Sequence[Key], of_b: Sequence[Key]) -> tuple[Verdicts, Verdicts]:
@@ -196,7 +221,7 @@ def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ran
     sizes = {runs[0].summary.scorer: len(runs) for runs in places}
     above: dict[str, set[str]] = {scorer: set() for scorer in ranked}
     for test in tests:
-        if test.value is not None and test.p_holm is not None and test.p_holm < 0.05:
+        if test.value is not None and is_shown(test):
             a, b = test.a.scorer, test.b.scorer
             above[b if test.value > 0 else a].add(a if test.value > 0 else b)
     n = sum(sizes[scorer] for scorer in ranked)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from palate.comparison.gains import under, without_draws
+from palate.comparison.gains import Key, against, without_draws
 from palate.comparison.grid import Grid
+from palate.comparison.redraws import is_noise, is_shown
 from palate.runs import Gain, Run
 from palate.scorers import is_baseline
 
-LEVEL = 0.05
-Word = Literal["yes", "stranger's", "anyone's", "not shown", "blind", "all ties", "–"]
-Key = tuple[str, str, str]
+Word = Literal[
+    "yes", "stranger's", "anyone's", "rounding", "unsteady", "not shown", "blind", "all ties", "–"
+]
 
 
 @dataclass(frozen=True)
@@ -71,47 +72,34 @@ def _finding(
     gain = next((g for g in gains if g.kind == "gain"), None)
     identity = next((g for g in gains if g.kind == "identity"), None)
     shows_nothing = run.summary.context == "none" and not of_state
+    nothing, stranger = against(gain, runs), against(identity, runs)
     return Finding(
         *run.cell,
         run=run,
-        nothing=run if shows_nothing else _against(gain, runs),
-        stranger=_against(identity, runs),
+        nothing=run if shows_nothing else nothing,
+        stranger=stranger,
         gain=gain,
         identity=identity,
-        word=_word(run, gain, identity),
+        word=_word(run, gain, identity, (run, nothing, stranger)),
         baseline=is_baseline(run.summary.scorer),
         of_state=of_state,
     )
 
 
-def _against(gain: Gain | None, runs: Mapping[Key, Run]) -> Run | None:
-    if gain is None:
-        return None
-    if not gain.against.startswith("state="):
-        return runs.get((gain.benchmark, gain.scorer, gain.against))
-    state = gain.against.removeprefix("state=").split("&")[0]
-    scorers = [scorer for benchmark, scorer, context in runs
-               if (benchmark, context) == (gain.benchmark, gain.context)]  # fmt: skip
-    other = next(iter(under(gain.scorer, "state", state, scorers)), None)
-    return None if other is None else runs[gain.benchmark, other, gain.context]
-
-
-def _word(run: Run, gain: Gain | None, identity: Gain | None) -> Word:
+def _word(run: Run, gain: Gain | None, identity: Gain | None, noisy: Iterable[Run | None]) -> Word:
     if identity is None or identity.value is None:
         return "–"
     if run.summary.ties == run.summary.n_pairs:
         return "all ties"
     if identity.low == identity.high == 0:
         return "blind"
-    if _significant(identity):
+    if is_shown(identity):
         return "yes" if identity.value > 0 else "stranger's"
-    if gain is not None and _significant(gain) and (gain.value or 0) > 0:
-        return "anyone's"
-    return "not shown"
-
-
-def _significant(gain: Gain) -> bool:
-    return gain.p_holm is not None and gain.p_holm < LEVEL
+    better = gain is not None and (gain.value or 0) > 0
+    if is_noise(identity) or (better and gain is not None and is_noise(gain)):
+        kinds = {run.summary.noise.kind for run in noisy if run and run.summary.noise}
+        return "rounding" if "rounding" in kinds else "unsteady"
+    return "anyone's" if better and gain is not None and is_shown(gain) else "not shown"
 
 
 def _is_control(context: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from palate.comparison.paired import paired
+from palate.comparison.redraws import Contrast, NoisySide, survivals
 from palate.errors import ComparisonError, SpecError
 from palate.metrics import minimum_detectable_effect
 from palate.runs import Gain, Run, holm_within
@@ -13,6 +14,8 @@ from palate.scorers import is_baseline
 from palate.specs import Spec
 
 Kind = Literal["gain", "identity"]
+Key = tuple[str, str, str]
+"""Benchmark, scorer and context."""
 STATE_GAINS: tuple[tuple[Kind, str], ...] = (("gain", "prior"), ("identity", "stranger"))
 
 
@@ -22,11 +25,12 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gain = acc(context) − acc(none); identity gain = acc(context) − acc(the same of a stranger).
     A gain that needs a run that is not there has no value. `missing` lists cells without meaning,
     (benchmark, scorer, context). p-values are Holm-corrected over the
-    gains of a benchmark, oracles and baselines apart.
+    gains of a benchmark, oracles and baselines apart. Where runs have noise, a gain below 5 % says
+    in which share of redraws it stays there.
     """
     by_cell = {run.cell: run for run in runs}
     cells = [*by_cell, *missing]
-    gains = []
+    gains: list[Gain] = []
     for (benchmark, scorer, context), run in by_cell.items():
         gains += _state_gains(run, by_cell)
         if context == "none":
@@ -41,7 +45,48 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
             gains.append(base if other is None else gain(run, other, base))
     tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in gains]
     corrected = holm_within(tables, [one.p for one in gains])
-    return [one.model_copy(update={"p_holm": p}) for one, p in zip(gains, corrected, strict=True)]
+    gains = [one.model_copy(update={"p_holm": p}) for one, p in zip(gains, corrected, strict=True)]
+    return _redrawn(gains, tables, by_cell)
+
+
+def _redrawn(
+    gains: Sequence[Gain], tables: Sequence[str | None], by_cell: Mapping[Key, Run]
+) -> list[Gain]:
+    """Return gains with the share of redraws in which each stays, where runs have noise."""
+    if not any(run.again is not None for run in by_cell.values()):
+        return list(gains)
+    sides = {cell: NoisySide.of(run, run.verdicts) for cell, run in by_cell.items()}
+    contrasts: dict[int, Contrast] = {}
+    for k, (each, table) in enumerate(zip(gains, tables, strict=True)):
+        other = against(each, by_cell)
+        if other is not None and each.p is not None:
+            own = sides[each.benchmark, each.scorer, each.context]
+            contrasts[k] = Contrast(own, sides[other.cell], table, each, not _of_states(each))
+    shares = dict(zip(contrasts, survivals(list(contrasts.values())), strict=True))
+    return [
+        each if shares.get(k) is None else each.model_copy(update={"survival": shares[k]})
+        for k, each in enumerate(gains)
+    ]
+
+
+def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
+    """Return the run that a gain is over; None where it is not there."""
+    if gain is None:
+        return None
+    if not _of_states(gain):
+        return by_cell.get((gain.benchmark, gain.scorer, gain.against))
+    state = gain.against.removeprefix("state=").split("&")[0]
+    scorers = [
+        scorer
+        for benchmark, scorer, context in by_cell
+        if (benchmark, context) == (gain.benchmark, gain.context)
+    ]
+    other = next(iter(under(gain.scorer, "state", state, scorers)), None)
+    return None if other is None else by_cell[gain.benchmark, other, gain.context]
+
+
+def _of_states(gain: Gain) -> bool:
+    return gain.against.startswith("state=")
 
 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:

@@ -14,6 +14,7 @@ from palate.errors import UsageError
 from palate.evaluation import (
     HasStates,
     Start,
+    Twice,
     evaluate,
     meaningless,
     need_choices,
@@ -50,6 +51,8 @@ class Cell(NamedTuple):
     """How often a row is judged: once for each stranger that it is given."""
     calls: int = 0
     """How many responses, or orders of two, models are given at most."""
+    asks: bool = False
+    """Whether an endpoint computes it."""
 
 
 POSTS = ("none", "profile:5", "stranger:5")
@@ -115,13 +118,15 @@ def evaluate_grid(
     settings: Settings | None = None,
     retry_unscored: bool = False,
     start: Start | None = None,
+    noise_rows: int | None = None,
+    ask_again: float = 0.0,
 ) -> Grid:
     """Evaluate every scorer under every context on every benchmark, and what contexts gain.
 
     Without `contexts`, users with posts are shown nothing, five posts of theirs and as many words
     of a stranger; a personal scorer is shown nothing. `root` is where runs live; None keeps them in
     memory. `start` is told of each piece of work and gives its progress. What is finished is not
-    computed again.
+    computed again. `noise_rows` and `ask_again` are those of `evaluate`.
 
     Raises what `evaluate` does, and `UsageError` for two benchmarks of one name and for two
     contexts that differ in draws alone.
@@ -141,7 +146,7 @@ def evaluate_grid(
     )
     return run_grid(
         cells, root=root, session=session, settings=settings, retry_unscored=retry_unscored,
-        start=start,
+        start=start, noise_rows=noise_rows, ask_again=ask_again,
     )  # fmt: skip
 
 
@@ -213,7 +218,8 @@ def _cell(pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context) -
     modelled = [part for part in components_of(scorer)
                 if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
     calls = 0 if void else 2 * len(modelled) * draws * len(pairs.rows)
-    return Cell(pairs, text, context.spec, void, draws, calls)
+    asks = any("base_url" in info_of(part.scorer, text).details for part in modelled)
+    return Cell(pairs, text, context.spec, void, draws, calls, asks)
 
 
 def _refuse_other_draws(contexts: Sequence[str]) -> None:
@@ -238,13 +244,25 @@ def run_grid(
     settings: Settings,
     retry_unscored: bool = False,
     start: Start | None = None,
+    noise_rows: int | None = None,
+    ask_again: float = 0.0,
 ) -> Grid:
-    """Run every cell that has a meaning."""
+    """Run every cell that has a meaning.
+
+    Raises `UsageError` for a share to ask again where no scorer asks an endpoint.
+    """
+    Twice(noise_rows, ask_again).check()
+    if ask_again and not any(cell.asks for cell in cells):
+        raise UsageError(
+            f"--ask-again {ask_again:g}: no scorer here asks an endpoint; rows of a model in this "
+            "process come out the same"
+        )
     runs = [
         evaluate(
             cell.scorer, cell.benchmark, cell.context, root=root, session=session,
             settings=settings, retry_unscored=retry_unscored,
             progress=start and start(f"{cell.scorer} · {cell.context}"),
+            noise_rows=noise_rows, ask_again=ask_again,
         )
         for cell in cells if not cell.meaningless
     ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
+from palate.evaluation.again import Twice
 from palate.evaluation.computation import Computation, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
@@ -26,6 +27,7 @@ __all__ = [
     "PlannedRun",
     "Progress",
     "Start",
+    "Twice",
     "adapt_to",
     "evaluate",
     "history_of",

@@ -109,9 +109,9 @@ class Computation:
             source = WithoutContext(self.rows) if part.blind else self.rows
             task = Job(self.scorer, number, self.built_from, self.session, self.settings, self.spec)
             with ResultIndex(plan) as known:
-                if root is not None and journal is not None:
+                if journal is not None:
                     own = journal.path.parent
-                    for other in result_folders(root):
+                    for other in result_folders(root) if root is not None else ():
                         if other != own and plan.id in passes_of(other):
                             known.read(other / JOURNAL)
                     known.read(journal.path, of_this_run=True)  # last, so that its own lines win

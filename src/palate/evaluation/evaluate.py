@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
+from palate.evaluation.again import FirstTime, Twice, computed_twice
 from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
@@ -18,7 +20,7 @@ from palate.evaluation.summary import summarise
 from palate.evaluation.verdict_rows import verdict_rows
 from palate.execution import Results, build_runner
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
-from palate.runs import Run, Summary, Verdicts
+from palate.runs import Noise, Run, Summary, Verdicts
 from palate.session import Session, default_session
 
 
@@ -33,6 +35,8 @@ def evaluate(
     settings: Settings | None = None,
     retry_unscored: bool = False,
     progress: Progress | None = None,
+    noise_rows: int | None = None,
+    ask_again: float = 0.0,
 ) -> Run:
     """Evaluate one scorer under one context on one benchmark.
 
@@ -40,11 +44,16 @@ def evaluate(
     stands for its spec. What is finished is not computed again; with `retry_unscored` replies that
     could not be read are asked for again. Without a `session` the program's default one is used.
 
+    In half precision `noise_rows` of the rows are computed in float32 too, by default 16 or 2 %,
+    whichever is more; of an endpoint the share `ask_again` of the rows is asked once more. The
+    summary's `noise` tells what that changed.
+
     >>> run = evaluate("longest", "tasting", "none", root=None)
     >>> run.summary.accuracy.value, run.summary.mirrored_accuracy.n
     (0.5, 48)
     """
     session, settings = session or default_session(), settings or Settings()
+    twice = Twice(noise_rows, ask_again).check()
     build_runner(session.engine)  # a spec that cannot be read is said so before anything is loaded
     started = time.monotonic()
     pairs = dataset_of(benchmark, settings.seed)
@@ -63,9 +72,16 @@ def evaluate(
     }  # fmt: skip
     place = None if root is None else Path(root)
     with job.computed(job.rows, Run.kind, place, progress, identity) as (work, passes, folder):
-        verdicts = Verdicts(verdict_rows(job, passes, _mates(pairs)))
+        mirror_rows = _mates(pairs)
+        verdicts = Verdicts(verdict_rows(job, passes, mirror_rows))
+        steps = len(job.rows) * len(passes)
+        more = partial(_moved, progress, steps)
+        noise, again = computed_twice(
+            job, work, FirstTime(verdicts, mirror_rows, folder, more), twice
+        )
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
-        run = Run(_summary(job, work, verdicts, passes[0]), verdicts, folder, outages=outages)
+        summary = _summary(job, work, verdicts, passes[0], noise)
+        run = Run(summary, verdicts, folder, outages=outages, again=again)
         if folder is not None:
             run.save()
     return replace(run, seconds=time.monotonic() - started)
@@ -78,7 +94,15 @@ def _mates(pairs: Dataset) -> NDArray[np.int32]:
     return mirror_rows
 
 
-def _summary(job: PlannedRun, work: Computation, verdicts: Verdicts, first: Results) -> Summary:
+def _moved(progress: Progress | None, before: int, done: int, total: int) -> None:
+    # What is computed a second time comes on top.
+    if progress is not None:
+        progress(before + done, before + total)
+
+
+def _summary(
+    job: PlannedRun, work: Computation, verdicts: Verdicts, first: Results, noise: Noise | None
+) -> Summary:
     rows, info, seed = job.rows, job.info, job.settings.seed
     scales, notes = None, job.notes
     if rows.draws > 1:  # then there are no margins
@@ -103,4 +127,5 @@ def _summary(job: PlannedRun, work: Computation, verdicts: Verdicts, first: Resu
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
         split_texts=int(first.split.sum()),
         notes=notes,
+        noise=noise,
     )

@@ -61,6 +61,8 @@ class PlannedRun:
     retry_unscored: bool
     built_from: str | None
     """The spec that a worker elsewhere builds the scorer from, where it can."""
+    text: str | None = None
+    """The spec as it was given; None for an object."""
 
     @classmethod
     def of(
@@ -87,7 +89,17 @@ class PlannedRun:
         rows = make_rows(pairs, shown, seed=settings.seed, user_keys=user_keys, state_draws=draws)
         built_from = text if adapted is built else None
         return cls(
-            adapted, spec, info, shown, pairs, rows, session, settings, retry_unscored, built_from
+            adapted,
+            spec,
+            info,
+            shown,
+            pairs,
+            rows,
+            session,
+            settings,
+            retry_unscored,
+            built_from,
+            text,
         )
 
     @cached_property

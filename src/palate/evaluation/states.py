@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from palate.benchmarks import Dataset, vote_of
 from palate.errors import BenchmarkError, UsageError
@@ -62,6 +62,17 @@ def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judg
         return scorer
     need_choices(scorer, pairs, spec)
     return scorer.adapted(history_of(pairs))
+
+
+def with_states_of(
+    scorer: Scorer | Judge, other: Scorer | Judge, pairs: Dataset, spec: str
+) -> Scorer | Judge:
+    """Return a scorer with the states of another of the same spec; others pass.
+
+    One without `like` learns its states anew.
+    """
+    like = getattr(scorer, "like", None)
+    return adapt_to(scorer, pairs, spec) if like is None else cast(Scorer | Judge, like(other))
 
 
 def need_choices(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> None:

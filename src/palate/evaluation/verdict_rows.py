@@ -27,17 +27,22 @@ Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
-    job: PlannedRun, passes: Sequence[Results], mirror_rows: NDArray[np.int32]
+    job: PlannedRun,
+    passes: Sequence[Results],
+    mirror_rows: NDArray[np.int32],
+    computed: Sequence[int] | None = None,
 ) -> Iterator[VerdictRow]:
     """Yield each pair's verdict, judged from what each of the scorer's computations gave.
 
     `mirror_rows` holds the pair that each makes a couple with, under the mirror law; else -1. Where
     several strangers were drawn for a pair, their verdicts are averaged; scores never are.
+    `computed` are the pairs that the passes hold, where these are not all.
     """
     pairs, rows = job.pairs.pairs, job.rows
-    for at, pair in enumerate(pairs):
-        mirror_row, first = int(mirror_rows[at]), at * rows.draws
-        drawn = [_judged(job, row, passes) for row in range(first, first + rows.draws)]
+    for number, at in enumerate(range(len(pairs)) if computed is None else computed):
+        pair, mirror_row, first = pairs[at], int(mirror_rows[at]), at * rows.draws
+        places = range(number * rows.draws, (number + 1) * rows.draws)
+        drawn = [_judged(job, first + k, passes, place) for k, place in enumerate(places)]
         verdict, scores = drawn[0]
         if rows.draws > 1:
             verdict, scores = mean_verdict([each for each, _ in drawn]), None
@@ -77,21 +82,24 @@ def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
     return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
 
 
-def _judged(job: PlannedRun, row: int, passes: Sequence[Results]) -> tuple[Verdict, Scores | None]:
+def _judged(
+    job: PlannedRun, row: int, passes: Sequence[Results], place: int
+) -> tuple[Verdict, Scores | None]:
+    # `place` is where the passes hold the row.
     rows, info = job.rows, job.info
     position = rows.chosen_position(row)
     if rows.no_stranger[row]:
         return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
-    if info.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
+    if info.needs_shown and not (rows.parts[row] and passes[0].parts_of(place)):
         return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
     if job.judges:
-        (judgement,) = passes[0].judgements(row)
+        (judgement,) = passes[0].judgements(place)
         verdict = judgement.verdict(position)
         if info.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
         return _by_protocol(verdict, info), None
     combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
-    scores = combine([results.scores(row) for results in passes])
+    scores = combine([results.scores(place) for results in passes])
     first, second = scores.values
     if first is None or second is None:
         reason = scores.reason(0) or scores.reason(1) or "no score"

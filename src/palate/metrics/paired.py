@@ -55,7 +55,7 @@ def sign_flip_tests(
     drawn = [k for k, size in enumerate(sizes) if size.size > EXACT_UP_TO]
     for k, size in enumerate(sizes):
         if size.size <= EXACT_UP_TO:
-            flipped = np.abs(_all_signs(size.size) @ size)
+            flipped = np.abs(all_signs(size.size) @ size)
             p[k] = np.mean(flipped >= observed[k] - tiny[k])
     if drawn:
         reached = _drawn(sizes, drawn, seed, draws) >= (observed - tiny)[drawn]
@@ -95,7 +95,12 @@ def holm(pvalues: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def _all_signs(units: int) -> FloatArray:
+def all_signs(units: int) -> FloatArray:
+    """Signs of so many units in every way, shape (ways, units), one of each two opposite ones.
+
+    >>> all_signs(2).tolist()
+    [[1.0, 1.0], [-1.0, 1.0]]
+    """
     # A sign vector and its opposite give the same statistic: fixing the last one halves the work.
     free = max(units - 1, 0)
     bits = (np.arange(1 << free)[:, None] >> np.arange(units)) & 1

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from palate.comparison import Comparison
 from palate.comparison.compare import ComparisonGroup, RankedRun
+from palate.comparison.redraws import is_noise
 from palate.reports.names import context_name, legend, short_names
+from palate.reports.noise import precisions
 from palate.reports.numbers import figure, p_value, with_interval, without_interval
 from palate.reports.table import Table
 from palate.runs import Run
@@ -37,6 +39,8 @@ def _notes(groups: Sequence[ComparisonGroup], short: dict[str, str]) -> Iterator
         yield "rank: what the corrected tests leave open at the 5 % level."
     if any(ranked.best is None for group in groups for ranked in group.ranking):
         yield "Baselines have no rank and no test."
+    summaries = [run.summary for group in groups for run in _runs(group)]
+    yield from precisions(summaries, short)
     yield from legend(short)
 
 
@@ -80,6 +84,9 @@ def _tests(group: ComparisonGroup, short: dict[str, str], *, details: bool) -> T
     mirrored = group.ranking[0].run.summary.mirrored_accuracy is not None
     columns = ["a", "b", "a − b [95 %]", "couples" if mirrored else "pairs", "p", "p (Holm)"]
     notes = [f"Test: {method}." for method in dict.fromkeys(t.method for t in tests)]
+    noisy = [f"{short[t.a.scorer]} − {short[t.b.scorer]}" for t in tests if is_noise(t)]
+    if noisy:
+        notes.append(f"Noise could turn {', '.join(noisy)}, so the ranks leave that order open.")
     if len(tests) < len(group.tests):
         notes.append(f"{len(group.tests) - len(tests):,} tests of other scorers: --details.")
     notes += without_interval((f"{short[t.a.scorer]} − {short[t.b.scorer]}", t.note) for t in tests)

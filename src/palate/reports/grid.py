@@ -8,6 +8,7 @@ from typing import Literal
 from palate.comparison import Grid
 from palate.reports.groups import group_tables
 from palate.reports.names import context_name, legend, short_names, size_name
+from palate.reports.noise import measured, not_measured
 from palate.reports.numbers import (
     NONE,
     count,
@@ -195,9 +196,12 @@ def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterato
             yield f"{where}: {s.leaks_dropped} {posts} dropped: they held the answer."
         if s.shortfall_words:
             yield f"{where}: {posts} fall {s.shortfall_words:,} words short."
+        if s.noise is not None and s.noise.rows:
+            yield f"{where}: {measured(s.noise, s.n_pairs - s.unscored)}."
         if s.protocol != "palate":
             yield f"{where}: protocol {s.protocol}."
         yield from s.notes
+    yield from not_measured(summaries, names)
 
 
 def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:

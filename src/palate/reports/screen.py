@@ -10,6 +10,7 @@ from palate.comparison import Finding, Grid, findings_of, oracle_runs
 from palate.reports.axis import Axis
 from palate.reports.columns import Column, aligned, wrapped
 from palate.reports.names import context_name, fitting, legend, short_names, size_name
+from palate.reports.noise import doubts, not_measured
 from palate.reports.numbers import NONE, Number, p_value, plain, point
 from palate.reports.table import Table
 from palate.reports.verdict import few_users, next_step, power, verdict
@@ -23,6 +24,8 @@ WORDS = {
     "yes": "identity gain above 0, p < 0.05 (Holm, baselines apart)",
     "stranger's": "identity gain below 0, p < 0.05 (Holm)",
     "anyone's": "gains over nothing shown, not over a stranger's",
+    "rounding": "p < 0.05, but rounding in half precision could turn it",
+    "unsteady": "p < 0.05, but asking again could turn it",
     "not shown": "p of the identity gain is 0.05 or more",
     "blind": "the same for every user",
     "all ties": "decides no pair",
@@ -121,7 +124,12 @@ def _screen(
     cells = [_cells(f, gain, names, contexts) for f, gain in zip(findings, gains, strict=True)]
     columns = _columns(findings, gains, kind, mirrored=summary.mirrored_accuracy is not None)
     rows, shown_gains, like = _merged([[row[c.name] for c in columns] for row in cells], gains)
-    sentences = verdict(findings, names), few_users(findings), power(findings, names)
+    sentences = [
+        verdict(findings, names),
+        *doubts(findings, names),
+        few_users(findings),
+        power(findings, names),
+    ]
     closing = [text for text in sentences if text]
     step = [text for text in [next_step(grid, findings, root, hint=hint)] if text and last]
     return Screen(
@@ -229,6 +237,7 @@ def _notes(runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[str]:
     if bounds:
         yield f"Upper bound, shown gold: {', '.join(bounds)}."
     yield from _left_out(summaries, names)
+    yield from not_measured(summaries, names)
 
 
 def _legends(

@@ -43,6 +43,7 @@ def validity_tables(found: Validity) -> list[Table]:
             *_constant(some),
             *(f"{few}: too few." for few in summary.too_few),
             *_left_out(summary),
+            *_noisy(summary),
         ]
         columns = ["benchmark", "metric", "n", "τ [95 %]", "p / Holm", "reliability",
                    "of the picks", "noise ceiling"]  # fmt: skip
@@ -92,6 +93,22 @@ def _left_out(summary: ValiditySummary) -> list[str]:
         alike = ", ".join(summary.context_independent)
         notes.append(f"Counted once, since the context does not change their scores: {alike}.")
     return notes
+
+
+def _noisy(summary: ValiditySummary) -> list[str]:
+    flips: dict[str, list[float]] = {}
+    for run in summary.noisy:
+        noise = run.noise
+        flips.setdefault(noise.dtype or noise.kind, []).append(noise.expected_flips or 0.0)
+    return [
+        f"{_runs_with(len(each))} noise of {kind}: at most {max(each):.1f} verdicts of "
+        f"{'it' if len(each) == 1 else 'one'} are expected to turn."
+        for kind, each in flips.items()
+    ]
+
+
+def _runs_with(n: int) -> str:
+    return "1 run holds" if n == 1 else f"{n:,} runs hold"
 
 
 def _what(one: Coefficients) -> str:

@@ -13,6 +13,7 @@ from palate.runs.manifest import (
     slug,
     versions,
 )
+from palate.runs.noise import Noise, noise_of, noisy_verdicts
 from palate.runs.rated import RatedPair
 from palate.runs.ratings import RatingBaseline, RatingReport
 from palate.runs.result import (
@@ -39,6 +40,7 @@ __all__ = [
     "Journal",
     "Line",
     "Manifest",
+    "Noise",
     "Printed",
     "RatedPair",
     "RatingBaseline",
@@ -66,6 +68,8 @@ __all__ = [
     "load_runs",
     "located_lines",
     "locked",
+    "noise_of",
+    "noisy_verdicts",
     "passes_of",
     "read_content",
     "read_manifest",

@@ -188,13 +188,13 @@ def read_content(folder: Path, kind: str, record: type[R]) -> R:
         raise RunError(f"{folder}: no readable summary.json ({_first(error)})") from error
 
 
-def each_row(folder: Path, record: type[R]) -> Iterator[R]:
+def each_row(folder: Path, record: type[R], name: str = ROWS) -> Iterator[R]:
     """Yield a result's rows as records; raises `RunError` for what cannot be read."""
     try:
-        with (folder / ROWS).open(encoding="utf-8", newline="\n") as file:
+        with (folder / name).open(encoding="utf-8", newline="\n") as file:
             yield from map(record.model_validate_json, file)
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder}: no readable rows.jsonl ({_first(error)})") from error
+        raise RunError(f"{folder}: no readable {name} ({_first(error)})") from error
 
 
 def _first(error: Exception) -> str:

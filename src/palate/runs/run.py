@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, cast
 
-from palate.errors import RunError
+from palate.errors import RunError, writing
+from palate.metrics.noise import NoisyVerdicts
+from palate.runs.files import write_whole
+from palate.runs.noise import noisy_verdicts
 from palate.runs.result import Result, each_row, load_all, read_content
 from palate.runs.row import VerdictRow
 from palate.runs.summary import Summary
 from palate.runs.verdicts import Verdicts
+
+AGAIN = "again.jsonl"
+"""Verdicts of the rows that were computed twice."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Run(Result):
     """Wall time of the call that made it; not part of the run."""
     outages: int = 0
     """Rows unscored because the outside world failed; they are tried again at the next call."""
+    again: Verdicts | None = None
+    """Verdicts of the rows that were computed twice, the second time."""
 
     @property
     def cell(self) -> tuple[str, str, str]:
@@ -39,9 +47,27 @@ class Run(Result):
         """The headline figure."""
         return self.summary.accuracy.value
 
+    def noisy(self, verdicts: Verdicts | None = None) -> NoisyVerdicts | None:
+        """Return the verdicts, or some of them, with their noise; None where none was measured."""
+        noise = self.summary.noise
+        if noise is None or not noise.rows or self.again is None:
+            return None
+        return noisy_verdicts(verdicts or self.verdicts, self.again, noise.kind)
+
     def lines(self) -> Iterator[str]:
         """Yield every row's verdict as one line of JSON."""
         return (row.line() for row in self.verdicts.rows)
+
+    def save(self) -> None:
+        """Write rows and summary into the run's folder, and the verdicts of the second time."""
+        if self.folder is not None:
+            with writing(self.folder, RunError):
+                if self.again is None:
+                    (self.folder / AGAIN).unlink(missing_ok=True)
+                else:
+                    rows = self.again.rows
+                    write_whole(self.folder / AGAIN, (f"{row.line()}\n" for row in rows))
+        super().save()
 
     @classmethod
     def read(cls, folder: Path) -> Run:
@@ -52,7 +78,9 @@ class Run(Result):
             raise RunError(
                 f"{folder}: {len(verdicts):,} rows of {summary.n_pairs:,}; run the command again"
             )
-        return cls(summary, verdicts, folder)
+        twice = summary.noise is not None and summary.noise.rows > 0
+        again = Verdicts(each_row(folder, VerdictRow, AGAIN)) if twice else None
+        return cls(summary, verdicts, folder, again=again)
 
 
 def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:

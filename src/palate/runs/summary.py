@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from palate.metrics import Estimate, holm
 from palate.records import Record
+from palate.runs.noise import Noise, WhereGiven
 
 
 class ReportedEstimate(Record):
@@ -28,8 +29,10 @@ class ReportedEstimate(Record):
         )  # fmt: skip
 
 
-class Summary(Record):
+class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
+
+    where_given: ClassVar[frozenset[str]] = frozenset({"noise"})
 
     benchmark: str
     scorer: str
@@ -76,10 +79,14 @@ class Summary(Record):
     split_texts: int = 0
     """Rows in which an embedder had to split a text."""
     notes: tuple[str, ...] = ()
+    noise: Noise | None = None
+    """Only of half precision, and of endpoints that were asked again."""
 
 
-class Gain(Record):
+class Gain(WhereGiven):
     """What a context adds over showing nothing (gain) or over a stranger's (identity)."""
+
+    where_given: ClassVar[frozenset[str]] = frozenset({"survival"})
 
     benchmark: str
     scorer: str
@@ -100,6 +107,9 @@ class Gain(Record):
     """Minimum detectable gain: 80 % power at the 5 % level, uncorrected."""
     note: str | None = None
     """Why a value has no interval."""
+    survival: float | None = None
+    """Share of 1,000 redraws of the runs' noise in which the corrected test has the same result;
+    only where it is below 5 % and a run has noise."""
 
 
 class RunLabel(Record):
@@ -109,10 +119,11 @@ class RunLabel(Record):
     context: str
 
 
-class Test(Record):
+class Test(WhereGiven):
     """A paired difference between two runs on their common pairs."""
 
     __test__ = False  # no test class of pytest's
+    where_given: ClassVar[frozenset[str]] = frozenset({"survival"})
 
     benchmark: str
     a: RunLabel
@@ -128,6 +139,9 @@ class Test(Record):
     p_holm: float | None = None
     note: str | None = None
     """Why a value has no interval."""
+    survival: float | None = None
+    """Share of 1,000 redraws of the runs' noise in which the corrected test has the same result;
+    only where it is below 5 % and a run has noise."""
 
 
 def holm_within(families: Sequence[Hashable], p: Sequence[float | None]) -> list[float | None]:

@@ -131,6 +131,23 @@ class Verdicts:
         return orders if orders.size else np.zeros((0, 2))
 
     @property
+    def shared(self) -> bool:
+        """True where rows hold shares, and no margins."""
+        return self._shares.size > 0
+
+    @property
+    def votes(self) -> NDArray[np.float64]:
+        """What each row's verdict follows from, NaN where there is none.
+
+        Two columns, the margins of both orders, where a judge saw both; else one, the margin, or
+        what a share lies above ½.
+        """
+        if (self._n_orders == 2).any():
+            two = (self._n_orders == 2)[:, None]
+            return np.asarray(np.where(two, self._orders[:, :2], np.nan))
+        return (self.values - 0.5 if self.shared else self.margins)[:, None]
+
+    @property
     def chosen_first(self) -> NDArray[np.bool_]:
         """Whether the chosen response stood first, of the rows that `orders` has."""
         return np.asarray(self._chosen_first[self._n_orders == 2])

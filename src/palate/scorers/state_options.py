@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
 from palate.errors import SpecError, UsageError
 from palate.records import MOST_STRANGERS, Settings, user_key
@@ -97,6 +97,10 @@ class StatefulScorer(Generic[Users]):
             key: draw_choices(listed, of.shots, seed, of.repeat, key)
             for key, listed in keyed.items()
         }
+
+    def like(self, other: Any) -> Self:
+        """Return this scorer with the states of another of the same spec, as they were learnt."""
+        return self if other.users is None else self.with_users(other.users, other.live)
 
     def with_users(self, users: Users, live: frozenset[str]) -> Self:
         """Return this scorer with these users' states."""

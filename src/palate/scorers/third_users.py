@@ -65,6 +65,10 @@ class ThirdUsers:
         """Return this judge with a state for each user (id → their earlier choices)."""
         return self._with(self.personal.adapted(history))
 
+    def like(self, other: ThirdUsers) -> ThirdUsers:
+        """Return this judge with the states of another of the same spec, as they were learnt."""
+        return self._with(self.personal.like(other.personal))
+
     def join(self, choices: Mapping[str, Sequence[Choice]]) -> ThirdUsers:
         """Return this judge with these users added; they do not vote."""
         return self._with(self.personal.join(choices))

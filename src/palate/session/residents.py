@@ -46,6 +46,12 @@ class Residents:
             self._models[key] = model
             return model
 
+    def fit(self, device: str, nbytes: int) -> bool:
+        """Tell whether so many bytes of weights would fit, all models that are not in use gone."""
+        with self._lock:
+            idle = [it for it in self._models.values() if it.device == device and not it.users]
+            return nbytes <= free_memory(device) + sum(model.nbytes for model in idle)
+
     def clear(self) -> None:
         """Let go of all models that are not in use."""
         with self._lock:

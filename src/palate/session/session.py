@@ -108,6 +108,20 @@ class Session:
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
+    def without_replies(self) -> Session:
+        """Return a session that asks endpoints anew, at the cost of this one."""
+        other = Session(room=self._room, store=self.store.given, engine=self.engine)
+        other.ledger = self.ledger
+        return other
+
+    def has_room(self, settings: Settings) -> bool:
+        """Tell whether each model that is read with these settings would fit into memory."""
+        wanted = settings.model_copy(update={"seed": 0})
+        readers = [reader for (*_, how), reader in self._readers.items() if how == wanted]
+        return self._models.fit(
+            choose_device(settings.device), max((each.weight_bytes for each in readers), default=0)
+        )
+
     @property
     def for_workers(self) -> dict[str, Any]:
         """The arguments of each worker's own session."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from palate.downstream import BestOfResult, DecodeResult
@@ -24,8 +24,8 @@ from palate.validity.matching import (
     refuse_other_questions,
     same_model_runs,
 )
-from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
-from palate.validity.result import Coefficients, ScorerValues, Validity, ValiditySummary
+from palate.validity.metric_values import METRICS, ScorerInContext, benchmark_units, same_as_none
+from palate.validity.result import Coefficients, NoisyRun, ScorerValues, Validity, ValiditySummary
 
 Given = Path | str | Result
 USUAL = Statistics()
@@ -169,7 +169,15 @@ def _compare(
         benchmark_only=tuple(sorted(ran - picked - repeated)),
         downstream_only=tuple(sorted(picked - ran)),
         context_independent=tuple(sorted({scorer for scorer, _ in repeated & picked})),
+        noisy=tuple(_noisy(runs, picked)),
     )  # fmt: skip
+
+
+def _noisy(runs: Iterable[Run], picked: Collection[ScorerInContext]) -> Iterator[NoisyRun]:
+    for run in sorted(runs, key=lambda run: run.cell):
+        noise, (benchmark, scorer, context) = run.summary.noise, run.cell
+        if noise is not None and (scorer, context) in picked:
+            yield NoisyRun(benchmark=benchmark, scorer=scorer, context=context, noise=noise)
 
 
 def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 
 from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, Reliability
 from palate.records import Record
-from palate.runs import Result, read_content
+from palate.runs import Noise, Result, read_content
+from palate.runs.noise import WhereGiven
 from palate.validity.metric_values import ScorerInContext
 
 
@@ -95,8 +96,19 @@ class Difference(Record):
     """Holm over the comparisons of `COMPARED` that are there."""
 
 
-class ValiditySummary(Record):
+class NoisyRun(Record):
+    """A run in half precision, or of an endpoint that was asked again, and its noise."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    noise: Noise
+
+
+class ValiditySummary(WhereGiven):
     """Everything `palate validity` prints."""
+
+    where_given: ClassVar[frozenset[str]] = frozenset({"noisy"})
 
     coefficients: tuple[Coefficients, ...]
     differences: tuple[Difference, ...]
@@ -108,6 +120,8 @@ class ValiditySummary(Record):
     """Scorers and contexts with a downstream result and no run."""
     context_independent: tuple[str, ...]
     """Scorers that ran under several contexts and did not heed them: each counts once."""
+    noisy: tuple[NoisyRun, ...] = ()
+    """Runs whose figures hold noise: of half precision, or of replies that change."""
 
 
 class ValidityRow(ScorerValues):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
+from palate.reports.noise import doubts
 from palate.reports.page.contents import BenchmarkRuns, Contents, gather
 from palate.reports.page.figures.drawing import look, save
 from palate.reports.page.names import Names
@@ -99,7 +100,8 @@ def _finding(contents: Contents) -> str:
         return "What users get"
     verdicts: dict[str, list[str]] = {}
     for each in contents.benchmarks:
-        text = verdict(each.findings, contents.names.scorers)
+        told = each.findings, contents.names.scorers
+        text = " ".join(text for text in (verdict(*told), *doubts(*told)) if text)
         verdicts.setdefault(text or "No run tells whether the right user matters.", []).append(
             each.name
         )

@@ -24,6 +24,7 @@ from palate.runs import Gain, ReportedEstimate, Run
 
 SHAPES = {
     "yes": "circle", "anyone's": "half", "stranger's": "diamond", "not shown": "ring",
+    "rounding": "wave", "unsteady": "zigzag",
     "blind": "bar", "all ties": "equal", "–": "none",
 }  # fmt: skip
 

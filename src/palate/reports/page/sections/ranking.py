@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from palate.comparison import ComparisonGroup, RankedRun, compare
-from palate.comparison.findings import LEVEL
+from palate.comparison.redraws import is_shown
 from palate.reports.comparison import ranks
 from palate.reports.numbers import figure
 from palate.reports.page.contents import BenchmarkRuns, Contents
@@ -79,7 +79,7 @@ def joined(group: ComparisonGroup) -> list[tuple[int, int]]:
     apart = {
         tuple(sorted((place[t.a.scorer, t.a.context], place[t.b.scorer, t.b.context])))
         for t in group.tests
-        if t.p_holm is not None and t.p_holm < LEVEL
+        if is_shown(t)
     }
     stretches: list[tuple[int, int]] = []
     for first in range(len(place)):

@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import expit
 
+from palate.reports.noise import measured
 from palate.reports.numbers import counted, plain
 from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import calibration_lines
@@ -136,6 +137,24 @@ def _orders(run: Run) -> Measured | None:
     return Measured(1 - consistent, f"{100 * consistent:.0f} % of the pairs judged alike")
 
 
+def _noise(run: Run, kind: str) -> Measured | None:
+    noise, summary = run.summary.noise, run.summary
+    if noise is None or noise.kind != kind:
+        return None
+    n = summary.n_pairs - summary.unscored
+    if not noise.rows:
+        return Measured(1.0, f"{noise.dtype}, not measured: {noise.note}")
+    return Measured((noise.expected_flips or 0.0) / max(n, 1), measured(noise, n))
+
+
+def _rounding(run: Run) -> Measured | None:
+    return _noise(run, "rounding")
+
+
+def _asked_again(run: Run) -> Measured | None:
+    return _noise(run, "asking again")
+
+
 def _honest(run: Run) -> Measured | None:
     before = (run.summary.calibration or {}).get("before")
     if not before:
@@ -163,6 +182,14 @@ CHECKS = (
     Check(
         "A judge’s two orders", _orders, 0.1, 0.4,
         "fine where 90 % are judged alike, do not use below 60 %",
+    ),
+    Check(
+        "Rounding in half precision", _rounding, 0.01, 1.0,
+        "fine where 1 % of the verdicts or fewer are expected to flip in float32",
+    ),
+    Check(
+        "Replies asked for again", _asked_again, 0.01, 0.1,
+        "fine where 1 % of the verdicts or fewer are expected to change, do not use above 10 %",
     ),
     Check(
         "Calibration", _honest, 0.05, 0.15,
