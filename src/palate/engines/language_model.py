@@ -10,11 +10,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from palate.engines.endpoints.chat import Ask, Reply
+from palate.engines.endpoints.prompt_logprobs import LogProbabilities, PromptLogprobs
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.local import LocalModel, generate, sample
 from palate.engines.local.threads import spread
 from palate.engines.text.reader import Reader
 from palate.errors import EndpointError, ModelError, UsageError
+from palate.models import import_torch
 from palate.records import Message
 from palate.seeding import digest
 
@@ -227,8 +229,16 @@ class EndpointLanguageModel(LanguageModel):
 
     operations = frozenset(("generate", "label_logits"))
 
-    def __init__(self, endpoint: SamplingEndpoint) -> None:
+    def __init__(
+        self,
+        endpoint: SamplingEndpoint,
+        tokenizer: Reader | None = None,
+        prompt_logprobs: PromptLogprobs | None = None,
+    ) -> None:
         at = endpoint.settings
+        self.tokenizer, self.prompt_logprobs = tokenizer, prompt_logprobs
+        if prompt_logprobs is not None:
+            self.operations |= {"log_probabilities"}
         details = {"model": at.model, "base_url": at.base_url}
         super().__init__(f"api:{at.model}", (at.model, at.base_url), details)
         self.endpoint = endpoint
@@ -237,6 +247,30 @@ class EndpointLanguageModel(LanguageModel):
         """Yield the log-probabilities of labels among the first token's alternatives."""
         for k, j, reply in self._greedy(prompts, 1, 1, TOP_LOGPROBS):
             yield k, j, reply if reply.failure is not None else self._labels(reply, labels)
+
+    def log_probabilities(
+        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
+    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
+        """Yield log p of each response's tokens, read by the endpoint as prompts.
+
+        Raises `UsageError` where no tokenizer was named, `EndpointError` for a response that the
+        endpoint gives no numbers of.
+        """
+        if self.tokenizer is None or self.prompt_logprobs is None:
+            raise UsageError(
+                f"{self.name}: log-probabilities of responses need the model's tokenizer, as in "
+                "&tokenizer=ORG/MODEL"
+            )
+        continuation = self.tokenizer.template.continuation
+        groups = ([continuation(messages, text) for text in texts] for messages, texts in prompts)
+        asked = self.prompt_logprobs.ask(groups, self.tokenizer.window)
+        return ((k, list(map(self._tensor, outcomes))) for k, outcomes in asked)
+
+    def _tensor(self, outcome: LogProbabilities) -> torch.Tensor:
+        if outcome.value is None:
+            raise EndpointError(f"{self.name}: no log p of a response ({outcome.failure})")
+        numbers: torch.Tensor = import_torch().tensor(outcome.value)
+        return numbers
 
     def _greedy(
         self, prompts: Groups, max_tokens: int, least_tokens: int, top_logprobs: int = 0

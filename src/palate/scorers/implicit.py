@@ -5,6 +5,12 @@ from __future__ import annotations
 from palate.errors import SpecError
 from palate.records import Settings
 from palate.scorers.autoregressive import Autoregressive
+from palate.scorers.endpoint_text import (
+    OPTIONS,
+    model_spec,
+    refuse_other_reading,
+    without_network,
+)
 from palate.scorers.lift import ScaledDifference
 from palate.seeding import digest
 from palate.session import Session
@@ -24,17 +30,17 @@ class Implicit(ScaledDifference):
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        spec.only({"beta", "reference"})
         policy = spec.need_reference(EXAMPLE)
+        spec.only({"beta", "reference"} | (OPTIONS if policy.startswith("api:") else set()))
         reference = spec.options.get("reference")
         if reference is None:
             raise SpecError(f"{spec}: needs what it was trained from, as in {EXAMPLE}, or none")
         self.beta = spec.positive("beta", 1.0)
         names = [policy] if reference == "none" else [policy, reference]
-        self.compose([
-            Autoregressive(Spec(kind="autoregressive", reference=name), session, settings)
-            for name in names
-        ])  # fmt: skip
+        specs = [model_spec("autoregressive", name, spec) for name in names]
+        self.compose([Autoregressive(each, session, settings) for each in specs])
+        refuse_other_reading(self.models[0].local, self.models[-1].local)
+        self.canonical = str(without_network(spec, "reference"))
         first = self.models[0].info
         prints = [model.info.fingerprint for model in self.models]
         self.info = first.model_copy(

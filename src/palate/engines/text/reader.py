@@ -48,6 +48,11 @@ class Reader:
         return self._resolved or resolve(self.reference)
 
     @property
+    def content(self) -> str:
+        """Hash of the model's files."""
+        return self.resolved.content
+
+    @property
     def folder(self) -> Path:
         """Where the files are."""
         return self.resolved.path
