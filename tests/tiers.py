@@ -52,6 +52,7 @@ FULL = {
         "tests/engines/test_engines_http_speed.py",
         "tests/engines/test_engines_http_streaming.py",
         "tests/scorers/test_scorers_endpoints.py",
+        "tests/scorers/test_scorers_prompt_logprobs.py",
         "tests/scorers/test_scorers_reward_server.py",
         "tests/serve/test_serve_clients.py",
         "tests/serve/test_serve_fuzz.py",

@@ -122,7 +122,7 @@ def test_what_will_be_read_is_told_first(tiny, tmp_path, monkeypatch):
 def test_endpoints_neither_write_nor_guide_by_tokens(tiny):
     api = "api:m?base_url=http://127.0.0.1:9/v1"
     with pytest.raises(PalateError, match="an endpoint gives no log-probabilities") as caught:
-        run("-b", "tasting", "-p", "api:m", "-s", "longest", "--limit", 2)
+        run("-b", "tasting", "-p", "api:m", "-s", "longest", "--limit", 2, "--score", "decoder")
     assert caught.value.exit_code == 2
     with pytest.raises(PalateError, match="rewards no single tokens") as caught:
         run("-b", "tasting", "-p", tiny.model(), "-s", f"rating:{api}", "--limit", 2,

@@ -250,9 +250,11 @@ def test_bad_options_are_one_line(tiny, options, told):
     assert caught.value.exit_code == 2
 
 
-def test_endpoints_are_no_policies(tiny):
-    with pytest.raises(SpecError, match="an endpoint gives no log-probabilities"):
-        build("api:m", guide="longest")
+def test_a_decoder_steers_no_endpoint(tiny):
+    with pytest.raises(SpecError, match="an endpoint gives no log-probabilities of every next"):
+        build("api:m", guide="longest", score="decoder")
+    with pytest.raises(SpecError, match="name the model's tokenizer"):
+        build("api:m?base_url=http://127.0.0.1:9/v1", guide="longest")
 
 
 def test_tokens_must_mean_the_same_to_a_decoder(tiny):

@@ -29,7 +29,8 @@ class PolicyOptions:
     """Who writes, and what it is shown."""
 
     policy: Annotated[
-        str, typer.Option("-p", "--policy", help="Local policy: hub, ./folder or pypi:PACKAGE.")
+        str,
+        typer.Option("-p", "--policy", help="hub, ./folder, pypi:PACKAGE; to tilt, an endpoint."),
     ]
     show_policy: Annotated[
         bool, typer.Option("--show-policy", help="Show the policy what the guide is shown.")

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from palate.engines.endpoints.chat import Ask, Reply
 from palate.engines.endpoints.labels import Unlisted, label_log_probabilities
+from palate.engines.endpoints.prompt_logprobs import LogProbabilities, PromptLogprobs
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import NO_TEMPERATURE
 from palate.engines.local import LabelLogits, LocalModel, generate, sample
 from palate.engines.local.threads import spread
 from palate.engines.text.reader import Reader
 from palate.errors import EndpointError, UsageError
+from palate.models import import_torch
 from palate.records import Message
 from palate.seeding import digest
 
@@ -238,8 +240,16 @@ class EndpointLanguageModel(LanguageModel):
 
     operations = frozenset(("generate", "label_logits"))
 
-    def __init__(self, endpoint: SamplingEndpoint) -> None:
+    def __init__(
+        self,
+        endpoint: SamplingEndpoint,
+        tokenizer: Reader | None = None,
+        prompt_logprobs: PromptLogprobs | None = None,
+    ) -> None:
         at = endpoint.settings
+        self.tokenizer, self.prompt_logprobs = tokenizer, prompt_logprobs
+        if prompt_logprobs is not None:
+            self.operations |= {"log_probabilities"}
         details = {"model": at.model, "base_url": at.base_url}
         identity: tuple[str, ...] = (at.model, at.base_url)
         if not at.sends_temperature:
@@ -285,6 +295,30 @@ class EndpointLanguageModel(LanguageModel):
             named = map(int, re.findall(r"\b\d{1,2}\b", reply.refusal.words))
             fewer = [n for n in named if 0 < n < self.top_logprobs]
             self.top_logprobs = max(fewer, default=FEW_LOGPROBS)
+
+    def log_probabilities(
+        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
+    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
+        """Yield log p of each response's tokens, read by the endpoint as prompts.
+
+        Raises `UsageError` where no tokenizer was named, `EndpointError` for a response that the
+        endpoint gives no numbers of.
+        """
+        if self.tokenizer is None or self.prompt_logprobs is None:
+            raise UsageError(
+                f"{self.name}: log-probabilities of responses need the model's tokenizer, as in "
+                "&tokenizer=ORG/MODEL"
+            )
+        continuation = self.tokenizer.template.continuation
+        groups = ([continuation(messages, text) for text in texts] for messages, texts in prompts)
+        asked = self.prompt_logprobs.ask(groups, self.tokenizer.window)
+        return ((k, list(map(self._tensor, outcomes))) for k, outcomes in asked)
+
+    def _tensor(self, outcome: LogProbabilities) -> torch.Tensor:
+        if outcome.value is None:
+            raise EndpointError(f"{self.name}: no log p of a response ({outcome.failure})")
+        numbers: torch.Tensor = import_torch().tensor(outcome.value)
+        return numbers
 
     def _greedy(
         self, prompts: Groups, max_tokens: int, least_tokens: int, top_logprobs: int = 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from palate.engines.guidance import TokenGuide
-from palate.prompts import render
+from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Settings, Slate
 from palate.scorers.causal import LocalText
+from palate.scorers.endpoint_text import text_of
 from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.scorers.likelihood import Likelihood
 from palate.session import Session
@@ -33,14 +34,12 @@ class Autoregressive(Likelihood):
         settings: Settings,
         reads_as: LocalText | None = None,
     ) -> None:
-        spec.only({"beta"})
+        spec.need_reference("autoregressive:./models/my-arm")
         self.beta = spec.positive("beta", 1.0)
-        self._load(
-            spec.need_reference("autoregressive:./models/my-arm"),
-            session,
-            settings,
+        self.local = text_of(spec, session, settings, {"beta"}, reads_as)
+        self.info = self.local.info(
             f"{self.beta:g} sum log p(response, end of turn)",
-            reads_as,
+            prompt_hash("about.jinja"),
             log_odds="beta" in spec.options,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from palate.engines import ChatTemplate, LocalModel, Reader
 from palate.engines.text.read_as import read_as
@@ -13,6 +13,9 @@ from palate.scorers.fitting import fit_slate
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Reference
+
+if TYPE_CHECKING:
+    import torch
 
 Item = TypeVar("Item")
 
@@ -86,6 +89,20 @@ class LocalText:
     ) -> Prepared:
         """Cut the shown parts to the model's window, as `fit_slate` does."""
         return fit_slate(self.reader, slate, encode, reserve, dropped)
+
+    def likelihoods(
+        self, groups: Iterable[Sequence[Encoded]], value: Callable[[torch.Tensor], float]
+    ) -> Iterator[tuple[int, Scores]]:
+        """Yield each group's scores: what `value` makes of log p of each response's tokens."""
+        model = self.model
+        return self.scores(
+            groups,
+            lambda encoded: len(encoded.ids),
+            lambda fitting: (
+                (k, [value(logp) for logp in of_group])
+                for k, of_group in model.log_probabilities(fitting)
+            ),
+        )
 
     def scores(
         self,

@@ -5,6 +5,11 @@ from __future__ import annotations
 from palate.errors import SpecError
 from palate.records import Settings
 from palate.scorers.autoregressive import Autoregressive
+from palate.scorers.endpoint_text import (
+    OPTIONS,
+    model_spec,
+    without_network,
+)
 from palate.scorers.lift import ScaledDifference
 from palate.seeding import digest
 from palate.session import Session
@@ -26,18 +31,18 @@ class Implicit(ScaledDifference):
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        spec.only({"beta", "reference"})
         policy = spec.need_reference(EXAMPLE)
+        spec.only({"beta", "reference"} | (OPTIONS if policy.startswith("api:") else set()))
         reference = spec.options.get("reference")
         if reference is None:
             raise SpecError(f"{spec}: needs what it was trained from, as in {EXAMPLE}, or none")
         self.beta = spec.positive("beta", 1.0)
-        kind = "autoregressive"
-        models = [Autoregressive(Spec(kind=kind, reference=policy), session, settings)]
-        if reference != "none":
-            start, read = Spec(kind=kind, reference=reference), models[0].local
-            models.append(Autoregressive(start, session, settings, read))
+        names = [policy] if reference == "none" else [policy, reference]
+        specs = [model_spec("autoregressive", name, spec) for name in names]
+        models = [Autoregressive(specs[0], session, settings)]
+        models += [Autoregressive(it, session, settings, models[0].local) for it in specs[1:]]
         self.compose(models)
+        self.canonical = str(without_network(spec, "reference"))
         first = self.models[0].info
         prints = [model.info.fingerprint for model in self.models]
         self.info = first.model_copy(

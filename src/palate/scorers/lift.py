@@ -28,6 +28,11 @@ class Lift:
         )
         self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
 
+    @property
+    def canonical(self) -> str | None:
+        """The spec of a model behind an endpoint, without how it is asked."""
+        return self.likelihood.canonical
+
     def token_guide(self) -> TokenGuide:
         """Return by how much what is shown raises a next token's log-probability."""
         terms = TokenTerm(1.0, self.likelihood), TokenTerm(-1.0, self.likelihood, blind=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from palate.engines.guidance import TokenGuide
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
-from palate.scorers.causal import LocalText
+from palate.scorers.endpoint_text import text_of
 from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.session import Session
-from palate.specs import Reference, Spec
+from palate.specs import Spec
 
 if TYPE_CHECKING:
     import torch
@@ -30,20 +30,14 @@ class Likelihood:
     """Models whose numbers are set against this one's: all of them read the same."""
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        spec.only(())
-        self._load(spec.need_reference(EXAMPLE), session, settings, "mean log p(response)")
+        spec.need_reference(EXAMPLE)
+        self.local = text_of(spec, session, settings)
+        self.info = self.local.info("mean log p(response)", prompt_hash("about.jinja"))
 
-    def _load(
-        self,
-        reference: str,
-        session: Session,
-        settings: Settings,
-        what: str,
-        reads_as: LocalText | None = None,
-        **more: object,
-    ) -> None:
-        self.local = LocalText(Reference.parse(reference), "causal", session, settings, reads_as)
-        self.info = self.local.info(what, prompt_hash("about.jinja"), **more)
+    @property
+    def canonical(self) -> str | None:
+        """The spec of a model behind an endpoint, without how it is asked."""
+        return getattr(self.local, "canonical", None)
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window, and to that of a model beside it."""
@@ -64,16 +58,7 @@ class Likelihood:
 
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
         """Yield log-probabilities per token, as `score`."""
-        encoded = (self.inputs(read) for read in prepared)
-        model = self.local.model
-        return self.local.scores(
-            encoded,
-            lambda ids: len(ids[0]),
-            lambda groups: (
-                (k, [self.value(logp) for logp in found])
-                for k, found in model.log_probabilities(groups)
-            ),
-        )
+        return self.local.likelihoods((self.inputs(read) for read in prepared), self.value)
 
     def token_guide(self) -> TokenGuide:
         """Return the reward of a next token: its log-probability, under what is shown."""

@@ -6,6 +6,7 @@ from palate.errors import SpecError
 from palate.records import Component, Judge, Scorer, Settings
 from palate.scorers.build import build_scorer
 from palate.scorers.decoded_policy import DecodedPolicy, StatefulDecodedPolicy
+from palate.scorers.endpoint_text import plain_reference, without_network
 from palate.scorers.policy_likelihood import PolicyLikelihood
 from palate.scorers.third_users import ThirdUsers
 from palate.scorers.tilted_policy import OwnRatio, StatefulPolicy, SteeredPolicy, guide_of
@@ -20,13 +21,16 @@ GUIDED, DECODED = {"guide", "shown", "state"}, {"method", "k"}
 def policy(spec: Spec, session: Session, settings: Settings) -> SteeredPolicy:
     """Build the scorer of a spec such as `policy:MODEL?guide=SPEC&weight=2&read=mean`.
 
-    Raises `SpecError` for an endpoint, which gives no log-probabilities, and for a judge as guide.
+    A policy behind an endpoint is `api:MODEL?base_url=…&tokenizer=REF`, percent-encoded. Raises
+    `SpecError` for one that is to be decoded, and for a judge as guide.
     """
     reference = spec.need_reference(EXAMPLE)
-    for text in (reference, spec.options.get("base", "")):
-        if text.startswith("api:"):
-            raise SpecError(f"{text}: an endpoint gives no log-probabilities; name a local policy")
     decoded = spec.choice("score", ("tilt", "decoder"), "tilt") == "decoder"
+    if decoded and reference.startswith("api:"):
+        raise SpecError(
+            f"{reference}: an endpoint gives no log-probabilities of every next token, which a "
+            "decoder needs; name a local policy"
+        )
     guided = "guide" in spec.options
     if decoded and not guided:
         raise SpecError(f"{spec}: a decoder needs a guide (-s)")
@@ -40,6 +44,9 @@ def policy(spec: Spec, session: Session, settings: Settings) -> SteeredPolicy:
         named = spec.options.get("base", reference)
         start = steered if named == reference else PolicyLikelihood(named, session, settings)
         guide, base = OwnRatio(steered, start), Component(start, blind=True)
+    spec = without_network(spec, "base").model_copy(
+        update={"reference": plain_reference(reference)}
+    )
     stateful = hasattr(guide, "adapted")
     if decoded:
         return (StatefulDecodedPolicy if stateful else DecodedPolicy)(spec, guide, base)

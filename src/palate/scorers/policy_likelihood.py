@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from palate.prompts import render
+from palate.errors import ModelError
+from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Message, Prepared, ScorerInfo, Scores, Settings, Slate
+from palate.scorers.endpoint_text import EndpointText, model_spec, text_of
 from palate.scorers.likelihood import Likelihood
 from palate.seeding import digest
 from palate.session import Session
@@ -23,7 +25,11 @@ class PolicyLikelihood(Likelihood):
     """
 
     def __init__(self, reference: str, session: Session, settings: Settings) -> None:
-        self._load(reference, session, settings, "sum log p(response, first end token)")
+        self.local = text_of(model_spec("likelihood", reference), session, settings)
+        what = "sum log p(response, first end token)"
+        if isinstance(self.local, EndpointText):  # whose ends are no part of the tokenizer's files
+            what = f"{what} of {sorted(self.local.reader.ends)}"
+        self.info = self.local.info(what, prompt_hash("about.jinja"))
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the windows; the slate is nobody's."""
@@ -43,6 +49,8 @@ class PolicyLikelihood(Likelihood):
         ids, start = template.closed(messages, text)
         stop = next((k for k in range(start, len(ids)) if ids[k] in ends), None)
         if stop is None:  # the template ends a turn otherwise, the policy by a token alone
+            if not ends:
+                raise ModelError(f"{self.local.reference}: no token is known to end a reply")
             ids, start = template.continuation(messages, text)
             ids, stop = (*ids, min(ends)), len(ids)
         prompt = template.answer_prompt(messages)
@@ -58,7 +66,7 @@ class TokenCount:
 
     def __init__(self, policy: PolicyLikelihood) -> None:
         self.policy = policy
-        content = policy.local.reader.resolved.content
+        content = policy.local.reader.content
         self.info = ScorerInfo(fingerprint=digest("tokens of a response", content), exact=True)
 
     def prepare(self, slate: Slate) -> Prepared:

@@ -7,7 +7,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from palate.engines.http import (
     canonical,
     read_endpoint,
 )
-from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
 from palate.records import (
@@ -33,7 +31,7 @@ from palate.records import (
     Slate,
     prepared_slates,
 )
-from palate.scorers.causal import LocalText
+from palate.scorers.remote_text import RemoteText
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Reference, Spec
@@ -249,30 +247,6 @@ class RewardServer:
             )
             for each, encoded in zip(closed, read.inputs or self._encoded(slate), strict=True)
         ]
-
-
-class RemoteText(LocalText):
-    """The tokenizer and template of a model that runs elsewhere."""
-
-    @cached_property
-    def reader(self) -> RemoteReader:
-        """Tokenizer, and configuration where there is one."""
-        return RemoteReader(self.reference, self.settings)
-
-    @cached_property
-    def _frame(self) -> tuple[str, str]:
-        # What the model's tokenizer puts around every text, such as one BOS, or CLS and SEP.
-        tokenizer = self.reader.tokenizer
-        framed, bare = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)
-        ids = bare["input_ids"]
-        start = next((k for k in range(len(framed)) if framed[k : k + len(ids)] == ids), 0)
-        around = framed[:start], framed[start + len(ids) :]
-        return str(tokenizer.decode(around[0])), str(tokenizer.decode(around[1]))
-
-    def unframed(self, text: str) -> str:
-        """Drop the BOS or SEP that a server which tokenizes text would write a second time."""
-        first, last = self._frame
-        return text.removeprefix(first).removesuffix(last)
 
 
 def _sums_to_one(numbers: Sequence[float]) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from palate.engines import Embedder, LocalModel, Reader
+from palate.engines.endpoints.prompt_logprobs import PromptLogprobs, read_form
 from palate.engines.endpoints.sampling import SamplingEndpoint
 from palate.engines.http import (
     NO_TEMPERATURE,
@@ -23,6 +24,7 @@ from palate.engines.language_model import (
     LocalLanguageModel,
 )
 from palate.engines.local.threads import Turns
+from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import UsageError
 from palate.models import (
     ModelFolder,
@@ -185,8 +187,9 @@ class Session:
     ) -> LanguageModel:
         """Return the language model of a spec, `REFERENCE?option=value` where it is a text.
 
-        `options` are those that the spec has beside its endpoint's; `example` is a spec for
-        messages. Raises `SpecError` for others.
+        `options` are those that the spec has beside its endpoint's, such as the `tokenizer` that
+        an endpoint's log-probabilities need; `example` is a spec for messages. Raises `SpecError`
+        for others.
         """
         spec = Spec.parse(f"model:{spec}") if isinstance(spec, str) else spec
         reference = Reference.parse(spec.need_reference(example))
@@ -195,8 +198,13 @@ class Session:
             at = read_endpoint(spec, reference.name, asked, "https://…/v1")
             if "temperature" not in options:  # else its caller reads it
                 spec.choice("temperature", (NO_TEMPERATURE,), NO_TEMPERATURE)
-            endpoint = SamplingEndpoint(at, ledger=self.ledger, replies=self.replies)
-            return EndpointLanguageModel(endpoint)
+            how: dict[str, Any] = {"ledger": self.ledger, "replies": self.replies}
+            endpoint = SamplingEndpoint(at, **how)
+            if "tokenizer" not in spec.options:
+                return EndpointLanguageModel(endpoint)
+            tokenizer = RemoteReader(Reference.parse(spec.options["tokenizer"]), settings)
+            given = PromptLogprobs(at, read_form(spec), **how)
+            return EndpointLanguageModel(endpoint, tokenizer, given)
         refuse_endpoint_options(spec)
         spec.only(options)
         reader = self.reader(reference, settings)

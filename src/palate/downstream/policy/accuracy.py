@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
 from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, versions
+from palate.scorers.endpoint_text import plain_reference
 from palate.scorers.tilted_policy import SteeredPolicy
 from palate.session import Session, default_session
 
@@ -230,10 +231,12 @@ def _manifest(
     settings: Settings,
 ) -> Manifest:
     reserved = parts.reserved
+    base = None if steering.base is None else plain_reference(steering.base)
+    named = replace(steering, policy=plain_reference(steering.policy), base=base)
     return Manifest(
         kind=PolicyAccuracy.kind,
         identity={
-            "benchmark": pairs.name, "name": steering.policy, **asdict(steering),
+            "benchmark": pairs.name, "name": named.policy, **asdict(named),
             "cells": [[cell.guide, cell.context] for cell in planned],
             "weights": list(map(written, read_at)), "relative": relative,
             "rows": parts.evaluated.content_hash, "mirrors": pairs.mirrors,

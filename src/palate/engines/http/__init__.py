@@ -14,6 +14,7 @@ from palate.engines.http.refusals import Refusal
 from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.settings import (
     NO_TEMPERATURE,
+    SHARED,
     HttpSettings,
     canonical,
     read_endpoint,
@@ -23,6 +24,7 @@ from palate.engines.http.transport import HttpResponse, Transport, TransportFail
 
 __all__ = [
     "NO_TEMPERATURE",
+    "SHARED",
     "AllRefused",
     "Clock",
     "FailedReply",

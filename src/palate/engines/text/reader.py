@@ -56,6 +56,11 @@ class Reader:
         )
 
     @property
+    def content(self) -> str:
+        """Hash of the model's files."""
+        return self.resolved.content
+
+    @property
     def folder(self) -> Path:
         """Where the files are."""
         return self.resolved.path

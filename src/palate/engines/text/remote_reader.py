@@ -13,10 +13,14 @@ from palate.errors import ModelError
 from palate.models import resolve
 from palate.specs import Reference
 
+CONFIG = "config.json"
 FILES = (
     "tokenizer*.json", "*.jinja", "special_tokens_map.json", "added_tokens.json", "*.model",
-    "vocab.*", "merges.txt", "config.json",
+    "vocab.*", "merges.txt", CONFIG,
 )  # fmt: skip
+
+
+FETCHED = (*FILES, "generation_config.json")
 
 
 class RemoteReader(Reader):
@@ -46,8 +50,18 @@ class RemoteReader(Reader):
             running.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
         return running.hexdigest()
 
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a reply; raises `ModelError` where no file says so."""
+        if not any((self.folder / name).is_file() for name in ("generation_config.json", CONFIG)):
+            raise ModelError(
+                f"tokenizer {self.reference}: neither generation_config.json nor {CONFIG} lies "
+                "beside it, so nothing says which token ends a reply"
+            )
+        return super().ends
+
     def _load(self, kind: str) -> Any:
-        if kind == "AutoConfig" and not (self.folder / "config.json").is_file():
+        if kind == "AutoConfig" and not (self.folder / CONFIG).is_file():
             return _NoConfig()
         return super()._load(kind)
 
@@ -74,6 +88,6 @@ def tokenizer_folder(reference: Reference) -> Path:
     with hub(f"tokenizer {reference}", "a local copy is given as ./folder", missing) as client:
         return Path(
             client.snapshot_download(
-                reference.name, revision=reference.revision, allow_patterns=list(FILES)
+                reference.name, revision=reference.revision, allow_patterns=list(FETCHED)
             )
         )

@@ -1,0 +1,193 @@
+"""Log-probabilities of tokens that are given, from an endpoint that reads them as a prompt.
+
+`POST /completions` with token ids. vLLM gives what its field `prompt_logprobs` asks for. OpenAI's
+older form, `echo` with `logprobs`, is known to SGLang, llama-cpp-python and vLLM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain, count
+from typing import Any, Literal, cast
+
+from palate.engines.http import (
+    HttpClient,
+    HttpOutcome,
+    HttpRequest,
+    HttpSettings,
+    Ledger,
+    ReplyCache,
+    UnusableReply,
+    body_of,
+)
+from palate.errors import EndpointError
+from palate.records import Encoded
+from palate.specs import Spec
+
+Form = Literal["prompt_logprobs", "echo"]
+FORMS: tuple[Form, ...] = ("prompt_logprobs", "echo")
+ASKED: dict[Form, dict[str, object]] = {
+    # 0 alternatives: of each token its own log-probability alone.
+    "prompt_logprobs": {"prompt_logprobs": 0},
+    "echo": {"echo": True, "logprobs": 1},
+}
+OTHER = {
+    "prompt_logprobs": "vLLM gives them; other servers may with ?form=echo",
+    "echo": "vLLM gives them with ?form=prompt_logprobs",
+}
+WRITTEN = 1
+"""Tokens that a server writes after the prompt: few take 0."""
+FLOOR = -9999.0
+"""What vLLM writes for minus infinity, which JSON lacks."""
+ROUNDING = 1e-3
+"""A log-probability may be above 0 by so much."""
+
+
+LogProbabilities = HttpOutcome[tuple[float, ...]]
+"""Those of a response's tokens, or why there are none."""
+
+
+class PromptLogprobs:
+    """Sends a prompt and a response as one sequence, and reads log p of the response's tokens."""
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        form: Form,
+        *,
+        ledger: Ledger | None = None,
+        replies: ReplyCache | None = None,
+    ) -> None:
+        self.settings, self.form = settings, form
+        self.client = HttpClient(settings, noun="completion", ledger=ledger, replies=replies)
+        self._checked = False
+
+    def ask(
+        self, groups: Iterable[Sequence[Encoded]], window: int | None = None
+    ) -> Iterator[tuple[int, list[LogProbabilities]]]:
+        """Yield (group, what came of each of its sequences) as the groups become whole.
+
+        What does not fit the window, where it is known, is not sent. One small request goes first:
+        raises `EndpointError` where the endpoint gives no such numbers.
+        """
+        waiting = _Groups(groups, math.inf if window is None else window - WRITTEN)
+        with closing(self._ask(waiting.fitting())) as outcomes:
+            for position, outcome in outcomes:
+                waiting.take(position, outcome)
+                yield from waiting.whole()
+        yield from waiting.whole()  # groups of which nothing fits
+
+    def _ask(self, sequences: Iterator[Encoded]) -> Generator[tuple[int, LogProbabilities]]:
+        first = next(sequences, None)
+        if first is None:
+            return
+        self._check(first)
+        posts = (self._post(each) for each in chain([first], sequences))
+        with closing(self.client.ask(posts)) as outcomes:
+            yield from outcomes
+
+    def _check(self, like: Encoded) -> None:
+        if self._checked:
+            return
+        ((_, outcome),) = self.client.ask([self._post(Encoded(tuple(like.ids[:2]), 1))])
+        if outcome.value is None and not outcome.outage:
+            raise EndpointError(
+                f"{self.settings.base_url}: model {self.settings.model} gives no log-probabilities "
+                f"of a prompt ({outcome.failure}); {OTHER[self.form]}"
+            )
+        self._checked = not outcome.outage
+
+    def _post(self, sequence: Encoded) -> HttpRequest[tuple[float, ...]]:
+        ids = list(sequence.ids)
+        body = {
+            "model": self.settings.model,
+            "prompt": ids,
+            "max_tokens": WRITTEN,
+            "temperature": 0,
+            **ASKED[self.form],
+        }
+        read = partial(READ[self.form], ids=ids, start=sequence.start)
+        return HttpRequest("completions", body_of(body), read, WRITTEN)
+
+
+class _Groups:
+    """Groups of which some sequences are not answered yet."""
+
+    def __init__(self, groups: Iterable[Sequence[Encoded]], longest: float) -> None:
+        self.groups, self.longest = groups, longest
+        self._places: dict[int, tuple[int, int]] = {}
+        self._outcomes: dict[int, list[LogProbabilities | None]] = {}
+        self._whole: list[int] = []
+
+    def fitting(self) -> Iterator[Encoded]:
+        """Draw the groups and yield the sequences that fit, one after another."""
+        position = count()
+        for k, group in enumerate(self.groups):
+            fits = [len(sequence.ids) <= self.longest for sequence in group]
+            self._outcomes[k] = [None if fit else HttpOutcome(failure="too long") for fit in fits]
+            if not any(fits):
+                self._whole.append(k)
+            for j, sequence in enumerate(group):
+                if fits[j]:
+                    self._places[next(position)] = k, j
+                    yield sequence
+
+    def take(self, position: int, outcome: LogProbabilities) -> None:
+        """Put what came of a sequence in its place."""
+        k, j = self._places.pop(position)
+        self._outcomes[k][j] = outcome
+        if None not in self._outcomes[k]:
+            self._whole.append(k)
+
+    def whole(self) -> Iterator[tuple[int, list[LogProbabilities]]]:
+        """Yield the groups that are whole, each once."""
+        while self._whole:
+            k = self._whole.pop()
+            yield k, [outcome for outcome in self._outcomes.pop(k) if outcome is not None]
+
+
+def read_form(spec: Spec) -> Form:
+    """Return the form of request that a spec names by `?form=`; raises `SpecError`."""
+    return cast(Form, spec.choice("form", FORMS, FORMS[0]))
+
+
+def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
+    """Read vLLM's `prompt_logprobs`: of each token a map from its id."""
+    listed = completion["choices"][0].get("prompt_logprobs")
+    if listed is None:
+        raise UnusableReply("the reply has no prompt_logprobs")
+    _check_count(len(listed), len(ids), 0)
+    return tuple(
+        _log_probability((entry or {}).get(str(token), {}).get("logprob"))
+        for token, entry in zip(ids[start:], listed[start:], strict=True)
+    )
+
+
+def read_echo(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
+    """Read `logprobs` of a completion that begins with its prompt."""
+    listed = (completion["choices"][0].get("logprobs") or {}).get("token_logprobs")
+    if listed is None:
+        raise UnusableReply("the reply has no logprobs")
+    _check_count(len(listed), len(ids), WRITTEN)
+    return tuple(map(_log_probability, listed[start : len(ids)]))
+
+
+READ = {"prompt_logprobs": read_field, "echo": read_echo}
+
+
+def _check_count(there: int, asked: int, more: int) -> None:
+    # A server that puts a token before the prompt has read another prompt.
+    if not asked <= there <= asked + more:
+        raise UnusableReply(f"the reply has log-probabilities of {there} tokens, not of {asked}")
+
+
+def _log_probability(value: Any) -> float:
+    if value is None:
+        raise UnusableReply("the reply lacks the log-probability of a token")
+    number = float(value)
+    if number > ROUNDING:
+        raise UnusableReply("the reply has a log-probability above 0")
+    return -math.inf if number <= FLOOR else number
