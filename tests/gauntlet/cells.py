@@ -1,0 +1,223 @@
+"""The cells of the gauntlet: what a scorer gives for a family, held against plain transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from families import FAMILIES
+from plain import Neighboured, Plain
+from shelf import Shelf
+
+from palate.engines import LocalModel
+from palate.engines.local.loading import ReadMode
+from palate.errors import PalateError
+from palate.prompts import render
+from palate.records import Settings, Slate
+from palate.scorers import build_scorer
+from palate.session import Session
+from palate.specs import Reference
+from tiny import make_slate
+
+TOLERANCE = 1e-4
+SHOWS = 1e-3
+"""What a wrong reading must differ by at least."""
+POSTS = (
+    "I cook on an open fire, eat late, and cannot stand recipes that need a scale.",
+    "My kettle sings at midnight.",
+)
+LONG = "A slow stew of beans, left on the embers until midnight. " * 12
+"""Longer than the windows and limits of positions that the families have."""
+SLATES = (
+    make_slate("Tea.", "Coffee, black, in a tin mug.", "Neither: " + "late " * 9, shown=POSTS),
+    make_slate("Tea, then.", "Coffee?", shown=POSTS),
+    make_slate("Beans.", LONG, shown=POSTS[1:], question="What is for dinner?"),
+    make_slate("Black tea at 7.", "A scale", shown=POSTS[:1], question="Béans or rice?"),
+)
+"""Two share what is shown; one response is longer than all else together."""
+PAIRS = tuple(
+    slate.replace(candidates=two) for slate in SLATES for two in combinations(slate.candidates, 2)
+)
+DENSE = ReadMode(False, "told so")
+WHOLE = 4096
+REPLY = 8
+"""Tokens of a reply."""
+
+Numbers = Sequence[Sequence[float]]
+
+
+class Wrong(AssertionError):
+    """Numbers that differ from those of plain transformers."""
+
+
+class Column(NamedTuple):
+    """A scorer: the folder it reads, its spec, and the same number by plain transformers."""
+
+    folder: Callable[[Shelf, str, str | None], str]
+    spec: str
+    number: Callable[[Plain, Slate], list[float]]
+    head: str = "causal"
+    slates: Sequence[Slate] = SLATES
+    reference: bool = False
+    """Whether the number of a second model is taken off."""
+    cuts: Sequence[tuple[int, bool]] = ((64, False),)
+    """Tokens at a time, and whether sequences are padded that could be read as a tree."""
+
+
+def _rewards(outputs: int, output: int) -> Column:
+    return Column(
+        lambda shelf, name, tokenizer: shelf.classifier(name, outputs, tokenizer),
+        "classifier:{}" if outputs == 1 else f"classifier:{{}}?head={output}",
+        lambda plain, slate: plain.reward(slate, output),
+        "classifier",
+    )
+
+
+_causal = Shelf.language_model
+ALL_CUTS = ((64, False), (333, False), (333, True))
+_first_reward = _rewards(1, 0)
+COLUMNS = {
+    "likelihood": Column(_causal, "likelihood:{}", Plain.likelihood, cuts=ALL_CUTS),
+    "lift": Column(_causal, "lift:{}", Plain.lift),
+    "implicit": Column(_causal, "implicit:{}?reference={}", Plain.autoregressive, reference=True),
+    "autoregressive": Column(_causal, "autoregressive:{}", Plain.autoregressive),
+    "judge": Column(_causal, "judge:{}?verdict=logits", Plain.judge, slates=PAIRS),
+    "rating": Column(_causal, "rating:{}?verdict=logits", Plain.rating),
+    "1 label": _first_reward._replace(cuts=ALL_CUTS),
+    "2 labels": _rewards(2, 1),
+    "5 labels": _rewards(5, 3),
+    "steps": _rewards(2, 1)._replace(folder=Shelf.step_classifier),
+    "similarity": Column(Shelf.embedder, "similarity:{}", Plain.similarity, "embedder"),
+    "classifier of no head": _first_reward._replace(folder=_causal),
+    "likelihood of a classifier": Column(
+        lambda shelf, name, tokenizer: shelf.classifier(name, 1, tokenizer),
+        "likelihood:{}",
+        Plain.likelihood,
+    ),
+}
+LOADERS = {
+    "causal": "AutoModelForCausalLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "embedder": "AutoModel",
+}
+
+
+class Cells:
+    """The cells of one family, whose models are loaded once."""
+
+    def __init__(self, shelf: Shelf, name: str, tokenizer: str | None = None) -> None:
+        self.shelf, self.name, self.tokenizer = shelf, name, tokenizer
+        self.session = Session(store=shelf.root / "store")
+        self._plain = cache(Plain)
+        self._neighboured = cache(Neighboured)
+
+    def outcome(self, column: str) -> str:
+        """Return `equal`, or `refused: why`; raises `Wrong` where a number differs.
+
+        The column `reads` tells how the models are read.
+        """
+        if column == "reads":
+            return self._reads()
+        if column == "replies":
+            folder = self._folder(_causal)
+            return self._outcome(folder, lambda: self._compare_replies(folder))
+        how = COLUMNS[column]
+        folder = self._folder(how.folder)
+        return self._outcome(folder, lambda: self._compare(how, folder))
+
+    def _reads(self) -> str:
+        for column in ("likelihood", "1 label"):
+            how = COLUMNS[column]
+            with suppress(PalateError):
+                return str(self._loaded(self._folder(how.folder), how.head).read_mode)
+        raise AssertionError(f"{self.name}: neither a language model nor a classifier")
+
+    def _folder(self, of: Callable[[Shelf, str, str | None], str]) -> str:
+        return of(self.shelf, self.name, self.tokenizer)
+
+    def _outcome(self, folder: str, compare: Callable[[], None]) -> str:
+        try:
+            compare()
+        except PalateError as error:
+            assert "\n" not in str(error)
+            return f"refused: {str(error).replace(folder, 'MODEL')}"
+        return "equal"
+
+    def _loaded(self, folder: str, head: str) -> LocalModel:
+        return self.session.model(Reference.parse(folder), head, Settings())
+
+    def _compare(self, how: Column, folder: str) -> None:
+        folders = [folder]
+        if how.reference:
+            folders.append(self.shelf.language_model(self.name, self.tokenizer, seed=8))
+        scorer = build_scorer(how.spec.format(*folders), self.session)
+        together = _numbers(scorer, how.slates)  # refuses first where it refuses
+        expected = self._expected(how, folders, self._plain)
+        some = how._replace(slates=how.slates[:2])
+        broken = self._expected(some, folders, self._neighboured)
+        shows = max(_apart(a, b) for a, b in zip(expected, broken, strict=False))
+        if shows < SHOWS:
+            raise Wrong(f"a wrong reading would differ by {shows:.1g} alone")
+        _hold("together", together, expected)
+        for k, slate in enumerate(how.slates):
+            _hold(f"slate {k} alone", _numbers(scorer, [slate]), expected[k : k + 1])
+        if how.head == "embedder":
+            return
+        models = [self._loaded(it, how.head) for it in folders]
+        own = models[0].read_mode
+        try:
+            for budget, dense in how.cuts:
+                for model in models:
+                    model.budget, model.read_mode = budget, DENSE if dense else own
+                turned = _numbers(scorer, how.slates[::-1])[::-1]
+                _hold(f"{budget} tokens, {models[0].read_mode}", turned, expected)
+        finally:
+            for model in models:
+                model.budget, model.read_mode = WHOLE, own
+
+    def _expected(
+        self, how: Column, folders: Sequence[str], kind: Callable[[str, str, str], Plain]
+    ) -> Numbers:
+        models = [kind(it, LOADERS[how.head], FAMILIES[self.name].kind) for it in folders]
+        first, *others = ([how.number(it, slate) for slate in how.slates] for it in models)
+        for other in others:
+            first = [
+                [a - b for a, b in zip(*two, strict=True)] for two in zip(first, other, strict=True)
+            ]
+        return first
+
+    def _compare_replies(self, folder: str) -> None:
+        model = self.session.language_model(folder, Settings())
+        prompts = [render(slate.question, slate.shown) for slate in SLATES]
+        found = {
+            k: it.text for k, _, it in model.generate([[p] for p in prompts], max_tokens=REPLY)
+        }
+        shared = {j: it.text for _, j, it in model.generate([prompts], max_tokens=REPLY)}
+        plain = self._plain(folder, LOADERS["causal"], FAMILIES[self.name].kind)
+        expected = [plain.reply(messages, REPLY) for messages in prompts]
+        if len(set(expected)) == 1:
+            raise Wrong("all replies are alike")
+        for replies in (found, shared):
+            if [replies[k] for k in range(len(prompts))] != expected:
+                raise Wrong(f"replies {replies} and not {expected}")
+
+
+def _numbers(scorer: Any, slates: Sequence[Slate]) -> Numbers:
+    if hasattr(scorer, "judge"):
+        verdicts = dict(scorer.judge(slates))
+        return [[verdicts[k].margin] for k in range(len(slates))]
+    scores = dict(scorer.score(slates))
+    return [scores[k].values for k in range(len(slates))]
+
+
+def _hold(when: str, found: Numbers, expected: Numbers) -> None:
+    for k, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        if not (apart := _apart(ours, theirs)) <= TOLERANCE:
+            raise Wrong(f"{when}: slate {k} differs by {apart:.1g}")
+
+
+def _apart(ours: Iterable[float], theirs: Iterable[float]) -> float:
+    return max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
