@@ -270,7 +270,7 @@ def test_a_server_that_refuses_streams_is_asked_without_and_said_so_once(status,
     with Loopback(answer) as there:
         found = replies(chat(there, ledger=ledger, retries=0, concurrency=2), 12)
         assert {reply.text for reply in found.values()} == {"Verdict: A"}
-        assert len(there.seen) <= 14, "only those that were under way are asked again"
+        assert len(there.seen) <= 16, "only those that were under way are asked again"
         more = len(there.seen)
         replies(chat(there, ledger=ledger), 3)
         assert len(there.seen) == more + 3, "a session remembers it"
@@ -287,15 +287,36 @@ def test_a_server_that_answers_in_one_piece_all_the_same_is_believed(caplog):
     assert caplog.text.count("streams no replies") == 1
 
 
-def test_a_server_that_never_says_done_is_asked_in_one_piece():
+def test_a_server_without_stream_options_that_never_says_done_streams_all_the_same():
+    # `transformers serve` sends none.
     def answer(path, body):
-        if "stream" in body:
-            return 200, streamed(plain("Verdict: A"), last=": the end")
-        return 200, plain("Verdict: A")
+        if "stream_options" in body:
+            return 422, {"detail": "Unsupported fields in the request: {'stream_options'}"}
+        return 200, streamed(plain("Verdict: A"), last=": the end")
+
+    ledger = Ledger()
+    with Loopback(answer) as there:
+        asked = chat(there, ledger=ledger, concurrency=1, price_in=1.0, price_out=1.0)
+        assert {reply.text for reply in replies(asked, 3).values()} == {"Verdict: A"}
+        assert [body.get("stream") for _, body in there.seen] == [True] * 4
+    assert ledger.spent == pytest.approx(3 * 16e-6)
+
+
+@pytest.mark.parametrize(("priced", "streams"), [({}, 3), ({"tpm": 10**6}, 1)])
+def test_streams_without_usage_are_read_where_nothing_needs_it(priced, streams):
+    def answer(path, body):
+        if "stream_options" in body:
+            return 400, {"error": {"message": "stream_options is unknown"}}
+        if "stream" not in body:
+            return 200, plain("Verdict: A")
+        sent = (event for event in stream_of(plain("Verdict: A"), 3) if "usage" not in event)
+        return 200, (line(event) for event in [*sent, "[DONE]"])
 
     with Loopback(answer) as there:
-        assert [reply.text for reply in replies(chat(there), 1).values()] == ["Verdict: A"]
-        assert len(there.seen) == 2
+        found = replies(chat(there, concurrency=1, **priced), 3)
+        assert {reply.text for reply in found.values()} == {"Verdict: A"}
+        assert sum("stream" in body for _, body in there.seen) == 1 + streams
+        assert len(there.seen) == 4
 
 
 def test_a_stream_that_breaks_off_is_an_outage_and_paid_for(tmp_path):

@@ -14,8 +14,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from palate.engines import Ask, ChatEndpoint
+from palate.engines.endpoints.chat import read_reply
+from palate.engines.http import HttpSettings
 from palate.errors import EndpointError
-from palate.records import Outcome
+from palate.records import Message, Outcome
 from palate.scorers import build_scorer
 from palate.session import default_session
 from tiny import make_slate
@@ -106,3 +109,19 @@ def test_a_model_the_server_does_not_hold_is_unscored_with_the_reason(served):
     assert found.values == (None, None)
     assert set(found.reasons) == {"HTTP 400"}
     assert not found.outage
+
+
+def test_a_long_reply_is_streamed_and_reads_as_in_one_piece(served):
+    url, model = served
+    prompt = "Say hello."
+    body = {"model": model, "max_tokens": 128, "temperature": 0}
+    body["messages"] = [{"role": "user", "content": prompt}]
+    whole = read_reply(
+        httpx2.post(f"{url}/chat/completions", json=body, timeout=120).raise_for_status().json()
+    )
+    endpoint = ChatEndpoint(HttpSettings(model=model, base_url=url))
+    ((_, streamed),) = endpoint.ask([Ask((Message(role="user", content=prompt),), 128)])
+    assert streamed.failure is None
+    assert streamed.text == whole.text != ""
+    assert endpoint.client.ledger.ways == {}, "it came as a stream, though without [DONE]"
+    assert endpoint.client.ledger.requests == 1

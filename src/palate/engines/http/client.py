@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from palate.engines.http.concurrency import ConcurrencyLimit
-from palate.engines.http.events import NoStream, is_stream, streamed_body, whole_reply
+from palate.engines.http.events import IN_ONE_PIECE, NoStream, is_stream, streamed_body, whole_reply
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
 from palate.engines.http.rate_limit import Clock, RateLimit
@@ -280,8 +280,8 @@ class HttpClient:
         try:
             async with silence:
                 return await self._send(post, silence.ends)
-        except NoStream as error:
-            return Retry("no stream", charged=not error.refused, at_once=True)
+        except NoStream:
+            return Retry("no stream", charged=False, at_once=True)
         except TimeoutError:
             self._concurrency.timed_out(ticket)
             return Retry(silence.reason)
@@ -290,26 +290,31 @@ class HttpClient:
 
     async def _send(self, post: HttpRequest[Any], heard: Callable[[], None]) -> HttpResponse:
         assert self._transport is not None
-        if not post.streams or self.settings.root in self.ledger.unstreamed:
+        way = self.ledger.ways.get(self.settings.root, 0) if post.streams else IN_ONE_PIECE
+        if way == IN_ONE_PIECE:
             return await self._transport.post(post.path, post.body, heard)
-        answer = await self._transport.post(post.path, streamed_body(post.body), heard)
+        answer = await self._transport.post(post.path, streamed_body(post.body, way), heard)
         try:
             whole = whole_reply(answer)
         except NoStream:
-            self._never_streams()
+            self._ask_by(way + 1)
             raise
-        if answer.status == 200 and not is_stream(answer):
-            self._never_streams()
+        if answer.status == 200:
+            priced = self._prices.known or self.settings.tpm is not None
+            if not is_stream(answer) or (priced and post.used(_parse(whole.body)) is None):
+                self._ask_by(IN_ONE_PIECE)
         return whole
 
-    def _never_streams(self) -> None:
-        if self.settings.root not in self.ledger.unstreamed:
-            self.ledger.unstreamed.add(self.settings.root)
+    def _ask_by(self, way: int) -> None:
+        root = self.settings.root
+        if way == IN_ONE_PIECE != self.ledger.ways.get(root):
             log.info(
-                "%s streams no replies: each has to come whole within %g s (?timeout=S)",
+                "%s streams no replies, or none with usage: each has to begin within %g s "
+                "(?timeout=S)",
                 self.settings.base_url,
                 self.settings.timeout_s,
             )
+        self.ledger.ways[root] = max(way, self.ledger.ways.get(root, 0))
 
     async def _afford(self, most: Decimal) -> bool:
         while not self.ledger.reserve(most):

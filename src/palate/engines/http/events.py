@@ -9,33 +9,33 @@ from typing import Any
 
 from palate.engines.http.transport import HttpResponse, TransportFailure, body_of
 
-ASKED = b',"stream":true,"stream_options":{"include_usage":true}}'
+WAYS = (b',"stream":true,"stream_options":{"include_usage":true}}', b',"stream":true}')
+"""How a request ends that asks for a stream with its usage, or for a stream."""
+IN_ONE_PIECE = len(WAYS)
+"""Asked without either."""
 REFUSED = {400, 405, 406, 415, 422, 501}
 NO_STREAM = re.compile(rb"\bstream", re.IGNORECASE)
 DONE = "[DONE]"
 
 
 class NoStream(Exception):
-    """The server refuses to stream, or never says where a reply ends."""
-
-    def __init__(self, *, refused: bool) -> None:
-        super().__init__()
-        self.refused = refused
+    """The server refuses to stream, or to stream in this way."""
 
 
-def streamed_body(body: bytes) -> bytes:
-    """Return the body that asks for the same reply as a stream."""
-    return body[:-1] + ASKED
+def streamed_body(body: bytes, way: int) -> bytes:
+    """Return the body that asks for the same reply in one of the `WAYS`."""
+    return body[:-1] + WAYS[way]
 
 
 def whole_reply(answer: HttpResponse) -> HttpResponse:
     """Return the answer to a streamed request as if it had been asked for in one piece.
 
     Raises `NoStream` where the server refuses the stream, and `TransportFailure` where the stream
-    broke off. An error within the stream becomes the reply, as a server sends it in one piece.
+    broke off: before [DONE], which some servers never send, or the end of every choice. An error
+    within the stream becomes the reply, as a server sends it in one piece.
     """
     if answer.status in REFUSED and NO_STREAM.search(answer.body):
-        raise NoStream(refused=True)
+        raise NoStream
     if answer.status != 200 or not is_stream(answer):
         return answer
     try:
@@ -46,9 +46,7 @@ def whole_reply(answer: HttpResponse) -> HttpResponse:
         ends = [choice["finish_reason"] for choice in completion.get("choices", [])]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as broken:
         raise TransportFailure("a stream that cannot be read") from broken
-    if error is None and DONE not in events:
-        if ends and None not in ends:
-            raise NoStream(refused=False)
+    if error is None and DONE not in events and (None in ends or not ends):
         raise TransportFailure("the stream broke off")
     return answer._replace(body=body_of(completion))
 

@@ -35,8 +35,8 @@ class Ledger:
         self.requests = self.cached = self._under_way = 0
         self._cap = None if max_cost is None else Decimal(str(max_cost))
         self._spent = self._reserved = Decimal(0)
-        self.unstreamed: set[str] = set()
-        """The servers that stream no replies, by their root."""
+        self.ways: dict[str, int] = {}
+        """How servers are asked for long replies, by their root: see `events.WAYS`."""
         self._wanted = self._on_their_way = self._replies = self._tokens = 0
         self._began: float | None = None
         self._lately: deque[tuple[int, int]] = deque()  # of each second, its replies
