@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from palate import errors
-from palate.errors import DataError, OutsideError, PalateError, UsageError
+from palate.errors import DataError, OutsideError, PalateError, UnscoredError, UsageError
 
 TREE = [
     kind for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -21,9 +21,8 @@ def test_the_docstring_draws_the_whole_tree() -> None:
 
 @pytest.mark.parametrize("kind", TREE)
 def test_every_error_is_the_users_or_the_worlds(kind: type[PalateError]) -> None:
-    ours, outside = issubclass(kind, UsageError), issubclass(kind, OutsideError)
-    assert ours != outside
-    assert kind.exit_code == (2 if ours else 3)
+    codes = {UnscoredError: 1, UsageError: 2, OutsideError: 3}
+    assert [kind.exit_code] == [code for of, code in codes.items() if issubclass(kind, of)]
 
 
 def test_a_data_error_says_where() -> None:
