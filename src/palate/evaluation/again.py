@@ -158,7 +158,7 @@ def _asked_again(
     job: PlannedRun, work: Computation, run: FirstTime, share: float
 ) -> tuple[Noise | None, Verdicts | None]:
     if not share:
-        return _kept(run, "asking again", 1)
+        return _recalled(run, "asking again", 1)
     if job.text is None:
         return Noise(kind="asking again", note=NO_SPEC), None
     second = replace(job, session=job.session.without_replies())
@@ -171,14 +171,14 @@ def _in_float32(
     n = twice.float32_rows(len(run.verdicts))
     if not n or job.text is None:
         return Noise(kind="rounding", dtype=dtype, note=NO_SPEC if n else NOT_WANTED), None
-    noise, again = _kept(run, "rounding", n, dtype)
+    noise, again = _recalled(run, "rounding", n, dtype)
     if twice.noise_rows is None and again is not None:
         return noise, again
     second = replace(job, settings=job.settings.model_copy(update={"dtype": "float32"}))
     return _measured(second, "rounding", n, work, run, dtype)
 
 
-def _kept(
+def _recalled(
     run: FirstTime, kind: Kind, least: int, dtype: str | None = None
 ) -> tuple[Noise | None, Verdicts | None]:
     """Return what the run's folder holds of this kind, of so many rows at least."""

@@ -1,17 +1,17 @@
 """One HTTP client for chat and for reward servers."""
 
-from palate.engines.http.client import (
-    AllRefused,
-    FailedReply,
-    HttpClient,
-    HttpOutcome,
-    HttpRequest,
-    UnusableReply,
-)
+from palate.engines.http.client import HttpClient
 from palate.engines.http.ledger import Ledger
 from palate.engines.http.rate_limit import Clock
 from palate.engines.http.refusals import Refusal
 from palate.engines.http.reply_cache import ReplyCache
+from palate.engines.http.request import (
+    AllRefused,
+    FailedReply,
+    HttpOutcome,
+    HttpRequest,
+    UnusableReply,
+)
 from palate.engines.http.settings import (
     NO_TEMPERATURE,
     SHARED,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.events import IN_ONE_PIECE, NoStream, is_stream, streamed_body, whole_reply
@@ -29,6 +29,14 @@ from palate.engines.http.refusals import (
     status_within,
 )
 from palate.engines.http.reply_cache import ReplyCache
+from palate.engines.http.request import (
+    AllRefused,
+    FailedReply,
+    HttpOutcome,
+    HttpRequest,
+    Retry,
+    UnusableReply,
+)
 from palate.engines.http.settings import HttpSettings, check_url, read_key
 from palate.engines.http.silence import Silence
 from palate.engines.http.speed_search import START, SpeedSearch, Trip, most_at_once
@@ -40,7 +48,6 @@ from palate.engines.http.transport import (
     TransportFailure,
     backoff,
     retry_after,
-    usage,
 )
 from palate.errors import EndpointError, UsageError
 
@@ -52,61 +59,6 @@ AHEAD = 4
 FREE = Decimal(0)
 CAPPED = "not asked: the cost cap is reached"
 log = logging.getLogger(__name__)
-
-
-class UnusableReply(Exception):
-    """A reply that was read and is of no use; asking again would give the same."""
-
-
-class FailedReply(Exception):
-    """A reply in which the server says, or shows, that it failed; asking again may help."""
-
-
-class AllRefused(EndpointError):
-    """The first requests were refused for one reason, and none went well."""
-
-    def __init__(self, message: str, refusal: Refusal) -> None:
-        super().__init__(message)
-        self.refusal = refusal
-
-
-class HttpRequest(NamedTuple, Generic[T]):
-    """One request and how its reply is read."""
-
-    path: str
-    body: bytes
-    read: Callable[[Any], T | None]
-    """From the reply's JSON. None and `FailedReply` are no reply to this; `UnusableReply` ends the
-    request."""
-    tokens_out: int = 0
-    """The most the reply may have."""
-    used: Callable[[Any], tuple[int, int] | None] = usage
-    """From the reply's JSON, the tokens read and written; None where it does not say."""
-    keeps: Callable[[T], bool] = lambda _: True
-    """Whether what was read may stay in the cache."""
-    streams: bool = False
-    """Whether the reply may be long, and is asked for as a stream where the server can."""
-
-
-class HttpOutcome(NamedTuple, Generic[T]):
-    """What came of one request."""
-
-    value: T | None = None
-    failure: str | None = None
-    outage: bool = False
-    """The endpoint did not answer: asking again later may help, unlike after a refusal."""
-    refusal: Refusal | None = None
-    """What the server refused, where it did."""
-
-
-class Retry(NamedTuple):
-    """An attempt that may be repeated, and how long the server wants to be left alone."""
-
-    reason: str
-    rest: float | None = None
-    charged: bool = True
-    at_once: bool = False
-    """Whether it is repeated without a wait, and is no attempt."""
 
 
 class HttpClient:
