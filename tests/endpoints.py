@@ -17,9 +17,9 @@ from palate.engines.http import (
     HttpRequest,
     HttpResponse,
     HttpSettings,
-    ReplyCache,
     body_of,
 )
+from palate.session import Session
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -186,7 +186,7 @@ def client(
     **settings: Any,
 ) -> HttpClient:
     chosen = HttpSettings(**{"model": "m", "base_url": URL, **settings})
-    replies = None if cache is None else ReplyCache(cache)
+    replies = None if cache is None else Session(cache=cache).replies
     return HttpClient(chosen, transport=transport, clock=clock, ledger=ledger, replies=replies)
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.engines import EndpointLanguageModel, Reply, ScriptedChat
-from palate.engines.http import HttpSettings, Refusal
+from palate.engines import EndpointLanguageModel, Reply, ScriptedChat, http
+from palate.engines.http import HttpSettings
 from palate.records import Message
 
 PROMPT = (Message(role="user", content="A or B?"),)
@@ -90,7 +90,7 @@ def test_digits_are_averaged_only_where_unlisted_ones_cannot_matter():
 
 def test_the_first_prompt_shows_how_many_alternatives_a_server_lists():
     words = "top_logprobs must be between 0 and 8, not 20"
-    refusal = Refusal("HTTP 400 (top_logprobs)", field="top_logprobs", words=words)
+    refusal = http.Refusal("HTTP 400 (top_logprobs)", field="top_logprobs", words=words)
 
     def answer(ask):
         if ask.top_logprobs > 8:

@@ -10,8 +10,10 @@ import pytest
 from endpoints import FastClock, FunctionWire, Loopback
 from palate.engines import Ask
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import AllRefused, HttpResponse, HttpSettings, ReplyCache
+from palate.engines.http import HttpResponse, HttpSettings
+from palate.errors import EndpointError
 from palate.records import Message
+from palate.session import Session
 
 URL = "http://127.0.0.1:9/v1"
 PROMPT = (Message(role="user", content="A or B?"),)
@@ -39,7 +41,7 @@ class Chat:
             return HttpResponse(status, {}, json.dumps(said).encode())
 
         chosen = HttpSettings(model="m", base_url=URL, retries=retries, **settings)
-        kept = None if cache is None else ReplyCache(cache)
+        kept = None if cache is None else Session(cache=cache).replies
         self.endpoint = SamplingEndpoint(
             chosen, transport=FunctionWire(answer), clock=FastClock(), replies=kept
         )
@@ -138,7 +140,7 @@ def test_a_cache_that_holds_a_failed_reply_does_not_serve_it(tmp_path, said):
     filled = Chat(completion(choice()), cache=tmp_path)
     filled.ask()
     (kept,) = tmp_path.rglob("??/*")
-    ReplyCache(tmp_path).put(kept.name, json.dumps(said).encode())
+    Session(cache=tmp_path).replies.put(kept.name, json.dumps(said).encode())
     chat = Chat(completion(choice("Verdict: B")), cache=tmp_path)
     assert chat.ask().text == "Verdict: B"
     assert len(chat.sent) == 1
@@ -192,7 +194,7 @@ def test_where_a_server_refuses_several_replies_at_once_each_is_asked_for_alone(
 def test_where_every_sample_is_refused_for_another_field_no_more_are_asked_for():
     chat = Chat((400, {"error": {"message": "seed is unknown", "param": "seed"}}))
     how = Sampling(8, 1.0, 1.0, 0)
-    with pytest.raises(AllRefused, match=r"\(seed\)"):
+    with pytest.raises(EndpointError, match=r"\(seed\)"):
         list(chat.endpoint.draw([SamplingRequest(PROMPT, (0, 1), how)] * 40))
     assert len(chat.sent) <= 16
 
