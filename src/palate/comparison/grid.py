@@ -218,7 +218,7 @@ def _cell(pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context) -
     modelled = [part for part in components_of(scorer)
                 if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
     calls = 0 if void else 2 * len(modelled) * draws * len(pairs.rows)
-    asks = any("base_url" in info_of(part.scorer, text).details for part in modelled)
+    asks = any(info_of(part.scorer, text).details.get("base_url") for part in modelled)
     return Cell(pairs, text, context.spec, void, draws, calls, asks)
 
 

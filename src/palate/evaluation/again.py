@@ -148,7 +148,7 @@ def computed_twice(
     Both are None where it does not apply: float32, an endpoint that nobody wants asked again, and
     whatever reads no model. What an earlier call kept stays unless an option says otherwise.
     """
-    if any("base_url" in details for details in work.details):
+    if any(details.get("base_url") for details in work.details):
         return _asked_again(job, work, run, twice.ask_again)
     dtype = half_precision(job.settings, work)
     return (None, None) if dtype is None else _in_float32(job, work, run, twice, dtype)
@@ -158,7 +158,7 @@ def _asked_again(
     job: PlannedRun, work: Computation, run: FirstTime, share: float
 ) -> tuple[Noise | None, Verdicts | None]:
     if not share:
-        return _recalled(run, "asking again", 1)
+        return _earlier_sample(run, "asking again", 1)
     if job.text is None:
         return Noise(kind="asking again", note=NO_SPEC), None
     second = replace(job, session=job.session.without_replies())
@@ -171,14 +171,14 @@ def _in_float32(
     n = twice.float32_rows(len(run.verdicts))
     if not n or job.text is None:
         return Noise(kind="rounding", dtype=dtype, note=NO_SPEC if n else NOT_WANTED), None
-    noise, again = _recalled(run, "rounding", n, dtype)
+    noise, again = _earlier_sample(run, "rounding", n, dtype)
     if twice.noise_rows is None and again is not None:
         return noise, again
     second = replace(job, settings=job.settings.model_copy(update={"dtype": "float32"}))
     return _measured(second, "rounding", n, work, run, dtype)
 
 
-def _recalled(
+def _earlier_sample(
     run: FirstTime, kind: Kind, least: int, dtype: str | None = None
 ) -> tuple[Noise | None, Verdicts | None]:
     """Return what the run's folder holds of this kind, of so many rows at least."""

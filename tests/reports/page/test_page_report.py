@@ -224,14 +224,17 @@ def test_what_is_vendored_is_what_was_published():
 def test_bars_join_what_no_test_tells_apart(runs, tmp_path):
     from types import SimpleNamespace as Of
 
-    def test(a, b, p):
-        return Of(a=Of(scorer=a, context="c"), b=Of(scorer=b, context="c"), p_holm=p)
+    def test(a, b, p, survival=None):
+        sides = {"a": Of(scorer=a, context="c"), "b": Of(scorer=b, context="c")}
+        return Of(**sides, p_holm=p, survival=survival)
 
     ranked = [Of(run=Of(summary=Of(scorer=name, context="c"))) for name in "abcd"]
     tests = [test("a", "d", 0.01), test("a", "c", 0.01), test("b", "d", 0.01)]
     tests += [test("a", "b", 0.5), test("b", "c", None), test("c", "d", 0.9)]
     assert joined(Of(ranking=ranked, tests=tests)) == [(0, 1), (1, 2), (2, 3)]
     assert joined(Of(ranking=ranked, tests=[test("a", b, 0.01) for b in "bcd"])) == [(1, 3)]
+    noisy = [test("a", "b", 0.01, survival=0.9), test("c", "d", 0.01, survival=1.0)]
+    assert joined(Of(ranking=ranked, tests=noisy)) == [(0, 2)], "noise could turn a and b"
 
 
 def one_line(error, match, call, *given, **more):
