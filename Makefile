@@ -3,6 +3,7 @@ PYTHON ?= python3
 STARTED := $(shell date +%s)
 VENV   := .venv
 BIN    := $(VENV)/bin
+SERVERS := .venv-servers
 PIP    := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 export OMP_WAIT_POLICY := PASSIVE
 export TOKENIZERS_PARALLELISM := false
@@ -10,7 +11,7 @@ export TOKENIZERS_PARALLELISM := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench docs newcomer dist format clean
+.PHONY: help demo test test-all servers check bench docs newcomer dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -30,6 +31,9 @@ test: $(VENV)/.dev ## Run the quick tests: under five minutes
 test-all: test ## Run the quick tests, then all the rest, and print coverage (SHARD=1/4: a quarter)
 	$(PYTEST) -m full --cov-append
 	$(BIN)/coverage report --fail-under $(if $(filter 1/1,$(SHARD)),92,0)
+
+servers: $(VENV)/.dev $(SERVERS)/.ready ## Run a real vLLM in an environment of its own, and hold palate's numbers to it
+	$(BIN)/python -m pytest tests/servers
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools
@@ -56,7 +60,7 @@ format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix src tests studies tools
 
 clean: ## Remove the virtual environment, distributions and caches
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SERVERS) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # torch by itself and first: a fixed version, so that a CPU build can be found where one lies.
 $(VENV)/.torch: constraints.txt
@@ -74,4 +78,12 @@ $(VENV)/.local: $(VENV)/.torch pyproject.toml
 $(VENV)/.dev: $(VENV)/.local tests/trainers.txt
 	$(PIP) --editable '.[local,hub,train,ray,plot,build,serve,dev]'
 	$(PIP) --no-deps --requirement tests/trainers.txt
+	@touch $@
+
+# vLLM wants another transformers than palate. torch first, as above; of the rest nothing but the list.
+$(SERVERS)/.ready: tests/servers/requirements.txt tests/servers/name_vllm.py
+	$(PYTHON) -m venv $(SERVERS)
+	$(SERVERS)/bin/pip install --quiet --disable-pip-version-check $$(grep ^torch== $<)
+	$(SERVERS)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
+	$(SERVERS)/bin/python tests/servers/name_vllm.py
 	@touch $@

