@@ -464,6 +464,13 @@ def test_too_many_answers_without_a_reward_end_the_run() -> None:
     assert call(function(max_unscored=0.5), "Tea.", " ") == [4.0, None]
     with pytest.raises(OutsideError, match=r"1 of 2 answers of a step .* \(1 empty answer\)"):
         call(function(max_unscored=0.4), "Tea.", " ")
+    for texts, advice in (
+        (("Tea.", " "), "hold it back by a larger --kl"),
+        (("Tea.", "<think>Or milk"), "give the policy more tokens"),
+    ):
+        with pytest.raises(OutsideError, match=advice) as caught:
+            call(function(max_unscored=0.4), *texts)
+        assert "mend the scorer" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -542,7 +549,9 @@ def test_validity_reads_policies_that_several_scorers_trained(tiny: Any, tmp_pat
     (coefficient,) = validity.summary.coefficients
     of = coefficient.downstream
     assert (of.trained_by, of.quality) == ("ppo, 1 updates", f"coverage:{MINILM}")
-    assert "trained by ppo" in validity_tables(validity)[0].title
+    (table,) = validity_tables(validity)[:1]
+    assert "trained by ppo" in table.title
+    assert "of trained answers" in table.columns and "picks" not in str(table.notes)
     for result in results:
         (value,) = (it for it in coefficient.scorers if it.context == result.summary.context)
         last = result.summary.evaluations[-1].qualities[0].mean.value
