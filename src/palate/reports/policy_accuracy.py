@@ -161,8 +161,8 @@ def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
         )
         if summary.reserved.n < LEAST:
             yield (
-                f"WARNING: {summary.reserved.n} pairs set the unit of λ, too few to measure it; give "
-                f"{SHARE * LEAST} rows or more, or read absolute weights (without --relative)."
+                f"WARNING: {summary.reserved.n} pairs set the unit of λ, too few to measure it; "
+                f"give {SHARE * LEAST} rows or more, or read absolute weights (without --relative)."
             )
     if len(summary.weights) > 1:
         where = (
