@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from palate import load_all
 from palate.downstream.best_of_result import BestOfResult
+from palate.downstream.policy_training.held_out_users.gain_fit import gain_at
 from palate.downstream.policy_training.result import PolicyEvaluation, PolicyTrainingResult
 from palate.downstream.row_figures import RowFigures
 from palate.metrics import Estimate, holm, minimum_detectable_effect
@@ -102,6 +103,25 @@ def moved_at(kls: Sequence[float], quality: Doubles, kl: float) -> Moved:
         return Moved(kls[-1], moved[:, -1])
     share = (np.sqrt(kl) - far[k - 1]) / (far[k] - far[k - 1])
     return Moved(kl, (1 - share) * moved[:, k - 1] + share * moved[:, k])
+
+
+def on_curve(levels: Sequence[Figures], kl: float) -> float | None:
+    """Return the mean gain at some KL by d (α − β log d), d = √KL, through two evaluations.
+
+    Beyond the last evaluation it is read there; None unless two are away from the start.
+
+    >>> kept = [{"kl": kl, "quality": gain_at(kl, 2.0, 1.0)} for kl in (0.0, 4.0, 9.0)]
+    >>> round(on_curve(kept, 1.0), 6), round(on_curve(kept, 99.0) - gain_at(9.0, 2, 1), 6)
+    (2.0, 0.0)
+    """
+    kls = [each["kl"] for each in levels[1:]]
+    if len(kls) != 2 or len({*kls}) < 2 or not min(kls) > 0:
+        return None
+    distance = np.sqrt(kls)
+    terms = np.stack([distance, -distance * np.log(distance)], axis=1)
+    gains = [each["quality"] - levels[0]["quality"] for each in levels[1:]]
+    alpha, beta = np.linalg.solve(terms, gains)
+    return gain_at(min(kl, max(kls)), float(alpha), float(beta))
 
 
 def _quality(result: PolicyTrainingResult) -> Doubles:

@@ -15,7 +15,7 @@ import numpy as np
 from palate.reports import Form, Table, render
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
-from studies.ppo.figures import Figures
+from studies.ppo.figures import Figures, on_curve
 from studies.ppo.study import N
 
 
@@ -35,19 +35,22 @@ def gold(figures: Figures) -> Table:
     rows = [
         [
             of["name"], plain((of["accuracy"] or {}).get("value")),
-            _span(of["at_kl"]), *_gain(of["gain"]), plain(of["gain"]["detectable"]),
+            _span(of["at_kl"]), _span(run["levels"][1]["kl"] for run in of["seeds"]),
+            *_gain(of["gain"]), plain(of["gain"]["detectable"]), _on_curve(of, figures["kl"]),
             *_gain(of["best_of"]), *_gain(of["over_best_of"]), *_gain(of["last"]),
         ]
         for of in figures["scorers"]
     ]  # fmt: skip
-    columns = ["scorer", "accuracy", "KL", "gain by PPO [95 %]", "p", "detectable",
-               "by best of 16 [95 %]", "p", "PPO over best of 16 [95 %]", "p",
+    columns = ["scorer", "accuracy", "KL", "first read at", "gain by PPO [95 %]", "p", "detectable",
+               "on a curve", "by best of 16 [95 %]", "p", "PPO over best of 16 [95 %]", "p",
                "after the last update [95 %]", "p"]  # fmt: skip
     notes = [
         f"ROUGE-1 with what the user wrote, over {figures['rows']} rows of {figures['users']} "
         f"held-out users. KL: {figures['kl']:.2f} nats, the most that the best of 16 is from the "
-        "policy; less where training did not go so far. detectable: the smallest true gain that is "
-        "found 8 times of 10."
+        "policy; less where training did not go so far. first read at: the KL of the first "
+        "evaluation of each seed. gain by PPO: on a straight line in √KL. on a curve: the same by "
+        "d (α − β log d), d = √KL, through the two evaluations of each seed. detectable: the "
+        "smallest true gain that is found 8 times of 10."
     ]
     return Table("What users get at equal KL", columns, rows, notes)
 
@@ -121,6 +124,12 @@ def draw(figures: Figures, file: Path) -> None:
 def _curve(levels: Sequence[Figures], name: str) -> tuple[list[float], list[float]]:
     far = [float(np.sqrt(each["kl"])) for each in levels]
     return far, [each[name] - levels[0][name] for each in levels]
+
+
+def _on_curve(of: Figures, kl: float) -> str:
+    gains = [on_curve(run["levels"], kl) for run in of["seeds"]]
+    known = [gain for gain in gains if gain is not None]
+    return plain(float(np.mean(known)), signed=True) if len(known) == len(gains) else NONE
 
 
 def _gain(of: Figures | None) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,11 @@ def ranking(result: PolicyAccuracy) -> Figures:
 def among(result: Figures, other: Figures) -> list[Figures]:
     """Return τ of the sums along the weights over the guides alone that another result has too."""
     both = {each["scorer"] for each in other["guides"]}
-    guides = [each for each in result["guides"] if each["scorer"] in both]
+    return along(result, [each for each in result["guides"] if each["scorer"] in both])
+
+
+def along(result: Figures, guides: Sequence[Figures]) -> list[Figures]:
+    """Return τ of the sums along the weights over some of a result's guides."""
     rewards = [each["reward"] for each in guides]
     return [
         {"reading": "sum", "weight": weight,

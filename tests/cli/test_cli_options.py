@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -119,6 +120,18 @@ def test_what_is_not_finite_is_one_line_and_exit_2(name, flag, words, value, mon
     assert (ended.value.code, said.out) == (2, "")
     (line,) = said.err.splitlines()
     assert line == f"palate: {flag} {float(value)}: expected a finite number"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_name_of_an_option_is_cut_at_80_columns(name):
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*name.split(), "--help"]).output
+    assert max(map(len, shown.splitlines())) <= 80
+    words = {word for line in shown.splitlines() for word in re.split(r"[ ,│]+", line)}
+    named = {
+        flag for option in COMMANDS[name].params if not getattr(option, "hidden", False)
+        for flag in (*option.opts, *option.secondary_opts) if flag.startswith("-")
+    }  # fmt: skip
+    assert named <= words
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.data import asked_title, content_hash
+from palate.data.loading import collect
 from palate.data.rows import read_question
 from palate.errors import DataError
 from palate.records import Post, PreferencePair
@@ -190,7 +191,7 @@ def test_the_two_responses_must_differ() -> None:
     "text",
     [
         "Which tea?\nToday.",
-        "I asked once: Which tea?   Today. Nobody knew.",
+        " Which  tea? Today. ",
         "Which tea?",
         "  WHICH   tea?\nI never drink any.",
     ],
@@ -200,6 +201,20 @@ def test_a_post_that_is_the_question_is_a_leak(text: str) -> None:
     assert (error.field, error.problem) == (
         "profile[1].text", "the post is the question itself: a leak",
     )  # fmt: skip
+
+
+def test_a_post_that_holds_the_question_is_left_out_and_counted(caplog) -> None:
+    """A short question stands in many posts: they stop no file."""
+    asked = {**POST, "id": "p0", "text": "I asked once: Which tea?   Today. Nobody knew."}
+    rows = [GOOD | {"id": k, "profile": [asked, POST]} for k in "ab"]
+    with caplog.at_level("WARNING", "palate"):
+        loaded = collect(enumerate(rows, 1), "tea.jsonl", "tea", {}, skip_bad_rows=False)
+    assert [len(row.profile) for row in loaded.rows] == [1, 1] and loaded.bad_rows == ()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "tea.jsonl: 2 posts that hold their row's question are left out "
+        "(the first: row 1, profile[0].text)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,30 @@ def test_prompts_are_those_of_best_of_n_and_no_user_is_in_both_files(tmp_path: P
     assert len(users[1]) == 5 and not users[0] & users[1]
 
 
+@pytest.mark.parametrize(
+    ("trainer", "held_out", "updates", "every"),
+    [("openrlhf", 10, "1 update of 64 answers, and one of 2 rows; for more: ./start.sh --tr", "1"),
+     ("openrlhf", 31, "1 update of 2 answers, and one of 1 row; for more: ./start.sh --train", "1"),
+     ("verl", 10, "1 update of 64 answers, 2 rows left out; for more: ./start.sh trainer", None),
+     ("trl", 10, None, None)],
+)  # fmt: skip
+def test_updates_are_counted_and_held_out_users_are_looked_at(
+    trainer: str, held_out: int, updates: str | None, every: str | None, tmp_path: Path
+) -> None:
+    made = export(trainer, "tasting", HUB, "longest", tmp_path / "out", held_out=held_out)
+    readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    if updates is None:
+        assert made.updates is None
+        script = (tmp_path / "out" / "train.py").read_text()
+        assert '"eval_steps": 0.2,' in script  # of all steps, however few they are
+        return
+    assert made.updates is not None and made.updates.startswith(updates)
+    assert updates.partition(";")[0] in readme
+    if every is not None:
+        script = (tmp_path / "out" / "start.sh").read_text()
+        assert re.findall(r"^  --eval.steps (\d+)$", script, re.MULTILINE) == [every]
+
+
 def test_a_file_is_served_by_its_path(tmp_path: Path) -> None:
     file = tmp_path / "wine.jsonl"
     file.write_text("".join(

@@ -111,7 +111,17 @@ def test_the_folder_holds_the_policy_and_the_log(result: PolicyTrainingResult) -
     assert result.folder is not None
     lines = [json.loads(line) for line in (result.folder / "log.jsonl").read_text().splitlines()]
     assert [line["update"] for line in lines if "train" in line] == [1, 2, 3, 4]
-    assert [line["update"] for line in lines if "held_out" in line] == [0, 2, 4]
+    held_out = [line for line in lines if "held_out" in line]
+    assert [line["update"] for line in held_out] == [0, 2, 4]
+    scale = result.summary.scale
+    for line in held_out:  # in the unit of the training's rewards
+        answers = HeldOutAnswers.read(result.folder, line["update"])
+        assert answers is not None
+        raw = [it.reward for it in answers.every if it.reward is not None]
+        assert line["held_out"]["reward"] == pytest.approx(
+            (np.mean(raw) - scale.mean) / scale.deviation
+        )
+        assert line["held_out"]["scored"] == len(raw) / len(answers.every)
     assert (result.folder / "policy" / "model.safetensors").is_file()
     assert not (result.folder / "checkpoints").exists()
     again = load(result.folder)
@@ -207,6 +217,39 @@ def test_missing_rewards_of_a_stranger_are_counted_at_each_evaluation() -> None:
     )  # fmt: skip
     assert {row.stranger_rewards for row in made.rows} == {(1.0, None, 2.0)}
     assert made.gain.stranger_reward is not None and made.gain.stranger_reward.value == 1
+
+
+def test_levels_are_of_the_pairs_that_the_gain_is_of(result: PolicyTrainingResult) -> None:
+    """The answers that survive may be the best from the start: 0.6 → 1.6 is no gain of 1."""
+    full, levels = ppo_tables(result)
+    assert "scored" not in full.columns and "scored" not in levels.columns
+    pairs = load_benchmark("tasting")
+    held_out = replace(pairs, rows=pairs.rows[: len(result.rows)])
+
+    def rated(update: int, rewards: list[float | None]) -> RatedAnswers:
+        rows = tuple(
+            HeldOutRow(id=row.id, answers=(HeldOutAnswer(
+                text="Tea.", ended=True, tokens=3, log_ratio=0, kl=update, entropy=1, copied=None,
+                reward=reward, reason=None if reward is not None else "empty answer",
+            ),))
+            for row, reward in zip(held_out.rows, rewards, strict=True)
+        )  # fmt: skip
+        return RatedAnswers(HeldOutAnswers(update, rows), (), None, reads_stranger=False)
+
+    n = len(held_out.rows)
+    before = [float(k % 2) for k in range(n)]
+    after = [2.0 if k % 4 == 1 else None for k in range(n)]
+    made = tabulate(held_out, [rated(0, before), rated(1, after)], seed=0)
+    summary = result.summary.model_copy(update={
+        "evaluations": made.evaluations, "gain": made.gain, "fits": made.fits, "n": 1,
+    })  # fmt: skip
+    gains, levels = ppo_tables(PolicyTrainingResult(summary, made.rows, None))
+    assert gains.columns[1:4] == ["before", "after", "scored"]
+    left = len(range(1, n, 4))
+    assert gains.rows[0][1:4] == ["1.000", "2.000", f"{n} → {left}"]
+    assert gains.rows[0][4].startswith("+1.000")
+    assert any(note.startswith(f"WARNING: not all of {n} answers") for note in gains.notes)
+    assert [row[levels.columns.index("scored")] for row in levels.rows] == [str(n), str(left)]
 
 
 def test_answers_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -467,6 +510,13 @@ def test_too_many_answers_without_a_reward_end_the_run() -> None:
     assert call(function(max_unscored=0.5), "Tea.", " ") == [4.0, None]
     with pytest.raises(OutsideError, match=r"1 of 2 answers of a step .* \(1 empty answer\)"):
         call(function(max_unscored=0.4), "Tea.", " ")
+    for texts, advice in (
+        (("Tea.", " "), "hold it back by a larger --kl"),
+        (("Tea.", "<think>Or milk"), "give the policy more tokens"),
+    ):
+        with pytest.raises(OutsideError, match=advice) as caught:
+            call(function(max_unscored=0.4), *texts)
+        assert "mend the scorer" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -547,7 +597,9 @@ def test_validity_reads_policies_that_several_scorers_trained(tiny: Any, tmp_pat
     (coefficient,) = validity.summary.coefficients
     of = coefficient.downstream
     assert (of.trained_by, of.quality) == ("ppo, 1 updates", f"coverage:{MINILM}")
-    assert "trained by ppo" in validity_tables(validity)[0].title
+    (table,) = validity_tables(validity)[:1]
+    assert "trained by ppo" in table.title
+    assert "of trained answers" in table.columns and "picks" not in str(table.notes)
     for result in results:
         (value,) = (it for it in coefficient.scorers if it.context == result.summary.context)
         last = result.summary.evaluations[-1].qualities[0].mean.value

@@ -69,7 +69,7 @@ BAD = [
     ({"items": [{"row": "ann-0", "response": "\ud800"}]}, 422, "items[0].response: "),
     ({"items": [{"row": "ann-0", "response": "1", "\ud800": 1}]}, 422, "items[0]: Input should be"),
     ({"items": [{"user": "d", "question": "Tea?", "response": "1",
-                 "profile": [{"text": "Tea? Yes."}]}]}, 422, "items[0].profile[0].text: the post"),
+                 "profile": [{"text": " Tea? "}]}]}, 422, "items[0].profile[0].text: the post"),
     ({"items": [{"user": "d", "question": "Tea?", "response": "1", "profile": [{"text": " "}]}]},
      422, "items[0].profile[0].text: expected text"),
     ({"items": [{"user": "d", "question": "Tea?", "response": "1", "traits": {"age": 3}}]},

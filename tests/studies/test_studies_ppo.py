@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,3 +120,20 @@ def test_quality_between_two_evaluations_is_linear_in_the_distance():
     assert moved.kl == 9 and moved.quality == pytest.approx([0.3, -0.1])
     assert figures.moved_at([0.0, 4.0, 2.0], quality, 9.0).kl == 2
     assert figures.moved_at([0.0, 4.0, 2.0], quality, 1.0).quality == pytest.approx([0.1, 0])
+
+
+def test_gains_at_equal_kl_depend_on_what_is_drawn_between_two_evaluations():
+    """The kept figures: the first evaluation of 11 of 12 policies is beyond the best of 16."""
+    kept = json.loads((Path(figures.__file__).parent / "figures.json").read_text())
+    first = [run["levels"][1]["kl"] for of in kept["scorers"] for run in of["seeds"]]
+    assert (len(first), sum(kl > kept["kl"] for kl in first)) == (12, 11)
+    of = {each["name"]: each for each in kept["scorers"]}
+    gains = {
+        name: np.mean([figures.on_curve(run["levels"], kept["kl"]) for run in of[name]["seeds"]])
+        for name in ("likelihood", "longest", "head", "similarity")
+    }
+    assert [round(float(gain), 3) for gain in gains.values()] == [0.009, 0.016, 0.008, 0.010]
+    assert gains["longest"] > 1.5 * of["longest"]["gain"]["value"]
+    one = [{"kl": 0.0, "quality": 0.0}, {"kl": 1.0, "quality": 1.0}]
+    assert figures.on_curve(one, 0.5) is None
+    assert figures.on_curve([*one, one[1]], 0.5) is None

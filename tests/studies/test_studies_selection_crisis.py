@@ -43,6 +43,22 @@ def test_enough_scorers_of_known_quality_guide():
             build_scorer(spec, default_session())
 
 
+def test_mirror_images_are_known_by_their_rewards():
+    """Those whose reward is another's turned round are wrong where the other is right."""
+    kept = json.loads((Path(figures.__file__).parent / "figures.json").read_text())["ranking"]
+    rewards = {each["scorer"]: each["reward"] for each in kept["votes-tilt"]["guides"]}
+    mirrors = {name for name in rewards if study.mirror_image(name)}
+    assert (len(rewards), len(mirrors)) == (31, 10)
+    turned = [name for name in mirrors if "tokens-arguments-reversed" not in name]
+    for name in turned:  # trained on fewer choices, the two others are no exact images
+        assert any(abs(rewards[other] + rewards[name] - 1) < 1e-9 for other in rewards)
+    left = [each for each in kept["votes-tilt-absolute"]["guides"] if each["scorer"] not in mirrors]
+    taus = {
+        each["weight"]: each["tau"] for each in figures.along(kept["votes-tilt-absolute"], left)
+    }
+    assert [round(taus[weight], 2) for weight in (0.25, 0.5, 1.0)] == [0.22, 0.26, 0.31]
+
+
 def couples(n: int = 6) -> Dataset:
     """Couples of four users who ask the same and want the opposite."""
     users, rows = ("ann", "bob", "cid", "dan"), []

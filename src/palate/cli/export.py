@@ -92,6 +92,7 @@ def exporter(trainer: str) -> Callable[..., None]:
             f"on, {made.held_out_rows:,} of {made.held_out_users:,} others held out\n"
             f"serve:  {made.serve}\n"
             f"train:  cd {quote(str(made.folder))} && {made.start}"
+            + (f"\nmakes:  {made.updates}" if made.updates else "")
         )
 
     run.__doc__ = (

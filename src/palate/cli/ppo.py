@@ -128,7 +128,9 @@ class UpdateOptions:
     save_every: Annotated[int | None, _training(help="Updates between checkpoints.")] = (
         DEFAULT.save_every
     )
-    tensorboard: Annotated[bool, _training(help="Also log for TensorBoard.")] = False
+    tensorboard: Annotated[bool, _training("--tensorboard", help="Also log for TensorBoard.")] = (
+        False
+    )
 
     def recipe(self) -> PolicyTraining:
         """Return them checked; raises `UsageError`."""

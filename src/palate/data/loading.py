@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from palate.errors import DataError, UsageError
 from palate.records import Question
 from palate.seeding import canonical_json
 
+LOG = logging.getLogger("palate")
 FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -65,8 +67,12 @@ def collect(
     *,
     skip_bad_rows: bool,
 ) -> LoadedRows:
-    """Check numbered rows one by one; duplicate ids are bad rows too."""
+    """Check numbered rows one by one; duplicate ids are bad rows too.
+
+    Posts that hold their row's question are left out, which is logged with their number.
+    """
     questions: list[Question] = []
+    leaking: list[str] = []
     bad: list[DataError] = []
     first_line: dict[str, int] = {}
     unknown: set[str] = set()
@@ -75,7 +81,8 @@ def collect(
         if unmet and isinstance(row, Mapping):
             unmet = {ours: theirs for ours, theirs in unmet.items() if theirs not in row}
         try:
-            question = read_question(_mapped(row, columns), subset=subset)
+            fields: list[str] = []
+            question = read_question(_mapped(row, columns), subset=subset, left_out=fields)
             if (used := first_line.get(question.id)) is not None:
                 raise DataError(f"{question.id!r} was used in row {used}", field="id")
         except DataError as error:
@@ -86,12 +93,18 @@ def collect(
             continue
         first_line[question.id] = line
         unknown.update(question.extra)
+        leaking += [f"row {line}, {name}" for name in fields]
         questions.append(question)
     if not questions:
         first = f": {len(bad)} bad, the first in row {bad[0].line}" if bad else ""
         why = f" ({bad[0].problem})" if bad else ""
         field = bad[0].field if bad else None
         raise DataError(f"holds no usable row{first}{why}", file=source, field=field)
+    if leaking:
+        LOG.warning(
+            "%s: %d posts that hold their row's question are left out (the first: %s)",
+            source, len(leaking), leaking[0],
+        )  # fmt: skip
     for ours, theirs in unmet.items():
         raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
                         field=ours)  # fmt: skip

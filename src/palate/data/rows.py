@@ -25,8 +25,13 @@ SPACE = re.compile(r"\s+")
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def read_question(row: Mapping[str, Any], *, subset: str) -> Question:
+def read_question(
+    row: Mapping[str, Any], *, subset: str, left_out: list[str] | None = None
+) -> Question:
     """Check one row; what has `chosen` and `rejected` is a `PreferencePair`.
+
+    A post that holds the question within a longer text is left out, as a stranger's is; `left_out`
+    takes its field.
 
     Raises `DataError` with the field and what was expected.
 
@@ -46,7 +51,7 @@ def read_question(row: Mapping[str, Any], *, subset: str) -> Question:
         "id": identifier,
         "user_id": _identifier(row, "user_id") or identifier,
         "text": text,
-        "profile": _profile(row.get("profile"), text),
+        "profile": _profile(row.get("profile"), text, [] if left_out is None else left_out),
         "subset": _optional_text(row, "subset") or subset,
         "category": _optional_text(row, "category") or "",
         "split": _optional_text(row, "split"),
@@ -173,7 +178,7 @@ def _traits(value: object) -> dict[str, str]:
     return traits
 
 
-def _profile(value: object, question: str) -> tuple[Post, ...]:
+def _profile(value: object, question: str, left_out: list[str]) -> tuple[Post, ...]:
     posts: list[Post] = []
     plain = SPACE.sub(" ", question).strip()
     title = asked_title(question)
@@ -181,7 +186,7 @@ def _profile(value: object, question: str) -> tuple[Post, ...]:
     for k, entry in enumerate(_entries(value, "profile")):
         within = f"profile[{k}]."
         text = _text(entry, "text", within)
-        if plain in SPACE.sub(" ", text) or asked_title(text) == title:
+        if asked_title(text) == title or SPACE.sub(" ", text).strip() == plain:
             raise DataError("the post is the question itself: a leak", field=f"{within}text")
         name = _identifier(entry, "id", within)
         if name is None:
@@ -190,6 +195,9 @@ def _profile(value: object, question: str) -> tuple[Post, ...]:
             unnamed[name] += 1
             if unnamed[name] > 1:
                 name = f"{name}-{unnamed[name]}"
+        if plain in SPACE.sub(" ", text):
+            left_out.append(f"{within}text")
+            continue
         posts.append(
             Post(
                 id=name,

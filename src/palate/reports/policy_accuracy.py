@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from palate.downstream.policy import PolicyAccuracy, PolicyCell, ReadingCurve
+from palate.downstream.policy.reserved import LEAST, SHARE
 from palate.downstream.policy.result import PolicySummary, Weight
 from palate.metrics.policy import READINGS
 from palate.metrics.ranks import rank_power
@@ -158,6 +159,11 @@ def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
             "w(λ = 1): the weight at which the margins of policy and reward are equally large on "
             f"{summary.reserved.n:,} {WHENCE[summary.reserved.source]}."
         )
+        if summary.reserved.n < LEAST:
+            yield (
+                f"WARNING: {summary.reserved.n} pairs set the unit of λ, too few to measure it; "
+                f"give {SHARE * LEAST} rows or more, or read absolute weights (without --relative)."
+            )
     if len(summary.weights) > 1:
         where = (
             "on rows of the split adapt" if summary.chosen_on == "adapt"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from palate.downstream.policy_training import PolicyTrainingResult
 from palate.downstream.policy_training.held_out_users.gain_fit import gain_at
 from palate.downstream.policy_training.result import GainFit, PolicyEvaluation
 from palate.metrics import Estimate
+from palate.metrics.selection.units import Units
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
@@ -38,6 +39,11 @@ GAINS = (
     "reward's gain less its gain where the scorer reads a stranger."
 )
 
+SURVIVORS = (
+    "WARNING: not all of {total:,} answers are scored, and what is not has no part in the figures. "
+    "Levels and gain are of the rows with a scored answer before and after ({rows:,} at the least)."
+)
+
 
 def ppo_tables(result: PolicyTrainingResult) -> list[Table]:
     """Return the gains of training, and what held-out users get before, during and after."""
@@ -47,19 +53,28 @@ def ppo_tables(result: PolicyTrainingResult) -> list[Table]:
 def _gains(result: PolicyTrainingResult) -> Table:
     summary, gain = result.summary, result.summary.gain
     first, last = summary.evaluations[0], summary.evaluations[-1]
-    rows = [["reward", *_levels(first.reward, last.reward), *_moved(gain.reward)]]
-    if gain.stranger_reward is not None and first.stranger_reward and last.stranger_reward:
-        levels = _levels(first.stranger_reward, last.stranger_reward)
-        rows.append(["reward, reading a stranger", *levels, *_moved(gain.stranger_reward)])
+    pairs = [_paired(result, [row.rewards for row in result.rows])]
+    rows = [["reward", *pairs[0].levels, *_moved(gain.reward)]]
+    missing = [(first.unscored, last.unscored)]
+    if gain.stranger_reward is not None:
+        pairs.append(_paired(result, [row.stranger_rewards for row in result.rows]))
+        rows.append([
+            "reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)
+        ])  # fmt: skip
+        missing.append((first.stranger_unscored, last.stranger_unscored))
     if gain.identity is not None:
         rows.append(["reward over stranger", NONE, NONE, *_moved(gain.identity)])
+        missing.append(({}, {}))
     measures = _measures(first)
     for k, of in enumerate(gain.qualities):
         before, after = first.qualities[k], last.qualities[k]
         name = measures[of.quality]
         name = f"{name} (a surrogate)" if before.surrogate else name
         interval, _ = _moved(of.gain)
-        rows.append([name, *_levels(before.mean, after.mean), interval, p_value(of.p_holm)])
+        values = [[each[k] for each in row.qualities] for row in result.rows]
+        pairs.append(_paired(result, values, contrast=before.contrast))
+        rows.append([name, *pairs[-1].levels, interval, p_value(of.p_holm)])
+        missing.append((before.unrated, after.unrated))
     names = short_names([summary.scorer])
     shown = context_name(summary.context)
     title = (
@@ -68,8 +83,17 @@ def _gains(result: PolicyTrainingResult) -> Table:
         f"{shown}, {summary.held_out_users:,} held-out users"
     )
     figures = [(row[0], each.note) for row, each in zip(rows, _estimates(result), strict=True)]
-    notes = [_scale(result), GAINS, *without_interval(figures), *_reserve(result), *summary.notes]
     columns = ["", "before", "after", "gain [95 %]", "p"]
+    survivors = []
+    if any(map(any, missing)):
+        total = summary.n * len(result.rows)
+        columns.insert(3, "scored")
+        for row, reasons in zip(rows, missing, strict=True):
+            scored = [f"{total - sum(by.values()):,}" for by in reasons]
+            row.insert(3, NONE if row[1] is NONE else f"{scored[0]} → {scored[1]}")
+        survivors = [SURVIVORS.format(total=total, rows=min(each.n for each in pairs))]
+    notes = [_scale(result), GAINS, *survivors, *without_interval(figures), *_reserve(result),
+             *summary.notes]  # fmt: skip
     return Table(title, columns, rows, [*notes, *legend({**names, **measures})], width=WIDTH)
 
 
@@ -77,9 +101,14 @@ def _evaluations(result: PolicyTrainingResult) -> Table:
     summary = result.summary
     stranger = summary.evaluations[0].stranger_reward is not None
     qualities = list(_measures(summary.evaluations[0]).values())
-    columns = ["updates", "KL", "reward", *["stranger"] * stranger, *qualities,
-               "tokens", "ended", "entropy", "distinct", "copied"]  # fmt: skip
+    missing = any(each.unscored for each in summary.evaluations)
+    columns = ["updates", "KL", *["scored"] * missing, "reward", *["stranger"] * stranger,
+               *qualities, "tokens", "ended", "entropy", "distinct", "copied"]  # fmt: skip
     rows = [_row(each) for each in summary.evaluations]
+    if missing:
+        total = summary.n * len(result.rows)
+        for row, each in zip(rows, summary.evaluations, strict=True):
+            row.insert(2, count(total - sum(each.unscored.values())))
     notes = [LEVELS, *_peaks(summary.fits)]
     title = f"held-out users on the way: {summary.n} answers to each of {len(result.rows):,} rows"
     if result.folder is not None:
@@ -112,8 +141,25 @@ def _percent(share: float) -> Number:
     return Number(f"{share:.0%}", share)
 
 
-def _levels(before: Estimate, after: Estimate) -> list[Number]:
-    return [plain(before.value), plain(after.value)]
+class _Paired(NamedTuple):
+    """Levels before and after of the same rows, or couples."""
+
+    levels: tuple[Number, Number]
+    n: int
+
+
+def _paired(
+    result: PolicyTrainingResult,
+    values: Sequence[Sequence[float | None]],
+    *,
+    contrast: bool = False,
+) -> _Paired:
+    first, last = np.array([(of[0], of[-1]) for of in values], dtype=np.float64).T
+    mirrors = result.mirrors if contrast else None
+    units = Units.of(result.users, result.questions, ~np.isnan(last - first), mirrors)
+    known = [units.values(each) for each in (first, last)]
+    before, after = (plain(float(each.mean()) if each.size else None) for each in known)
+    return _Paired((before, after), known[0].size)
 
 
 def _moved(gain: Estimate) -> tuple[Number, Number]:

@@ -22,8 +22,8 @@ NOTE = (
     "τ: Kendall's τ-b [95 % interval over new scorers drawn like these]. p is raw / Holm-corrected "
     "over this table; it compares with random rankings of these scorers, all n! up to 8. "
     "reliability: share of the variance between scorers that is no noise of users and questions "
-    "[95 %], for the metric and for the picks. noise ceiling: √ of their product, the largest τ "
-    "to expect."
+    "[95 %], for the metric and for {what}. noise ceiling: √ of their product, the largest τ to "
+    "expect."
 )
 COMPARED_NOTE = (
     "p is raw / Holm-corrected over this table. The test exchanges a scorer's ranks between the "
@@ -36,8 +36,9 @@ def validity_tables(found: Validity) -> list[Table]:
     tables, summary = [], found.summary
     for what in dict.fromkeys(_what(one) for one in summary.coefficients):
         some = [one for one in summary.coefficients if _what(one) == what]
+        rated = _rated(some[0])
         notes = [
-            NOTE,
+            NOTE.format(what=rated),
             *_warnings(some),
             *_common_rows(some),
             *_constant(some),
@@ -46,7 +47,7 @@ def validity_tables(found: Validity) -> list[Table]:
             *_noisy(summary),
         ]
         columns = ["benchmark", "metric", "n", "τ [95 %]", "p / Holm", "reliability",
-                   "of the picks", "noise ceiling"]  # fmt: skip
+                   f"of {rated}", "noise ceiling"]  # fmt: skip
         tables.append(Table(f"predicting {what}", columns, [_row(one) for one in some], notes, 2))
         of = some[0].downstream
         differences = [one for one in summary.differences if one.downstream == of]
@@ -119,6 +120,16 @@ def _what(one: Coefficients) -> str:
     how = f"{of.n_samples} by" if of.k != 1 else f"{of.n_samples} answers by"
     between = "of" if of.k != 1 else "·"
     return f"{of.answers} {between} {how} {of.policy} on {of.benchmark}, {named}"
+
+
+def _rated(one: Coefficients) -> str:
+    """Return what has the quality that is predicted, as a column names it."""
+    of = one.downstream
+    if of.k is None:
+        return "policy accuracy"
+    if of.trained_by is not None:
+        return "trained answers"
+    return "the picks" if of.guided_by is None else "guided answers"
 
 
 def plot_validity(found: Validity, file: Path) -> None:

@@ -142,7 +142,7 @@ def _requested(item: ScoreItem, field: str, resolver: Resolver) -> RewardRequest
 
 
 def _user(item: ScoreItem, field: str) -> User:
-    # The row contract says what a post may be: it refuses one that holds the question.
+    # The row contract says what a post may be: it refuses one that is the question.
     row: Mapping[str, Any] = {
         "id": "live", "user_id": item.user, "question": item.question, "traits": item.traits,
         "profile": [post.model_dump(exclude_none=True) for post in item.profile],

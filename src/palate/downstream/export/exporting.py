@@ -13,7 +13,7 @@ from palate.downstream.export.plan import ExportPlan, Served
 from palate.downstream.export.policies import read_policy
 from palate.downstream.export.prompts import prompt_rows
 from palate.downstream.export.targets import ExportTarget
-from palate.downstream.export.writing import serve_command, write_files
+from palate.downstream.export.writing import serve_command, updates_in_words, write_files
 from palate.downstream.rewards import reward
 from palate.errors import UsageError
 from palate.records import Settings
@@ -40,6 +40,8 @@ class Exported:
     train_users: int
     held_out_rows: int
     held_out_users: int
+    updates: str | None
+    """How many updates the trainer makes, in words; None where it says so itself."""
 
 
 def export(
@@ -107,4 +109,5 @@ def export(
         folder=Path(output), serve=serve_command(plan, target), start=target.start,
         train_rows=len(rows.train), train_users=plan.users(rows.train),
         held_out_rows=len(rows.held_out), held_out_users=plan.users(rows.held_out),
+        updates=updates_in_words(plan, target),
     )  # fmt: skip

@@ -29,5 +29,7 @@ TARGET = ExportTarget(
     files=("reward.py", "start.sh", "README.md"),
     start="./start.sh",
     columns=columns,
+    more="--train.num_episodes N",
+    keeps_rest=True,
     needs_end_of_turn=True,
 )

@@ -18,6 +18,8 @@ from palate.seeding import digest
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT = 8000
 """Of `palate serve`, unless told."""
+EVERY = 10
+"""Updates between looks at held-out users, at most."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -41,6 +43,15 @@ class Batches(NamedTuple):
         update = min(128, 2 ** (rows.bit_length() - 1))
         step = min(16, update)
         return cls(update, step, max(1, step // 4))
+
+
+def interval(updates: int, most: int = EVERY) -> int:
+    """Return the interval of looks that leaves fewest updates behind the last, at most so long.
+
+    >>> [interval(n) for n in (1, 9, 11, 25, 100)]
+    [1, 9, 5, 8, 10]
+    """
+    return updates // -(-updates // most)
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,16 @@ class ExportPlan:
             self.policy.spec, self.mean, self.deviation, self.kl_coefficient, self.seed,
         )  # fmt: skip
         return f"{slug(self.served.scorer)}-{slug(self.served.context)}-{known[:8]}"
+
+    @property
+    def updates(self) -> int:
+        """Full updates of one pass over the rows."""
+        return len(self.rows.train) // self.batches.update
+
+    @property
+    def evaluate_every(self) -> int:
+        """Updates between looks at held-out users: about ten, and the last look near the end."""
+        return interval(self.updates)
 
     def users(self, rows: Sequence[PromptRow]) -> int:
         """Return how many users rows are of."""

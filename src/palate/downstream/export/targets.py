@@ -23,5 +23,9 @@ class ExportTarget(NamedTuple):
     """The command that starts training, in the folder."""
     columns: Columns
     """Of a row by itself, its number and the plan."""
+    more: str | None = None
+    """How one trains for longer; None where the trainer itself says how many updates it makes."""
+    keeps_rest: bool = False
+    """Whether rows that fill no whole update are one more."""
     needs_end_of_turn: bool = False
     """Whether the server is sent responses with their special tokens."""

@@ -28,4 +28,5 @@ TARGET = ExportTarget(
     files=("reward.py", "overrides.txt", "start.sh", "README.md"),
     start="./start.sh",
     columns=columns,
+    more="trainer.total_epochs=N",
 )

@@ -30,7 +30,7 @@ def write_files(plan: ExportPlan, target: ExportTarget, folder: Path) -> None:
         write(lines, folder / f"{name}.{target.data}")
     known = {
         "plan": plan, "policy": plan.policy, "batches": plan.batches, "target": target,
-        "serve": serve_command(plan, target),
+        "serve": serve_command(plan, target), "updates": updates_in_words(plan, target),
     }  # fmt: skip
     for name in target.files:
         text = _environment().get_template(f"{target.name}/{name}.jinja").render(known)
@@ -42,6 +42,22 @@ def write_files(plan: ExportPlan, target: ExportTarget, folder: Path) -> None:
 def serve_command(plan: ExportPlan, target: ExportTarget) -> str:
     """Return the command that serves the scorer to this trainer."""
     return plan.served.command(plan.policy.end_of_turn if target.needs_end_of_turn else None)
+
+
+def updates_in_words(plan: ExportPlan, target: ExportTarget) -> str | None:
+    """Return how many updates the trainer makes of one pass over the rows, and how it makes more.
+
+    None for a trainer that says so itself.
+    """
+    if target.more is None:
+        return None
+    plural = "" if plan.updates == 1 else "s"
+    counted = f"{plan.updates:,} update{plural} of {plan.batches.update} answers"
+    rest = len(plan.rows.train) % plan.batches.update
+    if rest:
+        rows = f"{rest} row{'' if rest == 1 else 's'}"
+        counted += f", and one of {rows}" if target.keeps_rest else f", {rows} left out"
+    return f"{counted}; for more: {target.start} {target.more}"
 
 
 def write_json_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:

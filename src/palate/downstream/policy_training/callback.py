@@ -90,5 +90,5 @@ class EvaluationCallback(transformers.TrainerCallback):
         progress = self.start(f"held-out answers after {update} updates")
         answers = self.held_out.answers(self.writer, update, progress)
         answers.write(self.folder)
-        self.log.write(update, "held_out", answers.means())
+        self.log.write(update, "held_out", answers.means(self.reward.reward.scale))
         self._began += time.monotonic() - began  # `seconds` are those of training

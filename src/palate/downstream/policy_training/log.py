@@ -16,7 +16,8 @@ FILE, EVENTS = "log.jsonl", "tensorboard"
 class TrainingLog:
     """A line for each update and each look at held-out users.
 
-    A line is `{"update": …, "train": {…}}` or `{"update": …, "held_out": {…}}`. Where a run goes on
+    A line is `{"update": …, "train": {…}}` or `{"update": …, "held_out": {…}}`. Rewards
+    of both are in the unit that is trained on. Where a run goes on
     from a checkpoint, the lines of later updates go: they are written again.
 
     Raises `UsageError` for TensorBoard that is not installed.

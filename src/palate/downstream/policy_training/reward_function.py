@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from palate.downstream.rewards import Reward, RewardValue
+from palate.downstream.rewards.completions import EMPTY, OPEN_THOUGHT
 from palate.errors import OutsideError, UsageError
 
 NoEnd = float | Literal["score", "mask"]
@@ -88,6 +89,16 @@ class TrainingReward:
             named = "; ".join(f"{n} {reason}" for reason, n in reasons)
             raise OutsideError(
                 f"{len(unscored)} of {answers} answers of a step have no reward ({named}), more "
-                f"than --max-unscored {self.max_unscored:g}; mend the scorer, or raise it, and run "
-                "the same command again to go on"
+                f"than --max-unscored {self.max_unscored:g}; {_advice(reasons[0][0])}"
             )
+
+
+def _advice(reason: str) -> str:
+    """Return what helps against the most frequent reason."""
+    if reason == EMPTY:
+        return (
+            "the policy has come to write them: hold it back by a larger --kl, or raise the share"
+        )
+    if reason == OPEN_THOUGHT:
+        return "give the policy more tokens (?max_tokens=), or raise the share"
+    return "mend the scorer, or raise it, and run the same command again to go on"

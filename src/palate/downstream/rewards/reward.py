@@ -245,15 +245,15 @@ class Reward:
             RewardValue(None, NO_ROW if name is None else answer.reason)
             for name, answer in zip(named, answers, strict=True)
         ]
-        places_by_row: dict[str, list[int]] = {}
+        places_of: dict[str, list[int]] = {}
         for k, (name, answer) in enumerate(zip(named, answers, strict=True)):
             if name is not None and answer.text is not None:
-                places_by_row.setdefault(name, []).append(k)
+                places_of.setdefault(name, []).append(k)
         requests = [
             RewardRequest(row=name, responses=tuple(answers[k].text or "" for k in places))
-            for name, places in places_by_row.items()
+            for name, places in places_of.items()
         ]
-        for places, of_row in zip(places_by_row.values(), self.values(requests), strict=True):
+        for places, of_row in zip(places_of.values(), self.values(requests), strict=True):
             for k, value in zip(places, of_row, strict=True):
                 values[k] = value
         return values

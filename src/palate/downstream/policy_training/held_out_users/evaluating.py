@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from palate.downstream.rewards import Reward, RewardRequest, RewardValue
+from palate.downstream.rewards import Reward, RewardRequest, RewardValue, Scale
 from palate.downstream.sampling import Samples
 from palate.downstream.sampling.policies import Sample
 from palate.errors import RunError, writing
@@ -89,11 +89,19 @@ class HeldOutAnswers:
             tuple(tuple(Sample(it.text, not it.ended) for it in row.answers) for row in self.rows),
         )
 
-    def means(self) -> dict[str, float]:
-        """Return means over answers, for the log; what no answer has is left out."""
+    def means(self, scale: Scale | None = None) -> dict[str, float]:
+        """Return means over answers, for the log; what no answer has is left out.
+
+        Rewards are brought to the scale, and `scored` is the share of answers that have one.
+        """
+
+        def scaled(value: float | None) -> float | None:
+            return value if value is None or scale is None else scale.on(value)
+
         listed: dict[str, list[float | None]] = {
-            "reward": [it.reward for it in self.every],
-            "stranger_reward": [it.stranger_reward for it in self.every],
+            "reward": [scaled(it.reward) for it in self.every],
+            "stranger_reward": [scaled(it.stranger_reward) for it in self.every],
+            "scored": [float(it.reward is not None) for it in self.every],
             "kl": [it.kl for it in self.every],
             "tokens": [float(it.tokens) for it in self.every],
             "ended": [float(it.ended) for it in self.every],
