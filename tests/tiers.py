@@ -79,6 +79,8 @@ FULL = {
         "tests/engines/test_engines_memory.py",
         "tests/engines/test_engines_real.py",
         "tests/execution/test_execution_memory.py",
+        "tests/gauntlet/test_gauntlet_families.py",
+        "tests/gauntlet/test_gauntlet_tokenizers.py",
         "tests/reports/page/test_page_large.py",
         "tests/studies",
     ),

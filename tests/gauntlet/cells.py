@@ -112,12 +112,12 @@ class Cells:
         self.shelf, self.name, self.tokenizer = shelf, name, tokenizer
         self.session = Session(store=shelf.root / "store")
         self._plain = cache(Plain)
-        self._neighboured = cache(Neighboured)
 
-    def outcome(self, column: str) -> str:
+    def outcome(self, column: str, *, lightly: bool = False) -> str:
         """Return `equal`, or `refused: why`; raises `Wrong` where a number differs.
 
-        The column `reads` tells how the models are read.
+        The column `reads` tells how the models are read. `lightly` reads two slates, one with the
+        long response, together and each alone, and makes no cuts.
         """
         if column == "reads":
             return self._reads()
@@ -125,6 +125,8 @@ class Cells:
             folder = self._folder(_causal)
             return self._outcome(folder, lambda: self._compare_replies(folder))
         how = COLUMNS[column]
+        if lightly:
+            how = how._replace(slates=how.slates[1:3], cuts=())
         folder = self._folder(how.folder)
         return self._outcome(folder, lambda: self._compare(how, folder))
 
@@ -155,9 +157,10 @@ class Cells:
             folders.append(self.shelf.language_model(self.name, self.tokenizer, seed=8))
         scorer = build_scorer(how.spec.format(*folders), self.session)
         together = _numbers(scorer, how.slates)  # refuses first where it refuses
-        expected = self._expected(how, folders, self._plain)
+        models = [self._plain(it, LOADERS[how.head], FAMILIES[self.name].kind) for it in folders]
+        expected = _expected(how, models)
         some = how._replace(slates=how.slates[:2])
-        broken = self._expected(some, folders, self._neighboured)
+        broken = _expected(some, [Neighboured(it) for it in models])
         shows = max(_apart(a, b) for a, b in zip(expected, broken, strict=False))
         if shows < SHOWS:
             raise Wrong(f"a wrong reading would differ by {shows:.1g} alone")
@@ -166,28 +169,19 @@ class Cells:
             _hold(f"slate {k} alone", _numbers(scorer, [slate]), expected[k : k + 1])
         if how.head == "embedder":
             return
-        models = [self._loaded(it, how.head) for it in folders]
-        own = models[0].read_mode
+        loaded = [self._loaded(it, how.head) for it in folders]
+        own = loaded[0].read_mode
         try:
             for budget, dense in how.cuts:
-                for model in models:
+                if dense and not own.tree:
+                    continue
+                for model in loaded:
                     model.budget, model.read_mode = budget, DENSE if dense else own
                 turned = _numbers(scorer, how.slates[::-1])[::-1]
-                _hold(f"{budget} tokens, {models[0].read_mode}", turned, expected)
+                _hold(f"{budget} tokens, {loaded[0].read_mode}", turned, expected)
         finally:
-            for model in models:
+            for model in loaded:
                 model.budget, model.read_mode = WHOLE, own
-
-    def _expected(
-        self, how: Column, folders: Sequence[str], kind: Callable[[str, str, str], Plain]
-    ) -> Numbers:
-        models = [kind(it, LOADERS[how.head], FAMILIES[self.name].kind) for it in folders]
-        first, *others = ([how.number(it, slate) for slate in how.slates] for it in models)
-        for other in others:
-            first = [
-                [a - b for a, b in zip(*two, strict=True)] for two in zip(first, other, strict=True)
-            ]
-        return first
 
     def _compare_replies(self, folder: str) -> None:
         model = self.session.language_model(folder, Settings())
@@ -203,6 +197,15 @@ class Cells:
         for replies in (found, shared):
             if [replies[k] for k in range(len(prompts))] != expected:
                 raise Wrong(f"replies {replies} and not {expected}")
+
+
+def _expected(how: Column, models: Sequence[Plain]) -> Numbers:
+    first, *others = ([how.number(it, slate) for slate in how.slates] for it in models)
+    for other in others:
+        first = [
+            [a - b for a, b in zip(*two, strict=True)] for two in zip(first, other, strict=True)
+        ]
+    return first
 
 
 def _numbers(scorer: Any, slates: Sequence[Slate]) -> Numbers:

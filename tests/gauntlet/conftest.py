@@ -1,15 +1,25 @@
-"""The folders that all of the gauntlet reads."""
+"""What all of the gauntlet reads."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pytest
-import torch
 
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory):
     """Random models of every family, each made once in a session."""
+    torch = pytest.importorskip("torch")
     from shelf import Shelf
 
     torch.set_num_threads(1)  # such small models only wait for a second one
     return Shelf(tmp_path_factory.mktemp("gauntlet"))
+
+
+@pytest.fixture(scope="module")
+def cells(shelf):
+    """The cells of a family and a tokenizer; models are let go of when the next one is read."""
+    from cells import Cells
+
+    return lru_cache(maxsize=1)(lambda name, kind=None: Cells(shelf, name, kind))

@@ -17,6 +17,11 @@ LANGUAGE_MODEL = (
 LABELS = ("1 label", "2 labels", "5 labels")
 NO_CLASSIFIER = "this is no trained classifier (see: palate train classifier)"
 NO_LANGUAGE_MODEL = "this is no language model that can write or read off probabilities"
+AS_TEXT = "use verdict=text"
+WITHOUT_EOS = ("byte BPE", "no pad", "BOS twice")
+"""Tokenizers whose templates end no turn with EOS."""
+NO_EOS = "Each example must contain at least one <eos> token."
+NO_PAD = "self.model.config.pad_token_id has to be defined."
 POOLED = {
     "BERT": "bert.pooler.dense.bias",
     "RoBERTa": "classifier.dense.bias",
@@ -37,11 +42,14 @@ TIED = (
 """Decoders whose language-model head is their embedding: a classifier holds all of one."""
 
 
-def expected(name: str, column: str) -> str:
-    """Return what a cell must read."""
+def expected(name: str, column: str, tokenizer: str | None = None) -> str:
+    """Return what a cell must read, with the family's own tokenizer or another kind."""
     decoder = FAMILIES[name].kind == "decoder"
+    tokenizer = tokenizer or FAMILIES[name].tokenizer
     if column == "reads":
         return FAMILIES[name].reads
+    if column == "judge" and tokenizer == "unigram":  # its prompt ends with a space
+        return f"refused: MODEL: 'A' makes one token with the end of the prompt; {AS_TEXT}"
     if column in LANGUAGE_MODEL:
         return "equal" if decoder else _not_causal(name, FAMILIES[name].kind)
     if column == "likelihood of a classifier":
@@ -53,7 +61,9 @@ def expected(name: str, column: str) -> str:
     if not has_head(name, "labels"):
         return _unknown(name, "labels")
     if column in LABELS:
-        return "equal"
+        if FAMILIES[name].kind != "encoder-decoder" or tokenizer not in WITHOUT_EOS:
+            return "equal"
+        return _own_head(NO_PAD if (name, tokenizer) == ("BART", "no pad") else NO_EOS)
     if column == "classifier of no head" or not has_head(name, "steps"):
         return _lacks(POOLED.get(name, "score.weight"), NO_CLASSIFIER)
     if name in OTHER_NAMES:
@@ -65,20 +75,6 @@ def expected(name: str, column: str) -> str:
     return _lacks(POOLED[name], NO_CLASSIFIER)
 
 
-def waits_for(name: str, column: str, tokenizer: str | None = None) -> str | None:
-    """Return the row of the list of defects that a cell waits for, if any."""
-    numeric = {*LANGUAGE_MODEL, *LABELS} - {"replies"}
-    kind = tokenizer or FAMILIES[name].tokenizer
-    if "computes something else" in expected(name, column):
-        return "row M9"
-    if name == "Phi 3, LongRoPE" and column in numeric:
-        return "row M10"
-    judged = FAMILIES[name].kind == "decoder" and column in ("judge", "rating")
-    if judged and kind in ("legacy ▁", "unigram"):
-        return "row M12"
-    return None
-
-
 def _not_causal(name: str, head: str) -> str:
     if not has_head(name, "decoder"):
         return _unknown(name, "decoder")
@@ -86,6 +82,13 @@ def _not_causal(name: str, head: str) -> str:
         return _foreign(name, head, "decoder")
     first = {"BERT": "cls.predictions.bias", "RoBERTa": "lm_head.bias", "Phi": "lm_head.bias"}
     return _lacks(first.get(name, "lm_head.weight"), NO_LANGUAGE_MODEL)
+
+
+def _own_head(why: str) -> str:
+    return (
+        f"refused: MODEL: its own head refuses a conversation ({why}); "
+        "mend its chat template (--chat-template) or config.json"
+    )
 
 
 def _lacks(key: str, so: str) -> str:

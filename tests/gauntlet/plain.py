@@ -23,7 +23,11 @@ class Plain:
     def __init__(self, folder: str, auto: str, kind: str) -> None:
         self.folder, self.auto, self.kind = folder, auto, kind
         self._known: dict[tuple[int, ...], torch.Tensor] = {}
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer, with its chat template."""
+        return transformers.AutoTokenizer.from_pretrained(self.folder)
 
     @cached_property
     def model(self) -> Any:
@@ -160,7 +164,11 @@ def _is_t5(model: Any) -> bool:
 
 
 class Neighboured(Plain):
-    """The same, read wrongly: tokens of another sequence are seen before the last two."""
+    """The same model read wrongly: tokens of another sequence are seen before the last two."""
+
+    def __init__(self, plain: Plain) -> None:
+        super().__init__(plain.folder, plain.auto, plain.kind)
+        self.model, self.tokenizer = plain.model, plain.tokenizer
 
     def outputs(self, ids: Ids) -> torch.Tensor:
         """Return the outputs of one sequence that another leaked into."""

@@ -14,8 +14,6 @@ import transformers
 from families import FAMILIES, SIZES
 from vocabularies import write_tokenizer
 
-from tiny import change_json
-
 SPREAD = 0.3
 """Standard deviation of the weights: ten times the usual, so that what is misread shows."""
 HEADS = {
@@ -70,11 +68,9 @@ class Shelf:
         folder = self.root / _slug(f"{name} {head} {kind} {outputs} {seed}")
         if not folder.exists():
             shutil.copytree(self._weights(name, head, outputs, seed), folder)
-            pad = write_tokenizer(kind, folder)
-            if pad is None:
-                change_json(folder / "config.json", pad_token_id=None)
-            else:
-                change_json(folder / "config.json", pad_token_id=pad)
+            written = json.loads((folder / "config.json").read_text())
+            written["pad_token_id"] = write_tokenizer(kind, folder)
+            (folder / "config.json").write_text(json.dumps(written))
         return str(folder)
 
     @cache  # noqa: B019

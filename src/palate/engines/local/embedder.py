@@ -80,7 +80,7 @@ class Embedder:
                     f"{self.reference}: {name} is a pickle, which palate does not load"
                 )
         try:
-            return SentenceTransformer(
+            model = SentenceTransformer(
                 str(self.folder.path),
                 device=choose_device(self.settings.device),
                 trust_remote_code=self.settings.trust_remote_code,
@@ -89,6 +89,12 @@ class Embedder:
             )
         except Exception as error:  # what a broken folder raises is anybody's guess
             raise LoadError(f"{self.reference}: cannot be loaded ({first_line(error)})") from error
+        tokenizer = model.tokenizer
+        # Asked for even where each text is read alone, and nothing is padded.
+        tokenizer.pad_token = (
+            tokenizer.pad_token or tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
+        )
+        return model
 
     def embed(self, text: str) -> Embedding:
         """Return the embedding of one text."""
@@ -117,9 +123,21 @@ class Embedder:
         # Tokenised here, in turn: tokenizers are not safe between threads.
         with self._turns.of():
             windows, sizes = self._windows(text)
-            prompt = self._model.prompts.get(self._model.default_prompt_name or "")
-            inputs = [self._model.preprocess([window], prompt=prompt or None) for window in windows]
+            inputs = [self._inputs(window) for window in windows]
         return partial(self._forward, inputs, sizes)
+
+    def _inputs(self, text: str) -> dict[str, Any]:
+        prompt = self._model.prompts.get(self._model.default_prompt_name or "")
+        inputs: dict[str, Any] = self._model.preprocess([text], prompt=prompt or None)
+        return inputs
+
+    @cached_property
+    def _around(self) -> int:
+        """Tokens that stand around each text: special ones, a prompt, the turn of a template."""
+        word = "a"
+        ids = self._inputs(word)["input_ids"][0]
+        least: int = self._model.tokenizer.num_special_tokens_to_add()
+        return max(least, len(ids) - self._length(word))
 
     def _forward(self, inputs: Sequence[dict[str, Any]], sizes: Sequence[int]) -> Embedding:
         torch, model = import_torch(), self._model
@@ -141,7 +159,7 @@ class Embedder:
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
         spans = encoded["offset_mapping"]
-        room = max(1, (limit or len(spans) + 2) - tokenizer.num_special_tokens_to_add())
+        room = max(1, limit - self._around) if limit else len(spans)
         if len(spans) <= room:
             return [text], [max(1, len(spans))]
         windows: list[str] = []

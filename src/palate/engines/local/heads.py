@@ -9,6 +9,7 @@ from palate.engines.local.forward import Reduce
 from palate.engines.local.loading import LOGIT_ROWS, LoadedModel
 from palate.engines.local.memory import halve
 from palate.engines.local.padding import pad, pad_id, padded
+from palate.errors import ModelError, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -121,6 +122,11 @@ def pooled(
         except (RuntimeError, MemoryError) as error:
             halve(local, error)
             continue
+        except ValueError as error:  # such as one that looks for a token that nobody writes
+            raise ModelError(
+                f"{local.reference}: its own head refuses a conversation ({first_line(error)}); "
+                "mend its chat template (--chat-template) or config.json"
+            ) from error
         for row, k in enumerate(rows):
             yield k, found[row].cpu()
         todo = [k for k in todo if k not in set(rows)]
