@@ -122,7 +122,7 @@ def pooled(
         except (RuntimeError, MemoryError) as error:
             halve(local, error)
             continue
-        except ValueError as error:  # such as one that looks for a token that nobody writes
+        except (ValueError, TypeError) as error:  # such as one that looks for a token in vain
             raise ModelError(
                 f"{local.reference}: its own head refuses a conversation ({first_line(error)}); "
                 "mend its chat template (--chat-template) or config.json"
