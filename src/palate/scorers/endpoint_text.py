@@ -151,7 +151,7 @@ def text_of(
 def model_spec(kind: str, text: str, beside: Spec | None = None) -> Spec:
     """Return the spec of a model that an option names: REF, or `api:MODEL?base_url=…`.
 
-    An endpoint without a `base_url` is the one of the spec `beside` it, where that is one.
+    An `api:MODEL` without options is asked where the spec `beside` it is, and in the same way.
 
     >>> policy = Spec.parse("implicit:api:dpo?base_url=http://127.0.0.1:8000/v1&beta=0.1")
     >>> str(model_spec("autoregressive", "api:sft", policy))
@@ -160,10 +160,10 @@ def model_spec(kind: str, text: str, beside: Spec | None = None) -> Spec:
     if not text.startswith("api:"):
         return Spec(kind=kind, reference=text)
     named = Spec.parse(f"{kind}:{text}")
-    if beside is None or "base_url" in named.options:
+    if beside is None or named.options:
         return named
     shared = {name: value for name, value in beside.options.items() if name in OPTIONS}
-    return named.model_copy(update={"options": {**shared, **named.options}})
+    return named.model_copy(update={"options": shared})
 
 
 def without_network(spec: Spec, *names: str) -> Spec:
