@@ -87,8 +87,8 @@ COLUMNS = {
     "judge": Column(_causal, "judge:{}?verdict=logits", Plain.judge, slates=PAIRS),
     "rating": Column(_causal, "rating:{}?verdict=logits", Plain.rating),
     "1 label": _first_reward._replace(cuts=ALL_CUTS),
-    "2 labels": _rewards(2, 1),
-    "5 labels": _rewards(5, 3),
+    "2 labels": _rewards(2, 1)._replace(cuts=()),
+    "5 labels": _rewards(5, 3)._replace(cuts=()),
     "steps": _rewards(2, 1)._replace(folder=Shelf.step_classifier),
     "similarity": Column(Shelf.embedder, "similarity:{}", Plain.similarity, "embedder"),
     "classifier of no head": _first_reward._replace(folder=_causal),
@@ -126,7 +126,7 @@ class Cells:
             return self._outcome(folder, lambda: self._compare_replies(folder))
         how = COLUMNS[column]
         if lightly:
-            how = how._replace(slates=how.slates[1:3], cuts=())
+            how = how._replace(slates=how.slates[-2:], cuts=())
         folder = self._folder(how.folder)
         return self._outcome(folder, lambda: self._compare(how, folder))
 
@@ -165,8 +165,8 @@ class Cells:
         if shows < SHOWS:
             raise Wrong(f"a wrong reading would differ by {shows:.1g} alone")
         _hold("together", together, expected)
-        for k, slate in enumerate(how.slates):
-            _hold(f"slate {k} alone", _numbers(scorer, [slate]), expected[k : k + 1])
+        for k in {0, len(how.slates) - 2}:  # the latter has the long response
+            _hold(f"slate {k} alone", _numbers(scorer, [how.slates[k]]), expected[k : k + 1])
         if how.head == "embedder":
             return
         loaded = [self._loaded(it, how.head) for it in folders]

@@ -10,10 +10,7 @@ from vocabularies import VOCABULARIES
 
 DEEPLY = ("Llama 3", "Mistral", "Mamba")
 """Families read as a tree, as one up to a window, and by a state."""
-WITH_TOKENIZERS = (
-    *("likelihood", "autoregressive", "judge", "rating", "1 label"),
-    *("similarity", "replies"),
-)
+WITH_TOKENIZERS = ("autoregressive", "judge", "rating", "1 label", "similarity", "replies")
 
 
 class Cell(NamedTuple):
@@ -40,7 +37,7 @@ BY_TOKENIZER = [
     Cell(name, kind, first_column(name), lightly=True) for name in FAMILIES for kind in VOCABULARIES
 ]
 BY_BOTH = [
-    Cell(name, kind, column)
+    Cell(name, kind, column, lightly=True)
     for name in DEEPLY
     for kind in VOCABULARIES
     for column in WITH_TOKENIZERS

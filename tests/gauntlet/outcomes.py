@@ -22,6 +22,9 @@ WITHOUT_EOS = ("byte BPE", "no pad", "BOS twice")
 """Tokenizers whose templates end no turn with EOS."""
 NO_EOS = "Each example must contain at least one <eos> token."
 NO_PAD = "self.model.config.pad_token_id has to be defined."
+NO_POSITIONS = (
+    "ne() received an invalid combination of arguments - got (NoneType), but expected one of:"
+)
 POOLED = {
     "BERT": "bert.pooler.dense.bias",
     "RoBERTa": "classifier.dense.bias",
@@ -61,9 +64,11 @@ def expected(name: str, column: str, tokenizer: str | None = None) -> str:
     if not has_head(name, "labels"):
         return _unknown(name, "labels")
     if column in LABELS:
+        if (name, tokenizer) == ("RoBERTa", "no pad"):  # which counts positions from pad
+            return _own_head(NO_POSITIONS)
         if FAMILIES[name].kind != "encoder-decoder" or tokenizer not in WITHOUT_EOS:
             return "equal"
-        return _own_head(NO_PAD if (name, tokenizer) == ("BART", "no pad") else NO_EOS)
+        return _own_head(NO_PAD if tokenizer == "no pad" else NO_EOS)
     if column == "classifier of no head" or not has_head(name, "steps"):
         return _lacks(POOLED.get(name, "score.weight"), NO_CLASSIFIER)
     if name in OTHER_NAMES:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
-from cells import Wrong
+from cells import SLATES, Wrong
 from families import FAMILIES
 from grids import BY_BOTH, BY_SCORER, BY_TOKENIZER, Cell
 from outcomes import expected
@@ -15,6 +17,10 @@ from vocabularies import VOCABULARIES
 
 from palate.engines.local import attention, heads
 from palate.engines.local.padding import pad
+from palate.errors import ModelError
+from palate.scorers import build_scorer
+from palate.session import default_session
+from tiny import change_json
 
 QUICK = [
     *(Cell("Llama 3", None, column) for column in ("likelihood", "judge", "1 label", "reads")),
@@ -36,6 +42,16 @@ def test_no_cell_is_left_out():
     assert len({*BY_SCORER}) == len(BY_SCORER) == len(FAMILIES) * len(columns)
     assert len(BY_TOKENIZER) == len(FAMILIES) * len(VOCABULARIES)
     assert {cell.kind for cell in BY_BOTH} == set(VOCABULARIES)
+
+
+def test_a_pooler_that_a_classifier_reads_is_not_made_up(shelf, tmp_path):
+    # Which a process reward model lacks: what came out would be drawn at random.
+    folder = tmp_path / "steps"
+    shutil.copytree(shelf.step_classifier("DeBERTa V2"), folder)
+    change_json(folder / "config.json", architectures=None)
+    scorer = build_scorer(f"classifier:{folder}?head=1", default_session())
+    with pytest.raises(ModelError, match=r"the weights lack pooler\.dense\.bias; .* classifier"):
+        list(scorer.score(SLATES))
 
 
 def test_padding_without_a_mask_is_told(cells, monkeypatch):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +60,8 @@ class Embedder:
         self._turns = turns or Turns()
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
-        self.fingerprint = digest("embedder", self.folder.content, kind, 3)
+        more = ("around",) if _writes_around(self.folder.path) else ()
+        self.fingerprint = digest("embedder", self.folder.content, kind, 3, *more)
         self._known: dict[str, Embedding] = {}
         self._lock = threading.Lock()
 
@@ -176,6 +179,23 @@ class Embedder:
     def _length(self, text: str) -> int:
         encoded = self._model.tokenizer(text, add_special_tokens=False, verbose=False)
         return len(encoded["input_ids"])
+
+
+def _writes_around(folder: Path) -> bool:
+    # Whose long texts were once cut without room for what stands around them.
+    prompts, tokenizers = "config_sentence_transformers.json", "tokenizer_config.json"
+    return (
+        any(folder.rglob("chat_template.jinja"))
+        or any(_field(file, "chat_template") for file in folder.rglob(tokenizers))
+        or bool(_field(folder / prompts, "default_prompt_name"))
+    )
+
+
+def _field(file: Path, name: str) -> object:
+    try:
+        return json.loads(file.read_text(encoding="utf-8")).get(name)
+    except (OSError, ValueError):
+        return None
 
 
 def unit_length(vector: NDArray[np.float64]) -> NDArray[np.float32]:

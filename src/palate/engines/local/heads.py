@@ -118,15 +118,15 @@ def pooled(
         try:
             with local.turns.of(), local.torch.inference_mode():
                 inputs = pad(local, [sequences[k] for k in rows], token or 0)
-                found = local.model(**inputs).logits.float()
+                rewards = local.model(**inputs).logits.float()
         except (RuntimeError, MemoryError) as error:
             halve(local, error)
             continue
-        except ValueError as error:  # such as one that looks for a token that nobody writes
+        except (ValueError, TypeError) as error:  # such as one that looks for a token in vain
             raise ModelError(
                 f"{local.reference}: its own head refuses a conversation ({first_line(error)}); "
                 "mend its chat template (--chat-template) or config.json"
             ) from error
         for row, k in enumerate(rows):
-            yield k, found[row].cpu()
+            yield k, rewards[row].cpu()
         todo = [k for k in todo if k not in set(rows)]

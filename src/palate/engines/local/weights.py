@@ -78,7 +78,8 @@ def _problems(
             yield _mismatch(model, key, tuple(stored), tuple(wanted))
     for key in sorted(info["missing_keys"]):
         # An encoder's own pooler is often left out of its weights, and is not read here.
-        if key not in replaced and not key.startswith("pooler."):
+        unread = head == "encoder" and key.startswith("pooler.")
+        if key not in replaced and not unread:
             yield f"the weights lack {key}; this is {LACKING[head]}"
     if (named := _foreign(model, head)) is not None:
         has_code = getattr(model.config, "auto_map", None)
