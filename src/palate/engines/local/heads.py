@@ -118,7 +118,7 @@ def pooled(
         try:
             with local.turns.of(), local.torch.inference_mode():
                 inputs = pad(local, [sequences[k] for k in rows], token or 0)
-                found = local.model(**inputs).logits.float()
+                rewards = local.model(**inputs).logits.float()
         except (RuntimeError, MemoryError) as error:
             halve(local, error)
             continue
@@ -128,5 +128,5 @@ def pooled(
                 "mend its chat template (--chat-template) or config.json"
             ) from error
         for row, k in enumerate(rows):
-            yield k, found[row].cpu()
+            yield k, rewards[row].cpu()
         todo = [k for k in todo if k not in set(rows)]
