@@ -62,7 +62,7 @@ def test_an_endpoint_is_asked_again_and_the_document_says_it(tmp_path, votes):
     ("words", "message"),
     [
         (("--ask-again", "0.1"), "--ask-again 0.1: no scorer here asks an endpoint"),
-        (("--ask-again", "nan"), "--ask-again nan: expected a share of the rows, 0 to 1"),
+        (("--ask-again", "nan"), "--ask-again nan: expected a finite number"),
         (("--ask-again", "-1"), "--ask-again -1: expected a share of the rows, 0 to 1"),
         (("--noise-rows", "-1"), "--noise-rows"),
         (("--noise-rows", "many"), "--noise-rows"),

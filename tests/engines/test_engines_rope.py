@@ -97,7 +97,7 @@ def test_the_next_token_is_that_of_the_sequence_alone(tiny, name):
     expected = [alone(folder, ids)[-1] for ids in SEQUENCES]
     assert apart(local.next_token_logits(SEQUENCES), expected) <= TOLERANCE
     ((_, labels),) = local.label_logits([SEQUENCES], [300, 301])
-    for (a, b), logits in zip(labels, expected, strict=True):
+    for ((a, b), _), logits in zip(labels, expected, strict=True):
         assert a - b == pytest.approx(float(logits[300] - logits[301]), abs=TOLERANCE)
 
 
