@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
+from cell_grids import BY_BOTH, BY_SCORER, BY_TOKENIZER, Cell
 from cells import Cells
-from grids import BY_BOTH, BY_SCORER, BY_TOKENIZER, Cell
 from outcomes import expected
 from shelf import Shelf
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from grids import BY_SCORER
+from cell_grids import BY_SCORER
 from outcomes import expected
 
 

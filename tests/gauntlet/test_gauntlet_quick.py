@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from cell_grids import BY_BOTH, BY_SCORER, BY_TOKENIZER, Cell
 from cells import SLATES, Wrong
 from families import FAMILIES
-from grids import BY_BOTH, BY_SCORER, BY_TOKENIZER, Cell
 from outcomes import expected
 from vocabularies import VOCABULARIES
 

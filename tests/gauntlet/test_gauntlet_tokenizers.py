@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from cell_grids import BY_BOTH, BY_TOKENIZER
 from families import FAMILIES
-from grids import BY_BOTH, BY_TOKENIZER
 from outcomes import expected
 
 OTHERS = [cell for cell in BY_TOKENIZER if cell.kind != FAMILIES[cell.name].tokenizer]
