@@ -73,9 +73,10 @@ def expected(name: str, column: str, tokenizer: str | None = None) -> str:
         return _lacks(POOLED.get(name, "score.weight"), NO_CLASSIFIER)
     if name in OTHER_NAMES:
         return _lacks("score.weight", NO_CLASSIFIER)
-    if name == "DistilBERT":
-        return _lacks("pre_classifier.bias", NO_CLASSIFIER)
-    if decoder or name in ("DeBERTa V2", "ModernBERT"):
+    first = {"DistilBERT": "pre_classifier.bias", "DeBERTa V2": "pooler.dense.bias"}
+    if name in first:
+        return _lacks(first[name], NO_CLASSIFIER)
+    if decoder or name == "ModernBERT":
         return _foreign(name, "steps", "labels")
     return _lacks(POOLED[name], NO_CLASSIFIER)
 
