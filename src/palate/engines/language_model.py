@@ -11,7 +11,12 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from palate.engines.endpoints.chat import Ask, Reply
-from palate.engines.endpoints.labels import Unlisted, label_log_probabilities
+from palate.engines.endpoints.labels import (
+    LEAST_SHARE,
+    UNLIKELY,
+    Unlisted,
+    label_log_probabilities,
+)
 from palate.engines.endpoints.prompt_logprobs import LogProbabilities, PromptLogprobs
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import NO_TEMPERATURE
@@ -39,9 +44,6 @@ TOP_LOGPROBS = 20
 FEW_LOGPROBS = 5
 """Asked for where an endpoint refuses more, and does not say how many it allows."""
 NO_LIMIT = 10**9
-LEAST_SHARE = 1e-6
-"""Probability of all labels together below which a model is about to write something else."""
-UNLIKELY = "unreadable: the labels have less than a millionth of the probability; use verdict=text"
 
 
 class LanguageModel(ABC):
