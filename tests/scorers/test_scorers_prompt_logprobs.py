@@ -233,7 +233,7 @@ def test_what_is_longer_than_the_window_is_not_sent(tiny, folder, tmp_path):
 
 
 def test_what_a_spec_lacks_is_named(tiny, folder):
-    url = "http://127.0.0.1:9"
+    url, other = "http://127.0.0.1:9", tiny.model(template="{{ messages }}")
     for text, told, error in [
         (f"likelihood:api:m?base_url={url}", "tokenizer=ORG/MODEL", SpecError),
         (f"likelihood:api:m?tokenizer={folder}", "needs .base_url=", SpecError),
@@ -242,7 +242,9 @@ def test_what_a_spec_lacks_is_named(tiny, folder):
         (f"likelihood:{folder}?base_url={url}", "is an option of endpoints", SpecError),
         (spec_of("likelihood", url, "api:m"), "an endpoint has no tokenizer", ModelError),
         (
-            spec_of("implicit", url, folder, reference=tiny.model(template="{{ messages }}")),
+            spec_of(
+                "implicit", url, folder, reference=f"api:sft?base_url={url}/v1&tokenizer={other}"
+            ),
             "make other tokens",
             ModelError,
         ),

@@ -101,7 +101,7 @@ class Reader:
     def template_details(self) -> dict[str, str]:
         """What its template is told, or taken from, beside its own files: nothing, for most."""
         days = CLOCK if self.settings.template_date is None else DATED
-        if self.settings.chat_template is None and not may_name(self.folder, days):
+        if self.settings.chat_template is None and not may_name(self.tokenizer_folder, days):
             return {}
         return self.template.source.details
 
@@ -115,7 +115,7 @@ class Reader:
     @cached_property
     def thought(self) -> tuple[str, ...]:
         """What stands before an answer where the template would think first; else nothing."""
-        if self.settings.chat_template is None and not may_name(self.folder, THOUGHT):
+        if self.settings.chat_template is None and not may_name(self.tokenizer_folder, THOUGHT):
             return ()
         plain = before_thought(self.template.text(HELLO, generation=True))
         closed = self.template.answer_text(HELLO)
