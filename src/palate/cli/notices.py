@@ -17,8 +17,10 @@ class PrintableFormatter(logging.Formatter):
 
 
 def notices() -> None:
-    """Send palate's own log lines to stderr."""
+    """Send palate's own log lines to stderr, as it is now: an earlier call's may be closed."""
     log = logging.getLogger("palate")
+    for handler in [it for it in log.handlers if isinstance(it.formatter, PrintableFormatter)]:
+        log.removeHandler(handler)
     if not log.handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(PrintableFormatter("palate: %(message)s"))
