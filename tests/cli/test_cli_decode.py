@@ -111,10 +111,10 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     [
         (("--method", "genarn"), UsageError, "did you mean genarm"),
         (("--method", "genarm?k=1"), SpecError, "unknown option 'k'"),
-        (("--method", "genarm", "--weight", "nan"), UsageError, "^weight nan"),
-        (("--method", "genarm", "--weight", "inf"), UsageError, "^weight inf"),
+        (("--method", "genarm", "--weight", "nan"), UsageError, "^--weight nan"),
+        (("--method", "genarm", "--weight", "inf"), UsageError, "^--weight inf"),
         (("--method", "args", "--weight", "-1"), UsageError, "^weight -1: expected 0 or more"),
-        (("--method", "args", "--weight", "nan"), UsageError, "^weight nan"),
+        (("--method", "args", "--weight", "nan"), UsageError, "^--weight nan"),
         (("--method", "args?k=0"), SpecError, "k='0' is not a whole number of 1 or more"),
         (("--method", "blocks?K=0"), SpecError, "k='0' is not a whole number of 1 or more"),
         (("--method", "blocks?length=0"), SpecError, "length='0'"),

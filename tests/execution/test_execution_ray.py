@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,7 +38,7 @@ from palate.errors import (
     PalateError,
     UsageError,
 )
-from palate.evaluation import evaluate
+from palate.evaluation import again, evaluate
 from palate.execution import build_runner
 from palate.execution.ray_runner import engine
 from palate.execution.ray_runner import worker as over_ray
@@ -141,13 +142,20 @@ def test_a_scorer_that_travels_computes_there_as_it_does_here(
     half = Settings(dtype="bfloat16")
     scorer = build_scorer(f"likelihood:{tiny.model()}", Session(), half)
     expected = run(tmp_path / "here", scorer, pairs=TASTING.limit(8), settings=half)
-    for module in (reader, loading):
+    for module in (reader, loading, again):
         monkeypatch.setattr(
             module, "choose_dtype", lambda dtype, device: by_default(dtype or "bfloat16", device)
         )
     scorer = build_scorer(f"likelihood:{tiny.model()}", Session(), Settings())
     found = run(tmp_path / "ray", scorer, ONE, pairs=TASTING.limit(8))
-    assert found == expected
+    # In half precision the last digits depend on how many threads compute.
+    assert margins(found) == pytest.approx(margins(expected), abs=0.02)
+
+
+def margins(result: bytes) -> list[float]:
+    numbers = [float(number) for number in re.findall(rb'"margin":([-0-9.e]+)', result)]
+    assert len(numbers) == 8
+    return numbers
 
 
 def test_each_of_two_workers_is_built_once_with_one_thread(tmp_path: Path) -> None:
