@@ -154,7 +154,7 @@ def test_a_scorer_that_travels_computes_there_as_it_does_here(
 
 def margins(result: bytes) -> list[float]:
     numbers = [float(number) for number in re.findall(rb'"margin":([-0-9.e]+)', result)]
-    assert len(numbers) == 8
+    assert len(numbers) == 16
     return numbers
 
 
