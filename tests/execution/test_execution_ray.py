@@ -138,18 +138,21 @@ def test_a_worker_with_another_default_ends_the_run_before_a_number(
 def test_a_scorer_that_travels_computes_there_as_it_does_here(
     tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    spec, pairs = f"likelihood:{tiny.model()}", TASTING.limit(8)
+    # Workers build these from their spec; one thread and the same units give the same sums.
+    half, full = (
+        run(tmp_path / dtype, spec, ONE, pairs=pairs, settings=Settings(dtype=dtype))
+        for dtype in ("bfloat16", "float32")
+    )
     by_default = models.choose_dtype
-    half = Settings(dtype="bfloat16")
-    scorer = build_scorer(f"likelihood:{tiny.model()}", Session(), half)
-    expected = run(tmp_path / "here", scorer, pairs=TASTING.limit(8), settings=half)
-    for module in (reader, loading, again):
+    for module in (reader, loading, again, over_ray):
         monkeypatch.setattr(
             module, "choose_dtype", lambda dtype, device: by_default(dtype or "bfloat16", device)
         )
-    scorer = build_scorer(f"likelihood:{tiny.model()}", Session(), Settings())
-    found = run(tmp_path / "ray", scorer, ONE, pairs=TASTING.limit(8))
-    # In half precision the last digits depend on how many threads compute.
-    assert margins(found) == pytest.approx(margins(expected), abs=0.02)
+    scorer = build_scorer(spec, Session(), Settings())
+    found = margins(run(tmp_path / "travels", scorer, ONE, pairs=pairs))
+    assert found == margins(half)
+    assert found != margins(full)
 
 
 def margins(result: bytes) -> list[float]:

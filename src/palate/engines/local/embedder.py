@@ -66,8 +66,8 @@ class Embedder:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel without what is loaded, to compute elsewhere as it does here."""
-        return Embedder, (self.reference, self.settings.model_copy(update={"device": self.device}))
+        """Travel without what is loaded."""
+        return Embedder, (self.reference, self.settings)
 
     @cached_property
     def _model(self) -> Any:

@@ -42,11 +42,8 @@ class Reader:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel without what is loaded, to be read elsewhere as it is here."""
-        device = choose_device(self.settings.device)
-        dtype = str(choose_dtype(self.settings.dtype, device)).removeprefix("torch.")
-        settings = self.settings.model_copy(update={"device": device, "dtype": dtype})
-        return type(self), (self.reference, settings, self._resolved)
+        """Travel without what is loaded."""
+        return type(self), (self.reference, self.settings, self._resolved)
 
     @cached_property
     def resolved(self) -> ModelFolder:

@@ -8,13 +8,17 @@ from __future__ import annotations
 import pickle
 import sys
 import time
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from palate import errors
 from palate.errors import EngineError, LoadError, ModelError, PalateError, UsageError
 from palate.execution.ray_runner.cluster import one_line
 from palate.execution.runner import Job, compute
+from palate.models import choose_device, choose_dtype
 from palate.records import Judge, Prepared, Scorer, Settings, components_of, info_of
 from palate.runs import versions
 from palate.scorers import build_scorer
@@ -125,14 +129,27 @@ def source_of(ray: Any, task: Job) -> str | bytes:
     """Return what a worker builds the scorer from: its spec, or the object pickled."""
     if task.spec is not None:
         return task.spec
+    usual, file = ray.cloudpickle.CloudPickler, BytesIO()
+    table = ChainMap({Settings: _as_here}, usual.dispatch_table)
+    pickler = type("Pickler", (usual,), {"dispatch_table": table})  # read when it is made
     try:
-        made: bytes = ray.cloudpickle.dumps(task.scorer)
+        pickler(file).dump(task.scorer)
     except Exception as error:  # pickling runs the object's own code
         raise UsageError(
             f"{task.name}: cannot be sent to workers ({one_line(error)}); register it under "
             "palate.scorers and name it by its spec, or use engine here"
         ) from error
-    return made
+    return file.getvalue()
+
+
+def _as_here(settings: Settings) -> tuple[Any, ...]:
+    # Device and dtype that nobody named travel as this machine chooses them: the worker's choice
+    # may be another, and would give other numbers.
+    if find_spec("torch") is None:  # then no model is read in any process
+        return Settings.model_validate, (settings.model_dump(),)
+    device = choose_device(settings.device)
+    dtype = str(choose_dtype(settings.dtype, device)).removeprefix("torch.")
+    return Settings.model_validate, (settings.model_dump() | {"device": device, "dtype": dtype},)
 
 
 def results_in(task: Job, reply: Reply) -> list[tuple[int, Any]]:
