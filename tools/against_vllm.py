@@ -3,6 +3,7 @@
     make servers
     python tools/against_vllm.py [--benchmark tasting] [--rows 16] [--questions 4] [--turns 3]
         [--dtype bfloat16] [--threads 2] [--beside-busy] [--heads classify,likelihood]
+        [--without-usual]
 
 Four ways of work: pairs and best of 16, each scored by a classification head and by the
 log-probability of the response. Three engines do each, in turn and more than once: vLLM with its
@@ -75,14 +76,16 @@ def _print(results: Sequence[Result], options: argparse.Namespace, cores: int) -
     say(
         f"{options.model}, {options.dtype}, {cores} cores{beside}; medians of {options.turns} turns"
     )
-    heads = "".join(f"{f'{name} s':>10}" for name in ENGINES)
-    say(f"{'':24}{'tokens':>9}{heads}{'over vllm':>12}{'over usual':>12}{'differ by':>12}")
+    others = [name for name in options.engines if name != "palate"]
+    heads = "".join(f"{f'{name} s':>10}" for name in options.engines)
+    over = "".join(f"{f'over {name}':>12}" for name in others)
+    say(f"{'':24}{'tokens':>9}{heads}{over}{'differ by':>12}")
     for name, tokens, seconds, apart in results:
-        medians = [statistics.median(seconds[engine]) for engine in ENGINES]
-        ratios = "".join(f"{medians[k] / medians[1]:>10.2f} x" for k in (0, 2))
-        times = "".join(f"{each:>10.2f}" for each in medians)
+        medians = {engine: statistics.median(seconds[engine]) for engine in options.engines}
+        ratios = "".join(f"{medians[other] / medians['palate']:>10.2f} x" for other in others)
+        times = "".join(f"{each:>10.2f}" for each in medians.values())
         say(f"{name:24}{tokens:>9,}{times}{ratios}{apart:>12.4f}")
-        for engine in ENGINES:
+        for engine in options.engines:
             turns = "  ".join(f"{s:.2f} s ({tokens / s:,.0f} tokens/s)" for s in seconds[engine])
             say(f"    {engine:8}{turns}")
 
@@ -99,9 +102,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=0, help="cores; all by default")
     parser.add_argument("--heads", default=",".join(HEADS))
     parser.add_argument("--beside-busy", action="store_true")
+    parser.add_argument("--without-usual", action="store_true", help="leave out the usual loop")
     parser.add_argument("--compiled", action="store_true", help="let vLLM compile, for minutes")
     options = parser.parse_args()
     options.heads = options.heads.split(",")
+    options.engines = ENGINES[: -1 if options.without_usual else None]
     if wrong := set(options.heads) - {*HEADS}:
         parser.error(f"--heads: no {', '.join(sorted(wrong))}; there are {', '.join(HEADS)}")
     return options
@@ -181,10 +186,10 @@ def _item(slate: Any, encoded: Sequence[Any]) -> dict[str, Any]:
 def _measure(head: str, options: argparse.Namespace, cores: Sequence[int]) -> Iterator[Result]:
     engines: dict[str, _Engine] = {}
     try:
-        for name in ENGINES:
+        for name in options.engines:
             engines[name] = _Engine(name, head, options, cores)
         for work in ("pairs", f"best of {MANY}"):
-            seconds: dict[str, list[float]] = {name: [] for name in ENGINES}
+            seconds: dict[str, list[float]] = {name: [] for name in options.engines}
             values: dict[str, list[list[float]]] = {}
             for _ in range(options.turns):
                 for name, engine in engines.items():
@@ -194,7 +199,7 @@ def _measure(head: str, options: argparse.Namespace, cores: Sequence[int]) -> It
             tokens = sum(len(ids) for item in there for ids, _ in item["sequences"])
             apart = max(
                 abs(a - b)
-                for name in ("vllm", "usual")
+                for name in options.engines
                 for ours, theirs in zip(values["palate"], values[name], strict=True)
                 for a, b in zip(ours, theirs, strict=True)
             )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from palate.comparison import Grid, compare, findings_of, gains_of
+from palate.comparison.redraws import HOLDS
 from palate.evaluation import summarise
 from palate.metrics import paired_difference
 from palate.records import Judgement
@@ -77,7 +78,7 @@ def test_a_yes_that_float32_does_not_share_reads_rounding():
     half, _ = borderline()
     grid = grid_of(*half)
     (identity,) = [g for g in grid.gains if g.kind == "identity"]
-    assert identity.p_holm < 0.05 and 0 < identity.survival < 0.975
+    assert identity.p_holm < 0.05 and 0 < identity.survival < HOLDS
     assert word(half) == "rounding"
     (screen,) = screens(grid)
     text = screen.text()
@@ -142,7 +143,7 @@ def test_ranks_leave_open_what_rounding_could_turn():
             for n, h, e in zip(("first", "second"), half, exact, strict=True)
         ]
         (test,) = compare(sides).tests
-        if test.p_holm < 0.05 and test.survival < 0.975:
+        if test.p_holm < 0.05 and test.survival < HOLDS:
             break
     comparison = compare(sides)
     assert [(r.best, r.worst) for r in comparison.groups[0].ranking] == [(1, 2), (1, 2)]

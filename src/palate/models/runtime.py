@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from functools import cache
 from typing import Any
 
 from palate.errors import ModelError, UsageError
 
 DTYPES = ("float32", "bfloat16", "float16")
+MMAP_THRESHOLD, TRIM_THRESHOLD = 32 * 2**20, 256 * 2**20
+"""Bytes: the largest piece that all versions of glibc keep for later, and how much of them."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 @cache
 def import_torch() -> Any:
     """Import torch; OpenMP threads sleep while they wait, or a busy machine slows to a crawl."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    _keep_freed_memory()
     try:
         import torch
     except ImportError as error:
         raise UsageError("local models need pip install 'palate[local]'") from error
     return torch
+
+
+def _keep_freed_memory() -> None:
+    # Else each layer's activations go back to the system and come as empty pages again, which
+    # takes up to half of the time of a small model in half precision.
+    told = "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD"
+    if sys.platform != "linux" or any(name in os.environ for name in told):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD)
+        mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD)
 
 
 @cache

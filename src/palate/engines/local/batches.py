@@ -38,26 +38,32 @@ def read(
         most = share_of(local, side_by_side)
         target = min(most, CPU_TOKENS) if local.device == "cpu" else most
         loads = cut(some, target, side_by_side)
-        if _uneven(loads, side_by_side):  # one after another, on all threads
-            for load in loads:
-                with local.turns.of():
-                    outputs = read_load(local, load, reduce, logits, 1)
-                yield from zip((k for k, _ in load), outputs, strict=True)
-            continue
+        apart = loads_apart(loads, side_by_side)
         jobs = (
-            (load, partial(read_load, local, load, reduce, logits, side_by_side)) for load in loads
+            (load, partial(read_load, local, load, reduce, logits, side_by_side))
+            for load in loads[:apart]
         )
         for load, outputs in spread(local.torch, local.device, jobs, local.turns):
             yield from zip((k for k, _ in load), outputs, strict=True)
+        for load in loads[apart:]:  # one after another, on all threads
+            with local.turns.of():
+                outputs = read_load(local, load, reduce, logits, 1)
+            yield from zip((k for k, _ in load), outputs, strict=True)
 
 
-def _uneven(loads: Sequence[Load], side_by_side: int) -> bool:
-    """Tell whether some threads would wait for others longer than working together costs."""
+def loads_apart(loads: Sequence[Load], side_by_side: int) -> int:
+    """Return how many of the loads, largest first, are read on one thread each.
+
+    The rest is read on all threads, which costs more but leaves none of them waiting at the end.
+    """
     sizes = [sum(unique_tokens([one.ids for one in group]) for _, group in load) for load in loads]
-    lanes = [0] * side_by_side
-    for size in sizes:  # largest first
+    lanes, left = [0] * side_by_side, sum(sizes)
+    times = [TOGETHER * left / side_by_side]
+    for size in sizes:
         lanes[lanes.index(min(lanes))] += size
-    return max(lanes) * side_by_side > TOGETHER * sum(sizes)
+        left -= size
+        times.append(max(lanes) + TOGETHER * left / side_by_side)
+    return min(range(len(times)), key=lambda apart: (times[apart], -apart))
 
 
 def cut(groups: Load, target: int, multiple: int) -> list[Load]:
