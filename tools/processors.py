@@ -67,7 +67,7 @@ def run(folder: Path, name: str, dtype: str | None) -> str:
     """Return what the demo, or its grid in this dtype, prints on such a processor."""
     folder.mkdir(parents=True, exist_ok=True)
     if dtype is None:
-        command = ["demo", "-o", "runs", "--page", "demo.html"]
+        command = ["demo", "-o", "runs/demo", "--page", "demo.html"]
     else:
         scorers = [word for spec in (*QUICK, *LANGUAGE_MODELS) for word in ("-s", spec)]
         contexts = [word for spec in CONTEXTS for word in ("-c", spec)]
