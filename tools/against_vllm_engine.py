@@ -91,13 +91,12 @@ def _vllm(model: str, options: argparse.Namespace) -> Engine:
 
 
 def _palate(model: str, options: argparse.Namespace) -> Engine:
-    import torch
-
+    from palate.models import import_torch
     from palate.records import Encoded, Prepared, Settings, Slate
     from palate.scorers import build_scorer
     from palate.session import default_session
 
-    torch.set_num_threads(options.threads)
+    import_torch().set_num_threads(options.threads)
     settings = Settings(dtype=options.dtype)
     scorer: Any = build_scorer(f"{SCORERS[options.head]}:{model}", default_session(), settings)
 
