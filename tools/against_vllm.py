@@ -3,7 +3,7 @@
     make servers
     python tools/against_vllm.py [--benchmark tasting] [--rows 16] [--questions 4] [--turns 3]
         [--dtype bfloat16] [--threads 2] [--beside-busy] [--heads classify,likelihood]
-        [--without-usual]
+        [--without-usual] [--profile]
 
 Four ways of work: pairs and best of 16, each scored by a classification head and by the
 log-probability of the response. Three engines do each, in turn and more than once: vLLM with its
@@ -11,7 +11,8 @@ prefix cache on and emptied before each turn, palate, and the usual loop, which 
 to their longest and shares nothing. All get the same token ids, and scoring alone is timed. Each
 engine is a process of its own, stopped while another is measured. With `--beside-busy` one more
 process wants the same cores all the time. What chooses instructions (`ONEDNN_MAX_CPU_ISA`,
-`ATEN_CPU_CAPABILITY`) is read from the environment by all three.
+`ATEN_CPU_CAPABILITY`) is read from the environment by all three. `--profile` says instead what
+palate's time goes into on one thread, and needs no vLLM.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 
 import torch
 import transformers
-from against_vllm_engine import HEADS, MARK, SCORERS
+from against_vllm_engine import HEADS, MARK, PROFILE, SCORERS
 
 from palate.benchmarks import load_benchmark
 from palate.evaluation.planned_run import PlannedRun
@@ -61,11 +62,16 @@ def main() -> None:
     options = _options()
     cores = sorted(os.sched_getaffinity(0))[: options.threads or None]
     os.sched_setaffinity(0, cores)  # engines inherit it
-    if not THERE.exists():
+    if options.profile:
+        options.engines = ("palate",)
+    elif not THERE.exists():
         sys.exit("no vLLM is set up: run make servers")
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
         _write_work(options)
+        if options.profile:
+            _profile(options, cores)
+            return
         with _busy(options.beside_busy):
             results = [row for head in options.heads for row in _measure(head, options, cores)]
     _print(results, options, len(cores))
@@ -103,6 +109,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--heads", default=",".join(HEADS))
     parser.add_argument("--beside-busy", action="store_true")
     parser.add_argument("--without-usual", action="store_true", help="leave out the usual loop")
+    parser.add_argument("--profile", action="store_true", help="what palate's time goes into")
     parser.add_argument("--compiled", action="store_true", help="let vLLM compile, for minutes")
     options = parser.parse_args()
     options.heads = options.heads.split(",")
@@ -209,6 +216,16 @@ def _measure(head: str, options: argparse.Namespace, cores: Sequence[int]) -> It
             engine.end()
 
 
+def _profile(options: argparse.Namespace, cores: Sequence[int]) -> None:
+    for head in options.heads:
+        engine = _Engine("palate", head, options, cores)
+        for work in ("pairs", f"best of {MANY}"):
+            shares = engine.ask(f"{PROFILE}{work}")
+            parts = "".join(f"{kind} {share:5.0%}   " for kind, share in shares.items())
+            say(f"{f'{head}, {work}':24}{parts.rstrip()}")
+        engine.end()
+
+
 class _Engine:
     def __init__(
         self, name: str, head: str, options: argparse.Namespace, cores: Sequence[int]
@@ -230,13 +247,17 @@ class _Engine:
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def run(self, work: str) -> tuple[float, list[list[float]]]:
+        answer = self.ask(work)
+        return answer["seconds"], answer["values"]
+
+    def ask(self, line: str) -> Any:
         os.killpg(self.process.pid, signal.SIGCONT)
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{work}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         answer = self._answer()
         os.killpg(self.process.pid, signal.SIGSTOP)
-        return answer["seconds"], answer["values"]
+        return answer
 
     def _answer(self) -> Any:
         assert self.process.stdout is not None

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+PROFILE = "profile "
 MARK = "against_vllm "
 """Begins what is told; libraries print other lines."""
 SCORERS = {"classify": "classifier", "likelihood": "likelihood"}
@@ -29,7 +30,7 @@ Engine = tuple[Score, Callable[[], object]]
 
 
 def main() -> None:
-    """Load the model, then do the work that each line on standard input names."""
+    """Load the model, then do the work that each line on standard input names, or profile it."""
     parser = argparse.ArgumentParser()
     for name in ("engine", "head", "folder", "dtype"):
         parser.add_argument(name)
@@ -44,11 +45,32 @@ def main() -> None:
     score(json.loads((folder / f"{options.head} pairs.json").read_text())[:1])  # warms up
     _answer("ready")
     for line in sys.stdin:
-        work = json.loads((folder / f"{options.head} {line.strip()}.json").read_text())
+        name = line.strip().removeprefix(PROFILE)
+        work = json.loads((folder / f"{options.head} {name}.json").read_text())
+        if line.startswith(PROFILE):
+            _answer(_shares(score, work))
+            continue
         before()
         started = time.perf_counter()
         values = score(work)
         _answer({"seconds": time.perf_counter() - started, "values": values})
+
+
+def _shares(score: Score, work: Work) -> dict[str, float]:
+    # Of the time that torch's own operations take on one thread, which is the one it sees.
+    import torch
+
+    torch.set_num_threads(1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        score(work)
+    seconds: dict[str, float] = dict.fromkeys(("products", "attention", "the rest"), 0.0)
+    for each in profile.key_averages():
+        if each.key in ("aten::mm", "aten::addmm", "aten::bmm"):
+            kind = "products"
+        else:
+            kind = "attention" if "attention" in each.key else "the rest"
+        seconds[kind] += each.self_cpu_time_total
+    return {kind: taken / sum(seconds.values()) for kind, taken in seconds.items()}
 
 
 def _answer(value: object) -> None:
