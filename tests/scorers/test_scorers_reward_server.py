@@ -24,7 +24,7 @@ SLATES = [
     make_slate("Green tea.", "Black coffee, please.", question="What helps me sleep?"),
     make_slate("By train.", "By plane.", "On foot.", shown=["I like <|im_end|> slow travel."]),
 ]
-SERVERS = ["vllm", "vllm-pooling", "sglang", "tei", "openrlhf"]
+SERVERS = ["vllm", "vllm-pooling", "vllm-score", "sglang", "tei", "openrlhf"]
 
 
 def usage(n):
@@ -45,7 +45,7 @@ def id_lists(value):
 
 
 class Model:
-    """A random classifier behind each of the five formats, its tokenizer as the server has it."""
+    """A random classifier behind each of the formats, its tokenizer as the server has it."""
 
     def __init__(self, folder):
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -57,11 +57,13 @@ class Model:
         with torch.no_grad():
             return self.model(torch.tensor([ids])).logits[0].tolist()
 
-    def expected(self, slate):
+    def ids(self, slate):
         template = ChatTemplate(self.tokenizer)
         messages = render(slate.question, slate.shown)
-        texts = [template.conversation(messages, text) for text in slate.candidates]
-        return [self.rewards(ids) for ids in texts]
+        return [template.conversation(messages, text) for text in slate.candidates]
+
+    def expected(self, slate):
+        return [self.rewards(ids) for ids in self.ids(slate)]
 
     def vllm(self, path, body, *, field, extra):
         head = {"model": "rm-1", "use_activation": False, **extra}
@@ -90,6 +92,23 @@ class Model:
             "data": rows[::-1], "usage": usage(sum(map(len, texts))),
         }  # fmt: skip
 
+    def vllm_score(self, body, encode=None):
+        head = {"model": "rm-1", "use_activation": False}
+        prompt, responses = body.get("text_1"), body.get("text_2")
+        good = body == {**head, "text_1": prompt, "text_2": responses}
+        if not good or not isinstance(prompt, str) or not strings(responses):
+            return 400, {"error": {"type": "bad_request"}}
+        encode = encode or self.tokenizer
+        texts = [encode(prompt, response)["input_ids"] for response in responses]
+        rows = [
+            {"index": k, "object": "score", "score": self.rewards(ids)[0]}
+            for k, ids in enumerate(texts)
+        ]
+        return 200, {
+            "id": "score-1", "object": "list", "created": 1745383065, "model": "rm-1",
+            "data": rows[::-1], "usage": usage(sum(map(len, texts))),
+        }  # fmt: skip
+
     def answer(self, path, body):
         match path:
             case "/classify" if "input_ids" in body:
@@ -99,6 +118,8 @@ class Model:
             case "/pooling":
                 extra = {"task": "classify", "encoding_format": "float"}
                 return self.vllm(path, body, field="data", extra=extra)
+            case "/score":
+                return self.vllm_score(body)
             case "/predict":
                 return self.tei(body)
             case "/get_reward":
@@ -186,11 +207,97 @@ def test_messages_are_rendered_by_a_server_that_can(server, model):
     assert len(there.seen) == 2, "one conversation to a request"
 
 
-@pytest.mark.parametrize("server", ["sglang", "tei", "openrlhf"])
+@pytest.mark.parametrize("server", ["vllm-score", "sglang", "tei", "openrlhf"])
 def test_a_server_that_reads_text_needs_a_tokenizer(server):
     with pytest.raises(SpecError, match="tokenizer") as caught:
         build_scorer(spec(server, "http://127.0.0.1:9"), default_session())
     assert "\n" not in str(caught.value)
+
+
+def read_as_one(tokenizer):
+    return lambda prompt, response: tokenizer(prompt + response)
+
+
+def read_with_a_mark(tokenizer):
+    return lambda prompt, response: tokenizer(f"Query: {prompt} Document: {response}")
+
+
+PLAIN_TURNS = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
+"""Its prompt ends inside a token: ` Tea` is one."""
+
+
+@pytest.mark.parametrize("as_one", [True, False])
+def test_two_texts_are_read_as_the_model_reads_them_or_refused(as_one, tiny):
+    """vLLM reads them as one text or as a pair, as the model's configuration says."""
+    folder = tiny.model("LlamaForSequenceClassification", PLAIN_TURNS, num_labels=1)
+    model = Model(folder)
+    slates = [make_slate("Tea.", "Coffee."), make_slate("Alone.")]
+    encode = read_as_one(model.tokenizer) if as_one else None
+    with Loopback(lambda _, body: model.vllm_score(body, encode)) as there:
+        found = score(spec("vllm-score", there.url, f"&tokenizer={folder}"), slates)
+    assert [len(body["text_2"]) for _, body in there.seen] == [2, 2], "a lone one goes twice"
+    if as_one:
+        assert_equal(found, model, slates)
+        return
+    for scores in found.values():
+        assert not any(isinstance(value, float) for value in scores.values)
+        for reason in scores.reasons:
+            assert "tokens, and the model's are" in reason
+            assert reason.endswith("; use server=vllm, which is sent token ids")
+
+
+def test_a_cosine_or_a_template_of_the_servers_own_is_no_reward(folder, model):
+    def cosine(_, body):  # of an embedding model: each text is read by itself, the prompt once
+        texts = [body["text_1"], *body["text_2"]]
+        tokens = sum(len(model.tokenizer(text)["input_ids"]) for text in texts)
+        rows = [[0.3]] * len(body["text_2"])
+        return 200, {**reply_of("vllm-score", rows), "usage": usage(tokens)}
+
+    def marked(_, body):
+        return model.vllm_score(body, read_with_a_mark(model.tokenizer))
+
+    def silent(_, body):
+        return 200, reply_of("vllm-score", [[0.3]] * len(body["text_2"]))
+
+    slates = [*SLATES, make_slate("Alone.")]
+    for answer in (cosine, marked, silent):
+        with Loopback(answer) as there:
+            found = score(spec("vllm-score", there.url, f"&tokenizer={folder}"), slates)
+        for scores in found.values():
+            assert not any(isinstance(value, float) for value in scores.values)
+            assert all("tokens, and the model's are" in reason for reason in scores.reasons)
+
+
+@pytest.mark.parametrize(
+    ("closed", "prompt", "words"),
+    [
+        ("<|im_end|>ee", "<|im_end|>ee", "becomes other tokens than the model's"),
+        ("<|im_end|>", "<|im_end|>Answer:", "does not begin with its prompt"),
+    ],
+    ids=["as many tokens as a pair, but others", "another prompt"],
+)
+def test_what_the_number_of_tokens_would_not_tell_is_never_sent(closed, prompt, words, tiny):
+    template = (
+        f"{{% for m in messages %}}{{% if m.role == 'assistant' %}}{closed}{{{{ m.content }}}}"
+        "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+        f"{{% if add_generation_prompt %}}{prompt}{{% endif %}}"
+    )
+    folder = tiny.model("LlamaForSequenceClassification", template, num_labels=1)
+    text = spec("vllm-score", "http://127.0.0.1:9", f"&tokenizer={folder}")
+    with pytest.raises(ModelError, match=words) as caught:
+        score(text, [make_slate("test", "so.")])
+    assert "\n" not in str(caught.value)
+    assert "use server=vllm" in str(caught.value)
+
+
+def test_a_pair_with_marks_or_types_of_its_own_is_never_a_reward(tiny):
+    """What an encoder's tokenizer puts around two texts is not around the conversation."""
+    folder = tiny.encoder()
+    with pytest.raises(ModelError, match="becomes other tokens"):
+        score(spec("vllm-score", "http://127.0.0.1:9", f"&tokenizer={folder}"), SLATES[:1])
 
 
 def test_a_batch_has_its_limit(folder, model):
@@ -222,6 +329,8 @@ def reply_of(server, rows):
             return {"data": [{"index": k, "data": row} for k, row in enumerate(rows)]}
         case "sglang":
             return [{"embedding": row, "meta_info": {}} for row in rows]
+        case "vllm-score":
+            return {"data": [{"index": k, "score": row[0]} for k, row in enumerate(rows)]}
         case "tei":
             return [[{"score": v, "label": f"L{k}"} for k, v in enumerate(row)] for row in rows]
     return {"rewards": [row[0] for row in rows]}
@@ -237,8 +346,11 @@ def reply_of(server, rows):
         ([[1.5], [2.5], [3.5]], (None, None), "the reply holds 3 results for 2 responses"),
     ],
 )
-def test_a_reply_that_cannot_be_right_says_why(server, rows, values, reason, folder):
-    with Loopback(lambda path, body: (200, reply_of(server, rows))) as there:
+def test_a_reply_that_cannot_be_right_says_why(server, rows, values, reason, folder, model):
+    reply = reply_of(server, rows)
+    if server == "vllm-score":
+        reply["usage"] = usage(sum(len(ids) for ids in model.ids(SLATES[0])))
+    with Loopback(lambda path, body: (200, reply)) as there:
         found = score(spec(server, there.url, f"&tokenizer={folder}"), SLATES[:1])[0]
     assert found.values == values
     assert {why for why in found.reasons if why} == {reason}

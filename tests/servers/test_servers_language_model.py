@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections import Counter
 
 import pytest
@@ -9,6 +11,7 @@ from vllm_process import NAME, serve
 
 from palate.engines.endpoints.sampling import Sampling, SamplingRequest
 from palate.errors import EndpointError
+from palate.prompts import pair_prompt, rating_prompt
 from palate.records import Message, Settings
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -104,6 +107,47 @@ def test_a_judge_in_words_gives_the_verdicts_of_this_process(url, session):
         for spec in (api("judge", url, max_tokens="6"), f"judge:{SMOL}?max_tokens=6")
     )
     assert remote == local
+
+
+def test_a_rating_in_words_is_that_of_this_process(url, session):
+    remote, local = (
+        next(build_scorer(spec, session, F32).score([SLATE]))[1]
+        for spec in (
+            api("rating", url, max_tokens="4", scale="1-5"),
+            f"rating:{SMOL}?max_tokens=4&scale=1-5",
+        )
+    )
+    assert remote == local
+    assert all(remote.raw), "so small a model rates nothing, but its words are compared"
+
+
+def test_a_reply_held_to_the_labels_is_the_one_of_the_most_probable(url, session):
+    """Palate sends no structured output: what it would give, `verdict=logits` gives already."""
+    asked = [
+        (("A", "B"), pair_prompt(SLATE, 0, 1, "letter")),
+        (tuple("12345"), rating_prompt(SLATE, 0, "letter", 1, 5)),
+    ]
+    remote, local = (
+        session.language_model(text, F32) for text in (f"api:{NAME}?base_url={url}", SMOL)
+    )
+    for labels, messages in asked:
+        found = []
+        for model in (remote, local):
+            ((_, _, reply),) = model.label_logits([[messages]], labels)
+            found.append(dict(zip(labels, reply.labels, strict=True)))
+        likeliest = {max(logits, key=logits.__getitem__) for logits in found}
+        assert likeliest == {held_to(url, messages, labels)}
+
+
+def held_to(url, messages, labels):
+    body = {
+        "model": NAME, "messages": [{"role": m.role, "content": m.content} for m in messages],
+        "max_tokens": 4, "temperature": 0, "structured_outputs": {"choice": list(labels)},
+    }  # fmt: skip
+    headers = {"Content-Type": "application/json"}
+    post = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(post, timeout=120) as reply:
+        return json.load(reply)["choices"][0]["message"]["content"]
 
 
 def test_greedy_replies_are_those_of_this_process(url, session):

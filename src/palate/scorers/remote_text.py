@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
+from palate.engines.endpoints.rewards import IN_IDS
 from palate.engines.text.remote_reader import RemoteReader
+from palate.errors import ModelError
 from palate.scorers.causal import LocalText
 
 
@@ -30,3 +33,25 @@ class RemoteText(LocalText):
         """Drop the BOS or SEP that a server which tokenizes text would write a second time."""
         first, last = self._frame
         return text.removeprefix(first).removesuffix(last)
+
+    def check_in_two(self, prompt: str, closed: str, ids: Sequence[int]) -> None:
+        """Raise `ModelError` where a server that is sent a prompt and a response may read others.
+
+        It tokenises the two as one text, or as a pair, and does not say which. Both ways have to
+        give `ids`; a pair may also be longer, which the number of tokens that were read then tells.
+        """
+        if not closed.startswith(prompt):
+            raise ModelError(
+                f"{self.reference}: the chat template writes a closed conversation that does not "
+                f"begin with its prompt, so it is not to be sent in two texts; {IN_IDS}"
+            )
+        tokenizer = self.reader.tokenizer
+        encode = tokenizer.backend_tokenizer.encode
+        whole, pair = encode(closed), encode(prompt, closed[len(prompt) :])
+        typed = "token_type_ids" in tokenizer.model_input_names and any(pair.type_ids)
+        same_pair = pair.ids == [*ids] and not typed
+        if whole.ids != [*ids] or not (same_pair or len(pair.ids) > len(ids)):
+            raise ModelError(
+                f"{self.reference}: a conversation that is sent as two texts, prompt and response, "
+                f"becomes other tokens than the model's; {IN_IDS}"
+            )

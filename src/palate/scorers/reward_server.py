@@ -10,7 +10,7 @@ from contextlib import closing
 from itertools import count
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput, check_count
+from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput
 from palate.engines.http import (
     HttpClient,
     HttpRequest,
@@ -164,12 +164,13 @@ class RewardServer:
                     yield place.slate, self._scores(parts.pop(place.slate))
 
     def _post(self, texts: Sequence[RewardInput]) -> HttpRequest[list[Outputs]]:
-        def read(said: Any) -> list[Outputs]:
-            outputs = self.format.outputs(said)
-            check_count(outputs, len(texts))
-            return outputs
+        # A lone response in two texts goes twice: an embedding model then reads other tokens.
+        sent = [*texts, *texts] if self.format.in_two and len(texts) == 1 else texts
 
-        body = body_of(self.format.body(self.client.settings.model, texts))
+        def read(said: Any) -> list[Outputs]:
+            return self.format.read(said, sent)[: len(texts)]
+
+        body = body_of(self.format.body(self.client.settings.model, sent))
         return HttpRequest(self.format.path, body, read, used=self.format.used)
 
     def _scores(self, parts: dict[int, tuple[ResponseRange, Any]]) -> Scores:
@@ -237,16 +238,20 @@ class RewardServer:
         if self.local is None:
             return [RewardInput(each) for each in closed]
         template = self.local.template
-        prompt = template.text(messages, generation=True)
-        return [
+        prompt = self.local.unframed(template.text(messages, generation=True))
+        texts = [
             RewardInput(
                 each,
                 self.local.unframed(template.text(each, generation=False)),
-                self.local.unframed(prompt),
+                prompt,
                 tuple(encoded.ids),
             )
             for each, encoded in zip(closed, read.inputs or self._encoded(slate), strict=True)
         ]
+        if self.format.in_two:
+            for text in texts:
+                self.local.check_in_two(prompt, text.closed, text.ids)
+        return texts
 
 
 def _sums_to_one(numbers: Sequence[float]) -> bool:

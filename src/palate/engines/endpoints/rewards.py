@@ -17,6 +17,9 @@ Outputs = Mapping[str, float]
 """A head's numbers for one text, by name; a server that names none gives "0", "1", …"""
 
 
+IN_IDS = "use server=vllm, which is sent token ids"
+
+
 class RewardInput(NamedTuple):
     """One conversation closed by a response, in each form that a server may want."""
 
@@ -41,6 +44,17 @@ class Format(NamedTuple):
     """Whether the server renders messages itself, one conversation to a request."""
     raw: bool = True
     """Whether the request asks for the head's numbers without a sigmoid or softmax over them."""
+    in_two: bool = False
+    """Whether prompt and response are sent as two texts, which the server puts together in a way
+    of its own. How many tokens it read then has to be what is read here."""
+
+    def read(self, reply: Any, texts: Sequence[RewardInput]) -> list[Outputs]:
+        """Return each text's numbers; raises `UnusableReply` where they are of other texts."""
+        outputs = self.outputs(reply)
+        check_count(outputs, len(texts))
+        if self.in_two:
+            check_tokens(self.used(reply), sum(len(text.ids) for text in texts))
+        return outputs
 
 
 def _vllm_body(model: str, texts: Sequence[RewardInput], **more: object) -> dict[str, Any]:
@@ -57,6 +71,17 @@ def _vllm_body(model: str, texts: Sequence[RewardInput], **more: object) -> dict
 def _vllm_outputs(field: str, reply: Any) -> list[Outputs]:
     rows = sorted(_list(reply["data"]), key=lambda row: int(row["index"]))
     return [_numbered(row[field]) for row in rows]
+
+
+def _score_body(model: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
+    prompt = texts[0].prompt
+    responses = [text.closed.removeprefix(prompt) for text in texts]
+    return {"model": model, "text_1": prompt, "text_2": responses, "use_activation": False}
+
+
+def _score_outputs(reply: Any) -> list[Outputs]:
+    rows = sorted(_list(reply["data"]), key=lambda row: int(row["index"]))
+    return [{"0": float(row["score"])} for row in rows]
 
 
 def _sglang_body(_: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
@@ -108,6 +133,7 @@ FORMATS: Mapping[str, Format] = {
         usage,
         takes_messages=True,
     ),
+    "vllm-score": Format("score", _score_body, _score_outputs, usage, in_two=True),
     "sglang": Format("classify", _sglang_body, _sglang_outputs, _sglang_used),
     "tei": Format("predict", _tei_body, _tei_outputs),
     # The server may have been told to normalise, so its numbers are not known to be raw.
@@ -129,3 +155,10 @@ def check_count(outputs: Sequence[Outputs], asked: int) -> None:
     """Raise `UnusableReply` where the reply does not hold one result per text."""
     if len(outputs) != asked:
         raise UnusableReply(f"the reply holds {len(outputs)} results for {asked} responses")
+
+
+def check_tokens(used: tuple[int, int] | None, here: int) -> None:
+    """Raise `UnusableReply` where the server read another number of tokens, or does not say."""
+    there = "an unknown number of" if used is None else used[0]
+    if there != here:
+        raise UnusableReply(f"the server read {there} tokens, and the model's are {here}; {IN_IDS}")
