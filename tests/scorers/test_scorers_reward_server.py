@@ -293,6 +293,15 @@ def test_what_the_number_of_tokens_would_not_tell_is_never_sent(closed, prompt, 
     assert "use server=vllm" in str(caught.value)
 
 
+def test_a_prompt_too_short_to_tell_a_cosine_is_never_sent(tmp_path, tiny):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny.encoder())
+    tokenizer.chat_template = "[CLS]{% for m in messages %}{{ m.content }} {% endfor %}[SEP]"
+    tokenizer.save_pretrained(tmp_path)
+    text = spec("vllm-score", "http://127.0.0.1:9", f"&tokenizer={tmp_path}")
+    with pytest.raises(ModelError, match="a prompt of so few tokens"):
+        score(text, [make_slate("coffee", "dog", question="tea")])
+
+
 def test_a_pair_with_marks_or_types_of_its_own_is_never_a_reward(tiny):
     """What an encoder's tokenizer puts around two texts is not around the conversation."""
     folder = tiny.encoder()

@@ -39,6 +39,8 @@ class RemoteText(LocalText):
 
         It tokenises the two as one text, or as a pair, and does not say which. Both ways have to
         give `ids`; a pair may also be longer, which the number of tokens that were read then tells.
+        An embedding model reads the prompt once for two responses or more. That is fewer tokens
+        where the prompt makes up more of each conversation than half of itself alone.
         """
         if not closed.startswith(prompt):
             raise ModelError(
@@ -47,11 +49,17 @@ class RemoteText(LocalText):
             )
         tokenizer = self.reader.tokenizer
         encode = tokenizer.backend_tokenizer.encode
-        whole, pair = encode(closed), encode(prompt, closed[len(prompt) :])
+        response = closed[len(prompt) :]
+        whole, pair = encode(closed), encode(prompt, response)
         typed = "token_type_ids" in tokenizer.model_input_names and any(pair.type_ids)
         same_pair = pair.ids == [*ids] and not typed
         if whole.ids != [*ids] or not (same_pair or len(pair.ids) > len(ids)):
             raise ModelError(
                 f"{self.reference}: a conversation that is sent as two texts, prompt and response, "
                 f"becomes other tokens than the model's; {IN_IDS}"
+            )
+        if 2 * (len(ids) - len(encode(response).ids)) <= len(encode(prompt).ids):
+            raise ModelError(
+                f"{self.reference}: a prompt of so few tokens does not tell whether the server "
+                f"read it with each response; {IN_IDS}"
             )
