@@ -21,7 +21,7 @@ from plain_forward import (
 )
 
 from palate.engines import ChatTemplate, TokenSpan, generate
-from palate.engines.local.batches import cut, unique_tokens
+from palate.engines.local.batches import cut, loads_apart, unique_tokens
 from palate.engines.local.loading import ReadMode
 from palate.engines.local.memory import SMALLEST
 from palate.engines.local.padding import padded
@@ -420,3 +420,17 @@ def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, mul
     tokens = [sum(sizes[k] for k, _ in load) for load in loads]
     assert tokens == sorted(tokens, reverse=True)
     assert all(n <= target + max(sizes) for n in tokens)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "threads", "apart"),
+    [
+        ((10, 10), 2, 2),  # 10, against 11 on both threads
+        ((10,), 2, 0),  # 10, against 5.5
+        ((10, 10, 4), 2, 2),  # 10 + 2.2; three apart take 14, none 13.2
+        ((10, 4), 1, 2),
+    ],
+)
+def test_only_what_would_leave_threads_waiting_is_read_on_all(sizes, threads, apart):
+    loads = [[(k, [TokenSpan([k] * size, 0, size)])] for k, size in enumerate(sizes)]
+    assert loads_apart(loads, threads) == apart

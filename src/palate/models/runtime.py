@@ -31,8 +31,13 @@ def import_torch() -> Any:
 def _keep_freed_memory() -> None:
     # Else each layer's activations go back to the system and come as empty pages again, which
     # takes up to half of the time of a small model in half precision.
-    told = "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD"
-    if sys.platform != "linux" or any(name in os.environ for name in told):
+    allocator_options = (
+        "MALLOC_MMAP_THRESHOLD_",
+        "MALLOC_TRIM_THRESHOLD_",
+        "GLIBC_TUNABLES",
+        "LD_PRELOAD",
+    )
+    if sys.platform != "linux" or any(name in os.environ for name in allocator_options):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

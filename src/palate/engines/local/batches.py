@@ -43,7 +43,8 @@ def read(
             (load, partial(read_load, local, load, reduce, logits, side_by_side))
             for load in loads[:apart]
         )
-        for load, outputs in spread(local.torch, local.device, jobs, local.turns):
+        read_apart = spread(local.torch, local.device, jobs, local.turns) if apart else ()
+        for load, outputs in read_apart:
             yield from zip((k for k, _ in load), outputs, strict=True)
         for load in loads[apart:]:  # one after another, on all threads
             with local.turns.of():
