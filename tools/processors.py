@@ -20,7 +20,7 @@ from pathlib import Path
 
 from newcomer import TIMES, not_printed
 
-from palate.cli.demo import CONTEXTS, LANGUAGE_MODELS, QUICK
+from palate.cli.demo import CONTEXTS, COUPLES, LANGUAGE_MODELS, QUICK
 
 ROOT = Path(__file__).resolve().parents[1]
 PROCESSORS: Mapping[str, Mapping[str, str]] = {
@@ -71,7 +71,8 @@ def run(folder: Path, name: str, dtype: str | None) -> str:
     else:
         scorers = [word for spec in (*QUICK, *LANGUAGE_MODELS) for word in ("-s", spec)]
         contexts = [word for spec in CONTEXTS for word in ("-c", spec)]
-        command = ["evaluate", "-b", "tasting", *scorers, *contexts, "--dtype", dtype, "-o", "runs"]
+        command = ["evaluate", "-b", "tasting", "--limit", str(COUPLES), *scorers, *contexts]
+        command += ["--dtype", dtype, "-o", "runs"]
     sys.stderr.write(f"{name}: palate {command[0]} …\n")
     finished = subprocess.run(
         [sys.executable, "-m", "palate", *command],
