@@ -1,0 +1,202 @@
+"""What a cell holds: a text, or a conversation in one of the forms that public files have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from palate.errors import DataError
+
+ROLES = {
+    "user": "user", "human": "user", "prompter": "user",
+    "assistant": "assistant", "gpt": "assistant", "bot": "assistant", "model": "assistant",
+    "chatgpt": "assistant", "system": "system", "developer": "system",
+}  # fmt: skip
+"""Names of roles in public files → the three of a chat template."""
+TRANSCRIPT = re.compile(r"(?:\A|\n\n) ?(Human|Assistant):[ \n]?")
+SPACE = re.compile(r"\s+")
+
+
+class Turn(NamedTuple):
+    """One message of a conversation."""
+
+    role: str
+    text: str
+
+
+class Exchange(NamedTuple):
+    """A question after earlier turns, and two or more answers to it."""
+
+    turns: tuple[Turn, ...]
+    question: str
+    responses: tuple[str, ...]
+
+
+def turns_of(value: object, field: str) -> tuple[Turn, ...] | None:
+    """Return a conversation's turns, or None where the value is a plain text.
+
+    Read are `[{role, content}]`, with the content as text or as blocks of text, `[{from, value}]`,
+    the same as JSON in a text, and transcripts of `Human:` and `Assistant:`.
+
+    Raises `DataError` for a message without role or text, and for anything but text in it.
+
+    >>> turns_of([{"from": "human", "value": "Tea?"}], "chosen")
+    (Turn(role='user', text='Tea?'),)
+    >>> turns_of("\\n\\nHuman: Tea?\\n\\nAssistant: Green.", "chosen")[1]
+    Turn(role='assistant', text='Green.')
+    """
+    value = decoded(value)
+    if isinstance(value, str):
+        return _transcript(value)
+    if not isinstance(value, Sequence) or not value:
+        return None
+    if not all(isinstance(message, Mapping) for message in value):
+        return None
+    return tuple(_turn(message, f"{field}[{k}]") for k, message in enumerate(value))
+
+
+def decoded(value: object) -> object:
+    """Return what a text of JSON holds where it is a list, else the value.
+
+    >>> decoded('["Tea?"]'), decoded("[sic] tea"), decoded("7")
+    (['Tea?'], '[sic] tea', '7')
+    """
+    if isinstance(value, str) and value.lstrip()[:1] == "[" and value.rstrip()[-1:] == "]":
+        try:
+            read: object = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        return read if isinstance(read, list) else value
+    return value
+
+
+def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) -> Exchange:
+    """Return one question and its answers, whatever form they have.
+
+    `names` are the columns: the prompt's, then the answers'. Whole conversations share their
+    beginning, which is the question with its turns; the last assistant's turn is the response.
+
+    Raises `DataError` where a beginning differs, or where there is no question or no response.
+
+    >>> exchange("Tea?", ["Green.", "Black."], ["prompt", "chosen", "rejected"])
+    Exchange(turns=(), question='Tea?', responses=('Green.', 'Black.'))
+    """
+    read = [turns_of(answer, name) for answer, name in zip(answers, names[1:], strict=True)]
+    plain = [turns is None for turns in read]
+    if any(plain) and not all(plain):
+        odd = names[1:][plain.index(True)]
+        raise DataError("a text, where the other response is a conversation", field=odd)
+    if not any(plain):
+        ended = [_ended(turns or (), name) for turns, name in zip(read, names[1:], strict=True)]
+        starts = [start for start, _ in ended]
+        for start, name in zip(starts[1:], names[2:], strict=True):
+            if not alike(start, starts[0]):
+                raise DataError(f"begins otherwise than `{names[1]}`", field=name)
+        texts, start = [text for _, text in ended], starts[0]
+        if prompt is None:
+            return _asked(start, texts, names[1])
+        turns = turns_of(prompt, names[0])
+        before = turns if turns is not None else (Turn("user", _text(prompt, names[0])),)
+        # The prompt may be the whole beginning, its last question, or its first one.
+        if start and turns is not None and not alike(start, before):
+            raise DataError(f"is not what `{names[1]}` begins with", field=names[0])
+        if start and turns is None and not any(alike((turn,), before) for turn in start):
+            raise DataError(f"is not asked in `{names[1]}`", field=names[0])
+        return _asked(start or before, texts, names[0])
+    texts = [_text(answer, name) for answer, name in zip(answers, names[1:], strict=True)]
+    if prompt is None:
+        return _implicit(texts, names[1])
+    turns = turns_of(prompt, names[0])
+    return _asked(turns or (Turn("user", _text(prompt, names[0])),), texts, names[0])
+
+
+def alike(ours: Sequence[Turn], theirs: Sequence[Turn]) -> bool:
+    """Tell whether two conversations hold the same turns, white space apart."""
+    return [(turn.role, SPACE.sub(" ", turn.text).strip()) for turn in ours] == [
+        (turn.role, SPACE.sub(" ", turn.text).strip()) for turn in theirs
+    ]
+
+
+def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str) -> list[Turn]:
+    """Return a conversation whose questions and answers stand in two lists.
+
+    >>> [turn.text for turn in interleaved(["Tea?", "Why?"], ["Green.", "So."], "response_a")]
+    ['Tea?', 'Green.', 'Why?', 'So.']
+    """
+    if len(prompts) != len(answers):
+        raise DataError(f"has {len(answers)} turns for {len(prompts)} questions", field=name)
+    return [
+        turn
+        for prompt, answer in zip(prompts, answers, strict=True)
+        for turn in (Turn("user", _text(prompt, name)), Turn("assistant", _text(answer, name)))
+    ]
+
+
+def _turn(message: Mapping[str, Any], field: str) -> Turn:
+    role = message.get("role", message.get("from"))
+    name = ROLES.get(str(role).strip().lower())
+    if name is None:
+        raise DataError(f"the role {role!r} is none of user, assistant, system", field=field)
+    content = message.get("content", message.get("value"))
+    if isinstance(content, str):
+        return Turn(name, content)
+    if not isinstance(content, Sequence):
+        raise DataError("the message holds no text", field=field)
+    texts = []
+    for block in content:
+        text = block if isinstance(block, str) else _block(block)
+        if text is None:
+            kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
+            raise DataError(f"holds a block of {kind!r}; text alone is read", field=field)
+        texts.append(text)
+    return Turn(name, "\n".join(texts))
+
+
+def _block(block: object) -> str | None:
+    if not isinstance(block, Mapping) or block.get("type", "text") != "text":
+        return None
+    text = block.get("text")
+    return text if isinstance(text, str) else None
+
+
+def _transcript(text: str) -> tuple[Turn, ...] | None:
+    marks = list(TRANSCRIPT.finditer(text))
+    if len(marks) < 2 or marks[0].start() > 0 or marks[0][1] != "Human":
+        return None
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return tuple(
+        Turn("user" if mark[1] == "Human" else "assistant", text[mark.end() : end].strip())
+        for mark, end in zip(marks, ends, strict=True)
+    )
+
+
+def _ended(turns: Sequence[Turn], name: str) -> tuple[tuple[Turn, ...], str]:
+    if not turns or turns[-1].role != "assistant":
+        raise DataError("the conversation does not end with the assistant", field=name)
+    return tuple(turns[:-1]), turns[-1].text
+
+
+def _asked(turns: Sequence[Turn], texts: Sequence[str], name: str) -> Exchange:
+    if not turns or turns[-1].role != "user":
+        raise DataError("no question of the user's stands before the response", field=name)
+    return Exchange(tuple(turns[:-1]), turns[-1].text, tuple(texts))
+
+
+def _implicit(texts: Sequence[str], name: str) -> Exchange:
+    # Two whole texts: what they begin with alike, up to a white space, is the question.
+    shared = 0
+    while shared < min(map(len, texts)) and len({text[shared] for text in texts}) == 1:
+        shared += 1
+    ends = [match.start() for match in SPACE.finditer(texts[0], 0, shared)]
+    question = texts[0][: ends[-1]] if ends else ""
+    if not question.strip():
+        raise DataError("no question: no column of one, and no common beginning", field=name)
+    return Exchange((), question, tuple(text[ends[-1] :].strip() for text in texts))
+
+
+def _text(value: object, name: str) -> str:
+    if isinstance(value, str):
+        return value
+    raise DataError(f"expected a text or a conversation, got {type(value).__name__}", field=name)

@@ -1,0 +1,113 @@
+"""Chosen and rejected responses: TRL's forms, HH transcripts, RewardBench 1 and 2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from palate.data.layouts.columns import QUESTION, Peek, Row, plain_columns, who_column
+from palate.data.layouts.conversations import decoded, exchange, turns_of
+from palate.data.layouts.layout import Layout, LayoutOptions, Reading, exchanged, half_pair
+from palate.errors import DataError
+
+RATINGS = {
+    "chosen_rating": ("chosen_rating", "score_chosen", "chosen_score", "chosen_reward"),
+    "rejected_rating": ("rejected_rating", "score_rejected", "rejected_score", "rejected_reward"),
+}
+
+
+def _preference(peek: Peek, options: LayoutOptions) -> Reading | str:
+    del options
+    missing = [name for name in ("chosen", "rejected") if name not in peek.columns]
+    if missing:
+        return f"no column {missing[0]!r}"
+    if _texts(peek, "chosen") or _texts(peek, "rejected"):
+        return "`chosen` or `rejected` holds lists of texts (see rewardbench-2)"
+    prompt, who = peek.first(QUESTION), who_column(peek)
+    ratings = {ours: column for ours, names in RATINGS.items() if (column := peek.first(names))}
+    forms = {name: _form(peek, name) for name in ("chosen", "rejected")}
+    read = {
+        "question": prompt or "what both begin with",
+        "chosen": f"chosen{forms['chosen']}",
+        "rejected": f"rejected{forms['rejected']}",
+        **({"user_id": who} if who else {}),
+        **ratings,
+    }
+    used = {"chosen", "rejected", *filter(None, (prompt, who)), *ratings.values()}
+    # TRL's files hold the whole conversation of the chosen response once more.
+    used |= {"messages"} if prompt is None or forms["chosen"] else set()
+
+    def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
+        del number
+        half_pair(row.get("chosen"), row.get("rejected"), ("chosen", "rejected"))
+        asked = row.get(prompt) if prompt else None
+        if prompt and asked is None:
+            raise DataError("missing", field=prompt)
+        both = exchange(asked, [row["chosen"], row["rejected"]],
+                        [prompt or "chosen", "chosen", "rejected"])  # fmt: skip
+        yield {
+            **plain_columns(row, used),
+            **exchanged(both),
+            "chosen": both.responses[0],
+            "rejected": both.responses[1],
+            **({"user_id": row.get(who)} if who else {}),
+            **{ours: row.get(column) for ours, column in ratings.items()},
+        }
+
+    return Reading("preference", read, to_rows)
+
+
+def _form(peek: Peek, column: str) -> str:
+    values = peek.values(column)[:20]
+    if not any(turns_of(value, column) for value in values):
+        return ""
+    return " (transcript)" if all(isinstance(decoded(v), str) for v in values) else " (messages)"
+
+
+def _texts(peek: Peek, column: str) -> bool:
+    lists = [decoded(value) for value in peek.values(column)]
+    return bool(lists) and all(
+        isinstance(value, list) and value and all(isinstance(text, str) for text in value)
+        for value in lists
+    )
+
+
+def _rewardbench_2(peek: Peek, options: LayoutOptions) -> Reading | str:
+    del options
+    missing = [n for n in ("prompt", "chosen", "rejected") if n not in peek.columns]
+    if missing:
+        return f"no column {missing[0]!r}"
+    if not (_texts(peek, "chosen") and _texts(peek, "rejected")):
+        return "`chosen` and `rejected` are no lists of texts"
+    read = {"question": "prompt", "chosen": "each of chosen", "rejected": "each of rejected"}
+
+    def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
+        better, worse = _list(row, "chosen"), _list(row, "rejected")
+        half_pair(better or None, worse or None, ("chosen", "rejected"))
+        asked = exchange(row.get("prompt"), [better[0], worse[0]], ["prompt", "chosen", "rejected"])
+        name = row.get("id", number)
+        rest = plain_columns(row, {"prompt", "chosen", "rejected", "id"})
+        for k, chosen in enumerate(better, 1):
+            for j, rejected in enumerate(worse, 1):
+                yield {
+                    **rest, **exchanged(asked), "id": f"{name}-{k}-{j}",
+                    "chosen": chosen, "rejected": rejected,
+                }  # fmt: skip
+
+    return Reading("rewardbench-2", read, to_rows)
+
+
+def _list(row: Row, column: str) -> list[str]:
+    texts = decoded(row.get(column))
+    return [str(text) for text in texts] if isinstance(texts, list) else []
+
+
+PREFERENCE = Layout(
+    "preference",
+    "chosen and rejected as texts, messages or transcripts, with a prompt or without (TRL, HH, "
+    "UltraFeedback binarized, RewardBench)",
+    _preference,
+)
+REWARDBENCH_2 = Layout(
+    "rewardbench-2", "lists of chosen and rejected responses to one prompt", _rewardbench_2
+)
