@@ -63,12 +63,16 @@ WRONG: list[tuple[str, object, str]] = [
 ]  # fmt: skip
 WITHIN: list[tuple[str, str, object, str]] = [
     *(("profile", name, bad, expected)
-      for name in ("text", "category", "date")
+      for name in ("text", "category")
       for bad, expected in ((7, "text, got int"), (" ", "empty string"), (HALF, "surrogate"))),
     ("profile", "text", None, "expected text, got NoneType"),
     ("profile", "text", "", "got an empty string"),
     ("profile", "category", ["tea"], "expected text, got list"),
-    ("profile", "date", {"y": 1}, "expected an ISO date as text, got dict"),
+    ("profile", "date", {"y": 1}, "expected a date as text or number, got dict"),
+    ("profile", "date", True, "expected a date as text or number, got bool"),
+    ("profile", "date", 7, "'7' is no date"),
+    ("profile", "date", " ", "empty string"),
+    ("profile", "date", HALF, "surrogate"),
     ("profile", "id", 1.5, "text or a whole number, got float"),
     ("profile", "id", True, "text or a whole number, got bool"),
     ("profile", "id", "", "got an empty string"),

@@ -20,6 +20,8 @@ class LoadOptions:
     revision: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     skip_bad_rows: bool = False
+    order_as_in_file: bool = False
+    """Read no date: posts and past choices stand as in the file, oldest first."""
     max_line: int = MAX_LINE
 
 
@@ -37,7 +39,10 @@ class Benchmark:
     def load(self, options: LoadOptions | None = None, *, subset: str | None = None) -> Dataset:
         """Load the rows; raises `BenchmarkError` for a subset that is not there."""
         options = options or LoadOptions()
-        loaded = replace(as_mirrored(self.loader(options)), columns=options.columns)
+        loaded = replace(
+            as_mirrored(self.loader(options)), columns=options.columns,
+            order_as_in_file=options.order_as_in_file,
+        )  # fmt: skip
         if subset is None:
             return loaded
         kept = tuple(row for row in loaded.rows if row.subset == subset)

@@ -9,7 +9,7 @@ from typing import Any
 
 from palate.data import collect, content_hash
 from palate.errors import BenchmarkError, DataError
-from palate.records import PreferencePair, Question, UserPool
+from palate.records import Names, PreferencePair, Question, UserPool, normal_form
 from palate.seeding import rng
 
 PAST = "adapt"
@@ -36,6 +36,8 @@ class Dataset:
     limited: int | None = None
     """The limit they were drawn under."""
     columns: Mapping[str, str] = field(default_factory=dict)
+    order_as_in_file: bool = False
+    """True where no date was read."""
     everyone: tuple[Question, ...] = ()
     """Rows that the users are gathered from, where they are more than `rows`: a limited or
     mirrored set keeps the whole split's, so that who is whose stranger does not change."""
@@ -140,7 +142,8 @@ class Dataset:
 
         A row that is one of its user's evaluated pairs (the same question and two responses, in
         whichever order) is left out and counted. Raises `BenchmarkError` for a row with the id of
-        an evaluated row, and for one that is no pair.
+        an evaluated row, and for one that is no pair; `DataError` for a user whose id differs from
+        an evaluated one's in form alone.
         """
         past = need_pairs((*self.history, *rows), f"{self.name}, past choices")
         past = tuple(pair for pair in past if not pair.tie)
@@ -149,6 +152,9 @@ class Dataset:
         evaluated = (*self.everyone, *self.rows)
         ids = {row.id for row in evaluated}
         votes = {vote_of(row) for row in evaluated if isinstance(row, PreferencePair)}
+        names = Names()
+        for row in (*evaluated, *past):
+            names.add("user", row.user_id, f"row {row.id!r}")
         twice = next((pair.id for pair in past if pair.id in ids), None)
         if twice is not None:
             raise BenchmarkError(
@@ -217,20 +223,20 @@ def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ..
 def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
     """Return who was asked what about which two responses, whichever way it went.
 
-    White space apart: a file that was written anew holds the same vote.
+    In normal form: a file that was written anew holds the same vote.
     """
-    question, chosen, rejected = (
-        " ".join(text.split()) for text in (pair.text, pair.chosen, pair.rejected)
-    )
-    return pair.user_id, question, frozenset((chosen, rejected))
+    responses = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
+    return pair.user_id, normal_form(pair.text), responses
 
 
 def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
     return (
         (ours.mirror_of, theirs.mirror_of) == (theirs.id, ours.id)
         and ours.user_id != theirs.user_id
-        and (ours.subset, ours.text, ours.chosen, ours.rejected)
-        == (theirs.subset, theirs.text, theirs.rejected, theirs.chosen)
+        and ours.subset == theirs.subset
+        and normal_form(ours.text) == normal_form(theirs.text)
+        and normal_form(ours.chosen) == normal_form(theirs.rejected)
+        and normal_form(ours.rejected) == normal_form(theirs.chosen)
     )
 
 

@@ -12,26 +12,30 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from palate.benchmarks.dataset import Dataset
 from palate.errors import BenchmarkError
-from palate.records import PreferencePair
+from palate.records import PreferencePair, normal_form
 from palate.seeding import rng
 
 
 def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
     """Return each coupled pair's mirror row by id, as many couples of opposite votes as can be.
 
-    A seeded maximum matching within each (question, two responses); `mirror_of`, where it is set
-    both ways, wins. Each pair stands in one couple at most. Empty where no users disagree.
+    A seeded maximum matching within each (question, two responses), told by their normal forms;
+    `mirror_of`, where it is set both ways, wins. Each pair stands in one couple at most. Empty
+    where no users disagree.
     """
     mirror_row = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
     mirror_row |= {theirs: ours for ours, theirs in mirror_row.items()}
-    groups: dict[tuple[str, str, str, str], list[PreferencePair]] = defaultdict(list)
+    groups: dict[tuple[str, str, frozenset[str]], list[PreferencePair]] = defaultdict(list)
     for pair in pairs.pairs:
         if pair.id not in mirror_row:
-            first, second = sorted((pair.chosen, pair.rejected))
-            groups[pair.subset, pair.text, first, second].append(pair)
-    for (_, question, first, second), votes in sorted(groups.items()):
-        one_way = sorted((p for p in votes if p.chosen == first), key=lambda p: p.id)
-        other_way = sorted((p for p in votes if p.chosen != first), key=lambda p: p.id)
+            both = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
+            groups[pair.subset, normal_form(pair.text), both].append(pair)
+    for votes in groups.values():
+        # Drawn for the texts as they came; of several forms of one text, for the first.
+        question, first, second = min((p.text, *sorted((p.chosen, p.rejected))) for p in votes)
+        form = normal_form(first)
+        one_way = sorted((p for p in votes if normal_form(p.chosen) == form), key=lambda p: p.id)
+        other_way = sorted((p for p in votes if normal_form(p.chosen) != form), key=lambda p: p.id)
         if not one_way or not other_way:
             continue
         stream = rng("mirrors", seed, question, first, second)

@@ -23,9 +23,12 @@ def _load(options: LoadOptions) -> Dataset:
         paths, commit = download(REPOSITORY, FILES, options.revision or "main")
     # A declared benchmark's bad rows are left out, counted and listed.
     parts: list[LoadedRows] = [
-        load_rows(path, subset=subset, columns=options.columns, skip_bad_rows=True)
+        load_rows(
+            path, subset=subset, columns=options.columns, skip_bad_rows=True,
+            order_as_in_file=options.order_as_in_file,
+        )
         for subset, path in zip(SUBSETS, paths, strict=True)
-    ]
+    ]  # fmt: skip
     return Dataset(
         name=BENCHMARK.name,
         rows=tuple(_within(row) for part in parts for row in part.rows),

@@ -48,6 +48,7 @@ def file_benchmark(path: str) -> Benchmark:
             path,
             columns=options.columns,
             skip_bad_rows=options.skip_bad_rows,
+            order_as_in_file=options.order_as_in_file,
             max_line=options.max_line,
         )
         return Dataset(name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns)

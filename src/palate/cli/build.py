@@ -48,6 +48,7 @@ def own_text(
         Path, typer.Option("-o", "--output", help="File to write: .jsonl or .jsonl.gz.")
     ],
     skip_bad_rows: flags.SkipBadRows = False,
+    order_as_in_file: flags.OrderAsInFile = False,
     devices: Devices,
     cache: flags.Cache = None,
     max_cost: flags.MaxCost = None,
@@ -61,7 +62,8 @@ def own_text(
     with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress) as shown:
         build = build_own_text(
             source, output, layout=built.layout, rejected=built.rejected, outputs=built.outputs,
-            adapt=built.adapt, skip_bad_rows=skip_bad_rows, session=session, settings=settings,
+            adapt=built.adapt, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file,
+            session=session, settings=settings,
             start=shown.start,
         )  # fmt: skip
     if spent := session.ledger.line():

@@ -16,11 +16,15 @@ class RowReading:
 
     columns: flags.Map = None
     skip_bad_rows: flags.SkipBadRows = False
+    order_as_in_file: flags.OrderAsInFile = False
 
     def options(self) -> LoadOptions:
         """Return what loading is told; raises `UsageError` for a `--map` that cannot be read."""
         columns = parse_columns(self.columns or [])
-        return LoadOptions(columns=columns, skip_bad_rows=self.skip_bad_rows)
+        return LoadOptions(
+            columns=columns, skip_bad_rows=self.skip_bad_rows,
+            order_as_in_file=self.order_as_in_file,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -118,3 +118,5 @@ def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Ite
         yield from ("--map", column)
     if loading.skip_bad_rows:
         yield "--skip-bad-rows"
+    if loading.order_as_in_file:
+        yield "--order-as-in-file"

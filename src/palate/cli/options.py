@@ -73,6 +73,9 @@ Map = Annotated[
 Source = Annotated[Path | None, _data(help="Local copy of a hub benchmark.")]
 Revision = Annotated[str | None, _data(help="Revision of a hub benchmark.")]
 SkipBadRows = Annotated[bool, _data("--skip-bad-rows", help="Leave bad rows out.")]
+OrderAsInFile = Annotated[
+    bool, _data("--order-as-in-file", help="Read no dates: the file's order counts, oldest first.")
+]
 MaxLine = Annotated[float, _data("--max-line", help="Longest line read, in MiB.")]
 Trust = Annotated[
     bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from palate.data import asked_title
-from palate.records import QuestionView
+from palate.records import QuestionView, normal_form
 
 OPENING = 120
-SPACE = re.compile(r"\s+")
 
 
 def forbidden_texts(view: QuestionView) -> tuple[str, ...]:
     """Return the openings no shown post may hold: of the question and the responses.
 
-    First 120 characters, lower case, white space collapsed.
+    First 120 characters of their normal form in lower case.
     """
     opening = asked_title(view.text)[:OPENING]
     return (*((opening,) if opening else ()), *forbidden_responses(view))
@@ -44,5 +41,5 @@ def holds(plain: str, forbidden: tuple[str, ...]) -> bool:
 
 
 def normal(text: str) -> str:
-    """Return a text in lower case, white space collapsed."""
-    return SPACE.sub(" ", text).strip().lower()
+    """Return a text's normal form in lower case."""
+    return normal_form(text).lower()

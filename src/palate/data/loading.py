@@ -13,7 +13,7 @@ from palate.data.jsonl import MAX_LINE, read_jsonl
 from palate.data.parquet import read_parquet
 from palate.data.rows import CHOICE, KNOWN, REQUIRED, read_question
 from palate.errors import DataError, UsageError
-from palate.records import Question
+from palate.records import Names, PreferencePair, Question
 from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
@@ -34,17 +34,23 @@ def load_rows(
     subset: str | None = None,
     columns: Mapping[str, str] | None = None,
     skip_bad_rows: bool = False,
+    order_as_in_file: bool = False,
     max_line: int = MAX_LINE,
 ) -> LoadedRows:
     """Read a JSONL(.gz) or Parquet file under the row contract.
 
     `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
     bad row raises its `DataError` unless `skip_bad_rows`; then bad rows are left out and returned.
+    Ids of users, rows, subsets or splits that differ in form alone raise it in any case. With
+    `order_as_in_file` no date is read.
     """
     path = Path(path)
     rows = _read(path, max_line)
     default = subset or stem(path.name)
-    return collect(rows, str(path), default, columns or {}, skip_bad_rows=skip_bad_rows)
+    return collect(
+        rows, str(path), default, columns or {}, skip_bad_rows=skip_bad_rows,
+        order_as_in_file=order_as_in_file,
+    )  # fmt: skip
 
 
 def stem(name: str) -> str:
@@ -66,10 +72,12 @@ def collect(
     columns: Mapping[str, str],
     *,
     skip_bad_rows: bool,
+    order_as_in_file: bool = False,
 ) -> LoadedRows:
     """Check numbered rows one by one; duplicate ids are bad rows too.
 
-    Posts that hold their row's question are left out, which is logged with their number.
+    Posts that hold their row's question are left out, which is logged with their number; so is
+    where dates do not give the order.
     """
     questions: list[Question] = []
     leaking: list[str] = []
@@ -77,12 +85,17 @@ def collect(
     first_line: dict[str, int] = {}
     unknown: set[str] = set()
     unmet = dict(columns)
+    names = Names()
+    partly_dated = 0
     for line, row in rows:
         if unmet and isinstance(row, Mapping):
             unmet = {ours: theirs for ours, theirs in unmet.items() if theirs not in row}
         try:
             fields: list[str] = []
-            question = read_question(_mapped(row, columns), subset=subset, left_out=fields)
+            question = read_question(
+                _mapped(row, columns), subset=subset, left_out=fields,
+                order_as_in_file=order_as_in_file,
+            )  # fmt: skip
             if (used := first_line.get(question.id)) is not None:
                 raise DataError(f"{question.id!r} was used in row {used}", field="id")
         except DataError as error:
@@ -92,6 +105,8 @@ def collect(
             bad.append(named)
             continue
         first_line[question.id] = line
+        _note_names(question, names, source, line)
+        partly_dated += len({post.date is None for post in question.profile}) > 1
         unknown.update(question.extra)
         leaking += [f"row {line}, {name}" for name in fields]
         questions.append(question)
@@ -105,10 +120,34 @@ def collect(
             "%s: %d posts that hold their row's question are left out (the first: %s)",
             source, len(leaking), leaking[0],
         )  # fmt: skip
+    if partly_dated:
+        LOG.warning(
+            "%s: in %d profiles some posts have no date: there the order of the file counts, "
+            "oldest first", source, partly_dated,
+        )  # fmt: skip
+    if order_as_in_file:
+        LOG.warning(
+            "%s: dates are not read (--order-as-in-file): posts and choices stand as in the file, "
+            "oldest first", source,
+        )  # fmt: skip
     for ours, theirs in unmet.items():
         raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
                         field=ours)  # fmt: skip
     return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
+
+
+def _note_names(question: Question, names: Names, source: str, line: int) -> None:
+    mirror_of = question.mirror_of if isinstance(question, PreferencePair) else None
+    in_use = {
+        "user": question.user_id, "subset": question.subset, "split": question.split or "",
+    }  # fmt: skip
+    try:
+        names.add("row", question.id, f"row {line}")
+        names.add("row", mirror_of or question.id, f"`mirror_of` of row {line}")
+        for what, name in in_use.items():
+            names.add(what, name, f"row {line}")
+    except DataError as error:
+        raise DataError(error.problem, file=source) from None
 
 
 def parse_columns(pairs: Iterable[str]) -> dict[str, str]:

@@ -6,32 +6,44 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import date
 from numbers import Integral
 from typing import Any
 
 from palate.errors import DataError
-from palate.records import Gold, Post, PreferencePair, Question, RubricAspect
+from palate.records import (
+    Gold,
+    Post,
+    PreferencePair,
+    Question,
+    RubricAspect,
+    date_text,
+    normal_form,
+    read_date,
+)
+from palate.records.dates import oldest_first
 from palate.seeding import digest
 
 REQUIRED = ("id", "question")
 CHOICE = ("chosen", "rejected")
 KNOWN = frozenset((*REQUIRED, *CHOICE)) | {
-    "attribution", "category", "chosen_rating", "mirror_of", "narrative", "profile",
+    "attribution", "category", "chosen_rating", "date", "mirror_of", "narrative", "profile",
     "rating_scale", "reference", "rejected_rating", "responses", "rubric_aspects", "source_url",
     "split", "subset", "tie", "traits", "user_id",
 }  # fmt: skip
-SPACE = re.compile(r"\s+")
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_question(
-    row: Mapping[str, Any], *, subset: str, left_out: list[str] | None = None
+    row: Mapping[str, Any],
+    *,
+    subset: str,
+    left_out: list[str] | None = None,
+    order_as_in_file: bool = False,
 ) -> Question:
     """Check one row; what has `chosen` and `rejected` is a `PreferencePair`.
 
     A post that holds the question within a longer text is left out, as a stranger's is; `left_out`
-    takes its field.
+    takes its field. With `order_as_in_file` no date is read: posts stand as they are listed.
 
     Raises `DataError` with the field and what was expected.
 
@@ -51,7 +63,12 @@ def read_question(
         "id": identifier,
         "user_id": _identifier(row, "user_id") or identifier,
         "text": text,
-        "profile": _profile(row.get("profile"), text, [] if left_out is None else left_out),
+        "profile": _profile(
+            row.get("profile"),
+            text,
+            [] if left_out is None else left_out,
+            dated=not order_as_in_file,
+        ),
         "subset": _optional_text(row, "subset") or subset,
         "category": _optional_text(row, "category") or "",
         "split": _optional_text(row, "split"),
@@ -66,6 +83,7 @@ def read_question(
             attribution=_optional_text(row, "attribution"),
             source_url=_optional_text(row, "source_url"),
         ),
+        "date": None if order_as_in_file else _date(row),
         "extra": {n: value for n, value in row.items() if n not in KNOWN and value is not None},
     }
     if not chooses:
@@ -77,8 +95,10 @@ def read_question(
         tie=_flag(row, "tie"),
         mirror_of=_identifier(row, "mirror_of"),
     )
-    if pair.chosen == pair.rejected:
-        raise DataError("equals `rejected`; a pair needs two different responses", field="chosen")
+    if not pair.tie and normal_form(pair.chosen) == normal_form(pair.rejected):
+        but = "" if pair.chosen == pair.rejected else " but for white space or the form of accents"
+        needed = "a pair needs two different responses"
+        raise DataError(f"equals `rejected`{but}; {needed}", field="chosen")
     for name in CHOICE:
         if pair.responses and getattr(pair, name) not in pair.responses:
             raise DataError("is none of the row's `responses`", field=name)
@@ -178,15 +198,16 @@ def _traits(value: object) -> dict[str, str]:
     return traits
 
 
-def _profile(value: object, question: str, left_out: list[str]) -> tuple[Post, ...]:
+def _profile(value: object, question: str, left_out: list[str], *, dated: bool) -> tuple[Post, ...]:
     posts: list[Post] = []
-    plain = SPACE.sub(" ", question).strip()
+    plain = normal_form(question)
     title = asked_title(question)
     unnamed: Counter[str] = Counter()
     for k, entry in enumerate(_entries(value, "profile")):
         within = f"profile[{k}]."
         text = _text(entry, "text", within)
-        if asked_title(text) == title or SPACE.sub(" ", text).strip() == plain:
+        written = normal_form(text)
+        if asked_title(text) == title or written == plain:
             raise DataError("the post is the question itself: a leak", field=f"{within}text")
         name = _identifier(entry, "id", within)
         if name is None:
@@ -195,7 +216,7 @@ def _profile(value: object, question: str, left_out: list[str]) -> tuple[Post, .
             unnamed[name] += 1
             if unnamed[name] > 1:
                 name = f"{name}-{unnamed[name]}"
-        if plain in SPACE.sub(" ", text):
+        if plain in written:
             left_out.append(f"{within}text")
             continue
         posts.append(
@@ -203,23 +224,23 @@ def _profile(value: object, question: str, left_out: list[str]) -> tuple[Post, .
                 id=name,
                 category=_optional_text(entry, "category", within) or "",
                 text=text,
-                date=_date(entry, within),
+                date=_date(entry, within) if dated else None,
             )
         )
     if len({post.id for post in posts}) < len(posts):
         raise DataError("two posts have one id", field="profile")
-    if posts and all(post.date for post in posts):
-        posts.sort(key=lambda post: post.date or "")
-    return tuple(posts)
+    return oldest_first(posts)
 
 
-def _date(entry: Mapping[str, Any], within: str) -> str | None:
-    value = entry.get("date")
-    if isinstance(value, date):  # a Parquet column of dates or timestamps
-        return value.isoformat()
-    if value is not None and not isinstance(value, str):
-        raise DataError(f"expected an ISO date as text, got {_kind(value)}", field=f"{within}date")
-    return _optional_text(entry, "date", within)
+def _date(row: Mapping[str, Any], within: str = "") -> str | None:
+    field = f"{within}date"
+    try:
+        text = date_text(row.get("date"))
+        if text is not None:
+            read_date(_unicode(text, field))
+    except DataError as error:
+        raise DataError(error.problem, field=field) from None
+    return text
 
 
 def asked_title(text: str) -> str:
@@ -229,7 +250,7 @@ def asked_title(text: str) -> str:
     'why tea?'
     """
     lines = text.strip().splitlines()
-    return SPACE.sub(" ", lines[0]).strip().lower() if lines else ""
+    return normal_form(lines[0]).lower() if lines else ""
 
 
 def _aspects(value: object) -> tuple[RubricAspect, ...]:
@@ -252,7 +273,8 @@ def _responses(value: object) -> tuple[str, ...]:
     names = [f"responses[{k}]" for k in range(len(value))]
     named = dict(zip(names, value, strict=True))
     texts = [_text(named, name) for name in names]
-    twice = next((k for k, text in enumerate(texts) if text in texts[:k]), None)
+    forms = [normal_form(text) for text in texts]
+    twice = next((k for k, form in enumerate(forms) if form in forms[:k]), None)
     if twice is not None:
         raise DataError("the same text as an earlier response", field=names[twice])
     return tuple(texts)

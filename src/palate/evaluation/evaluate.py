@@ -70,8 +70,10 @@ def evaluate(
         "rows": pairs.content_hash, "revision": pairs.revision, "mirrors": pairs.mirrors,
         "limit": pairs.limited, "columns": dict(pairs.columns),
     }  # fmt: skip
+    order = {"order": "as in file"} if pairs.order_as_in_file else {}
     place = None if root is None else Path(root)
-    with job.computed(job.rows, Run.kind, place, progress, identity) as (work, passes, folder):
+    computed = job.computed(job.rows, Run.kind, place, progress, identity, **order)
+    with computed as (work, passes, folder):
         mirror_rows = _mates(pairs)
         verdicts = Verdicts(verdict_rows(job, passes, mirror_rows))
         steps = len(job.rows) * len(passes)

@@ -1,6 +1,8 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
+from palate.records.dates import Instant, date_text, read_date
 from palate.records.lazy import Lazy
+from palate.records.normal_form import Names, normal_form
 from palate.records.pools import (
     MOST_STRANGERS,
     NO_STRANGER,
@@ -45,10 +47,12 @@ __all__ = [
     "ContextInput",
     "Encoded",
     "Gold",
+    "Instant",
     "Judge",
     "Judgement",
     "Lazy",
     "Message",
+    "Names",
     "Outcome",
     "Part",
     "Post",
@@ -71,12 +75,15 @@ __all__ = [
     "candidate_order",
     "choices_of",
     "components_of",
+    "date_text",
     "info_of",
     "margin_of",
     "mirror_users_of",
+    "normal_form",
     "packed",
     "prepare",
     "prepared_slates",
+    "read_date",
     "results_of",
     "third_users",
     "unpacked",

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from palate.errors import UsageError
+from palate.records.dates import oldest_first
 from palate.records.questions import PreferencePair, Question, choices_of
 from palate.records.users import Post, User
 from palate.seeding import digest
@@ -60,7 +61,7 @@ class UserPool:
         users = {
             name: User(
                 id=name,
-                posts=_by_date(posts.get(name, {}).values()),
+                posts=oldest_first(posts.get(name, {}).values()),
                 choices=tuple(choices.get(name, ())),
                 traits=traits.get(name, {}),
             )
@@ -163,8 +164,3 @@ def third_users(
         if name not in excluded:
             drawn.append(name)
     return drawn
-
-
-def _by_date(posts: Collection[Post]) -> tuple[Post, ...]:
-    dated = all(post.date for post in posts)
-    return tuple(sorted(posts, key=lambda post: post.date or "") if dated else posts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from palate.records.dates import DateText, Instant, instant_of, oldest_first
 from palate.records.users import Choice, Post, Record, RubricAspect
 from palate.seeding import digest
 
@@ -51,6 +52,8 @@ class Question(Record):
     traits: Mapping[str, str] = {}
     responses: tuple[str, ...] = ()
     gold: Gold = Gold()
+    date: DateText | None = None
+    """When it was asked, as it came."""
     extra: Mapping[str, Any] = {}
     """Columns palate does not know: kept, named once, never rendered."""
 
@@ -64,6 +67,11 @@ class Question(Record):
         return QuestionView(self.text, self.category, tuple(sorted(self._known_responses())))
 
     @property
+    def instant(self) -> Instant | None:
+        """When it was asked."""
+        return instant_of(self.date)
+
+    @property
     def content(self) -> str:
         """Hash of the question and its responses: rows are matched by id and this."""
         return digest(self.text, *self.responses)[:16]
@@ -75,7 +83,9 @@ class Question(Record):
         >>> row["question"], row["user_id"], "chosen" in row
         ('Tea?', 'ann', False)
         """
-        fields = self.model_dump(mode="json", exclude={"text", "gold", "responses", "extra"})
+        fields = self.model_dump(
+            mode="json", exclude={"text", "gold", "responses", "date", "extra"}
+        )
         gold = self.gold.model_dump(mode="json", exclude={"aspects", "ratings"})
         aspects = [aspect.model_dump(mode="json") for aspect in self.gold.aspects]
         chosen, rejected = self.gold.ratings
@@ -83,6 +93,7 @@ class Question(Record):
             **fields, **gold, "question": self.text, "rubric_aspects": aspects,
             "chosen_rating": chosen, "rejected_rating": rejected,
             **({"responses": list(self.responses)} if self.responses else {}),
+            **({"date": self.date} if self.date else {}),
         }  # fmt: skip
 
     def _known_responses(self) -> set[str]:
@@ -109,9 +120,14 @@ class PreferencePair(Question):
 
 
 def choices_of(pairs: Iterable[PreferencePair]) -> dict[str, list[Choice]]:
-    """Return what each user preferred, in the order of the pairs."""
-    choices: dict[str, list[Choice]] = {}
+    """Return what each user preferred, oldest first where all of it is dated, else as given."""
+    of_users: dict[str, list[PreferencePair]] = {}
     for pair in pairs:
-        choice = Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
-        choices.setdefault(pair.user_id, []).append(choice)
-    return choices
+        of_users.setdefault(pair.user_id, []).append(pair)
+    return {
+        user: [
+            Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
+            for pair in oldest_first(listed)
+        ]
+        for user, listed in of_users.items()
+    }

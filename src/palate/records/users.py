@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
+from palate.records.dates import DateText, Instant, instant_of
 from palate.seeding import digest
 
 
@@ -21,8 +22,13 @@ class Post(Record):
     id: str
     category: str = ""
     text: str
-    date: str | None = None
-    """ISO date or date-time; without it the order of the file counts, oldest first."""
+    date: DateText | None = None
+    """As it came; without it the order of the file counts, oldest first."""
+
+    @property
+    def instant(self) -> Instant | None:
+        """When it was written."""
+        return instant_of(self.date)
 
 
 class Choice(Record):

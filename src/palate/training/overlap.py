@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from palate.errors import DataError
-from palate.records import PreferencePair
+from palate.records import PreferencePair, normal_form
 
 
 def refuse_overlap(
@@ -48,4 +48,4 @@ def _posts(pair: PreferencePair) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).lower()
+    return normal_form(text).lower()

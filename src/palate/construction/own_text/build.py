@@ -94,6 +94,7 @@ def build_own_text(
     outputs: Path | str | None = None,
     adapt: int = ADAPT_ROWS,
     skip_bad_rows: bool = False,
+    order_as_in_file: bool = False,
     session: Session | None = None,
     settings: Settings | None = None,
     start: Start = lambda label: lambda done, total: None,
@@ -102,8 +103,9 @@ def build_own_text(
 
     `layout` is lamp, longlamp or rows; `rejected` is `others` or a policy that answers where no
     other author wrote; `outputs` is LaMP's file of outputs where it does not lie beside the
-    questions; `adapt` is the most earlier texts of a user that become adapt rows. Answers of a
-    policy are kept as they come, and the same call gives the same bytes.
+    questions; `adapt` is the most earlier texts of a user that become adapt rows. With
+    `order_as_in_file` no date is read, so that nothing is left out for not being earlier. Answers
+    of a policy are kept as they come, and the same call gives the same bytes.
 
     Raises `DataError` for a bad row, `UsageError` for options that do not fit.
     """
@@ -119,10 +121,13 @@ def build_own_text(
     options = {
         "layout": layout, "rejected": rejected, "policy": answers and answers.fingerprint,
         "adapt": adapt, "seed": settings.seed, "skip_bad_rows": skip_bad_rows,
+        **({"order_as_in_file": True} if order_as_in_file else {}),
     }  # fmt: skip
     try:
         with closing(Spool()) as spool:
-            selection = RowSelection(spool, skip_bad_rows=skip_bad_rows)
+            selection = RowSelection(
+                spool, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file
+            )
             selection.read(read(files))
             for split in ("test", "adapt"):
                 if split == "adapt":

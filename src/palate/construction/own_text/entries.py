@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from palate.construction.own_text.streams import rows_of
 from palate.data.rows import SURROGATE
 from palate.errors import DataError
+from palate.records import date_text
 
 ADAPT = "adapt"
-DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d(?:T.*)?)?)?")
+DAY = re.compile(r"(\d{4}-\d\d-\d\d) ")
 
 
 class EarlierText(NamedTuple):
@@ -89,16 +89,17 @@ def possible_text(row: Mapping[str, Any], name: str) -> str:
 
 
 def date_of(row: Mapping[str, Any]) -> str | None:
-    """Return the ISO date of `date` or `year`; None for what cannot be compared.
+    """Return what `date` or `year` holds as text, ISO's with a T; None where there is nothing.
 
-    >>> date_of({"date": "2012-05-04 10:00"}), date_of({"year": 2007}), date_of({"date": "May"})
+    >>> date_of({"date": "2012-05-04 10:00"}), date_of({"year": 2007}), date_of({"date": None})
     ('2012-05-04T10:00', '2007', None)
     """
-    value = row.get("date") or row.get("year")
-    if isinstance(value, date):  # a Parquet column of dates
-        return value.isoformat()
-    text = "" if value is None else str(value).strip().replace(" ", "T", 1)
-    return text if DATE.fullmatch(text) else None
+    name = "date" if row.get("date") else "year"
+    try:
+        text = date_text(row.get(name))
+    except DataError as error:
+        raise DataError(error.problem, field=name) from None
+    return None if text is None else DAY.sub(r"\1T", text.strip(), count=1)
 
 
 def earlier_items(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from palate.contexts.leaks import OPENING, normal
 from palate.data import asked_title
+from palate.records import read_date
 
 RUN, SEED, JACCARD, FEWEST = 13, 7, 0.8, 4
 NOT_EARLIER, SAME_INPUT = "not earlier", "same input"
@@ -29,12 +30,12 @@ def words_of(text: str) -> list[str]:
 
 def text_key(text: str) -> bytes:
     """Return the hash of a text's words; of a text without words, of its characters."""
-    plain = " ".join(words_of(text)) or normal(text)
+    plain = " ".join(words_of(normal(text))) or normal(text)
     return blake2b(plain.encode(), digest_size=16).digest()
 
 
 def is_earlier(first: str | None, second: str | None) -> bool | None:
-    """Tell whether one ISO date is before another; None where one is not known.
+    """Tell whether one date is before another; None where one is not known.
 
     Dates are compared as finely as both are known, and equal ones are not earlier.
 
@@ -43,8 +44,7 @@ def is_earlier(first: str | None, second: str | None) -> bool | None:
     """
     if first is None or second is None:
         return None
-    shared = min(len(first), len(second))
-    return first[:shared] < second[:shared]
+    return read_date(first).is_before(read_date(second))
 
 
 class Passage:
@@ -98,7 +98,7 @@ class Guard:
     """What no other text of the user may hold beside one row."""
 
     def __init__(self, question: str, source: str, reference: str) -> None:
-        self.source, self.reference = Passage(source), Passage(reference)
+        self.source, self.reference = Passage(normal(source)), Passage(normal(reference))
         self.title = asked_title(question)
         self.openings = [
             (_opening(self.title, normal(question)), SAME_INPUT),
@@ -107,13 +107,13 @@ class Guard:
 
     def reason(self, text: str, source: str | None) -> str | None:
         """Return why a text, written on this source, may not stand beside the row; else None."""
-        words = words_of(text)
-        on = words_of(source) if source else []
+        plain = normal(text)
+        words = words_of(plain)
+        on = words_of(normal(source)) if source else []
         if self.source.is_near(on) or self.source.is_near(words) or asked_title(text) == self.title:
             return SAME_INPUT
         if self.reference.is_near(words) or self.reference.shares_run(on):
             return SHARES_REFERENCE
-        plain = normal(text)
         return next((why for opening, why in self.openings if opening and opening in plain), None)
 
 

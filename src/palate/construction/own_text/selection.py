@@ -10,6 +10,7 @@ from palate.construction.own_text.entries import ADAPT, EarlierText, Entries, Ow
 from palate.construction.own_text.leaks import NOT_EARLIER, Guard, is_earlier
 from palate.construction.own_text.spool import Spool, Spooled
 from palate.errors import DataError
+from palate.records.dates import instant_of, oldest_first
 from palate.seeding import digest
 
 ITEMS, TEST, ROWS_TO_ADAPT, BAD = "profile items", "test rows", "adapt rows", "bad rows"
@@ -23,8 +24,11 @@ BEYOND = "beyond --adapt"
 class RowSelection:
     """Reads entries into a spool, and leaves out what gives an answer away."""
 
-    def __init__(self, spool: Spool, *, skip_bad_rows: bool) -> None:
+    def __init__(
+        self, spool: Spool, *, skip_bad_rows: bool, order_as_in_file: bool = False
+    ) -> None:
         self._spool, self._skip = spool, skip_bad_rows
+        self._no_dates = order_as_in_file
         self._counts: dict[str, Counter[str]] = {
             name: Counter() for name in (ITEMS, TEST, ROWS_TO_ADAPT, BAD)
         }
@@ -56,7 +60,7 @@ class RowSelection:
             try:
                 if isinstance(entry, DataError):
                     raise entry
-                self._add(entry)
+                self._add(_undated(entry) if self._no_dates else _with_dates_read(entry))
             except DataError as error:
                 if not self._skip:
                     raise
@@ -84,9 +88,7 @@ class RowSelection:
     def limit(self, most: int) -> None:
         """Leave out all but the latest adapt rows of each user."""
         for user in self._spool.users():
-            rows = self._spool.of_user(ADAPT, user)
-            if all(row.date for row in rows):
-                rows.sort(key=lambda row: (row.date, row.n))
+            rows = oldest_first(self._spool.of_user(ADAPT, user))
             beyond = [row.n for row in rows[: max(0, len(rows) - most)]]
             self._spool.drop(beyond)
             self._counts[ROWS_TO_ADAPT][BEYOND] += len(beyond)
@@ -139,6 +141,21 @@ class RowSelection:
                 continue
             self.undated += earlier is None
             yield item
+
+
+def _undated(entry: OwnTextEntry) -> OwnTextEntry:
+    return entry._replace(
+        date=None, earlier=tuple(item._replace(date=None) for item in entry.earlier)
+    )
+
+
+def _with_dates_read(entry: OwnTextEntry) -> OwnTextEntry:
+    for written in (entry, *entry.earlier):
+        try:
+            instant_of(written.date)
+        except DataError as error:
+            raise DataError(f"{entry.id!r}: {error.problem}", field="date") from None
+    return entry
 
 
 def _reason(row: Spooled, tests: list[Spooled], guards: list[Guard]) -> str | None:

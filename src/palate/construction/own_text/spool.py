@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from palate.construction.own_text.leaks import text_key
+from palate.records.dates import EPOCH, Instant, instant_of
 from palate.seeding import canonical_json
 
 CACHE_KIB = 16 * 2**10
@@ -20,7 +22,7 @@ CANDIDATES = 100
 TABLES = """
 CREATE TABLE rows (
   n INTEGER PRIMARY KEY, split TEXT, id TEXT, user TEXT, question BLOB, text BLOB, date TEXT,
-  row TEXT, kept INTEGER, rejected TEXT, rejected_by TEXT
+  start INTEGER, row TEXT, kept INTEGER, rejected TEXT, rejected_by TEXT
 );
 CREATE UNIQUE INDEX by_name ON rows (split, id, CASE split WHEN 'adapt' THEN user END);
 CREATE TABLE test_texts (key BLOB PRIMARY KEY) WITHOUT ROWID;
@@ -44,6 +46,11 @@ class Spooled(NamedTuple):
     row: dict[str, Any]
     source: str
 
+    @property
+    def instant(self) -> Instant | None:
+        """When it was written."""
+        return instant_of(self.date)
+
 
 class Spool:
     """Rows of both splits, found by user, by question and by text."""
@@ -62,10 +69,11 @@ class Spool:
     def add(self, row: dict[str, Any], name: str, source: str, date: str | None) -> bool:
         """Keep a row for now; False where a row of this name (of adapt: of this user) is there."""
         new = self.db.execute(
-            "INSERT OR IGNORE INTO rows (split, id, user, question, text, date, row, kept)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
+            "INSERT OR IGNORE INTO rows (split, id, user, question, text, date, start, row, kept)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)",
             (
                 row["split"], name, row["user_id"], text_key(source), text_key(row["chosen"]), date,
+                _microseconds(date),
                 canonical_json({"source": source, **row}),
             ),
         )  # fmt: skip
@@ -99,7 +107,7 @@ class Spool:
         listed = self.db.execute(
             f"SELECT n FROM rows WHERE split = ? AND kept AND ({condition})"
             " ORDER BY min(n) OVER (PARTITION BY CASE split WHEN 'adapt' THEN user ELSE n END),"
-            " CASE split WHEN 'adapt' THEN date END, n",
+            " CASE split WHEN 'adapt' THEN start END, n",
             (split,),
         )
         return [n for (n,) in listed]
@@ -183,6 +191,11 @@ class Spool:
             columns = json.loads(row)
             del columns["source"]
             yield {**columns, "rejected": rejected, "rejected_by": by}
+
+
+def _microseconds(date: str | None) -> int | None:
+    instant = instant_of(date)
+    return None if instant is None else (instant.start - EPOCH) // timedelta(microseconds=1)
 
 
 def _spooled(line: tuple[Any, ...]) -> Spooled:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from palate.benchmarks import Dataset
 from palate.benchmarks.dataset import as_mirrored
 from palate.errors import DataError, UsageError
-from palate.records import Question
+from palate.records import Question, normal_form
 from palate.seeding import digest, shuffled
 
 NAMED = 3
@@ -25,8 +25,8 @@ class UserSplit(NamedTuple):
     @property
     def shared_questions(self) -> int:
         """Held-out rows whose question other users asked in training."""
-        trained_on = {row.text for row in self.train.rows}
-        return sum(row.text in trained_on for row in self.held_out.rows)
+        trained_on = {normal_form(row.text) for row in self.train.rows}
+        return sum(normal_form(row.text) in trained_on for row in self.held_out.rows)
 
 
 def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) -> UserSplit:
@@ -96,5 +96,5 @@ def refuse_shared(split: UserSplit) -> UserSplit:
 
 
 def _profile(row: Question) -> str | None:
-    texts = sorted(" ".join(post.text.split()).lower() for post in row.profile)
+    texts = sorted(normal_form(post.text).lower() for post in row.profile)
     return digest(texts) if texts else None

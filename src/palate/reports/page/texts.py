@@ -80,11 +80,13 @@ def read_texts(
     """
     wanted = {key for run in runs for key in run.verdicts.keys}
     columns: dict[str, str] = {}
+    in_file_order = False
     for manifest in manifests:
         columns |= manifest.identity.get("columns", {})
+        in_file_order |= "order" in manifest.identity
     rows: dict[Key, tuple[PreferencePair, Source]] = {}
     for name in data:
-        options = LoadOptions(source=source, skip_bad_rows=True)
+        options = LoadOptions(source=source, skip_bad_rows=True, order_as_in_file=in_file_order)
         of_file = is_path(name)
         if of_file:
             options = replace(options, columns=columns, source=None)
