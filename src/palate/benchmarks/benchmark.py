@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from palate.benchmarks.dataset import Dataset, as_mirrored
-from palate.data import MAX_LINE
+from palate.data import MAX_LINE, LayoutOptions
 from palate.errors import BenchmarkError
 
 
@@ -23,6 +23,8 @@ class LoadOptions:
     order_as_in_file: bool = False
     """Read no date: posts and past choices stand as in the file, oldest first."""
     max_line: int = MAX_LINE
+    layout: LayoutOptions = field(default_factory=LayoutOptions)
+    """How rows are to be understood that are not of the contract."""
 
 
 @dataclass(frozen=True)

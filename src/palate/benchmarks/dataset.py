@@ -38,6 +38,8 @@ class Dataset:
     columns: Mapping[str, str] = field(default_factory=dict)
     order_as_in_file: bool = False
     """True where no date was read."""
+    reading: str | None = None
+    """The layout that was read, column by column; None for the contract's own."""
     everyone: tuple[Question, ...] = ()
     """Rows that the users are gathered from, where they are more than `rows`: a limited or
     mirrored set keeps the whole split's, so that who is whose stranger does not change."""
@@ -55,7 +57,7 @@ class Dataset:
         >>> Dataset.from_rows("teas", [row]).rows[0].text
         'Tea?'
         """
-        loaded = collect(enumerate(rows, 1), name, name, {}, skip_bad_rows=False)
+        loaded = collect(enumerate(rows, 1), name, name, skip_bad_rows=False)
         return as_mirrored(cls(name, loaded.rows, unknown_columns=loaded.unknown_columns))
 
     @cached_property

@@ -50,8 +50,12 @@ def file_benchmark(path: str) -> Benchmark:
             skip_bad_rows=options.skip_bad_rows,
             order_as_in_file=options.order_as_in_file,
             max_line=options.max_line,
+            layout=options.layout,
         )
-        return Dataset(name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns)
+        reading = str(loaded.reading) if loaded.reading else None
+        return Dataset(
+            name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns, reading=reading
+        )
 
     name = stem(Path(path).name)
     return Benchmark(name, f"rows of {Path(path).name}", load, licence="as the file's")

@@ -26,6 +26,10 @@ COMMANDS = {
         "evaluate:evaluate",
         "Evaluate scorers, each shown what the contexts choose of the user.",
     ),
+    "data": (
+        "data:data",
+        "Print what palate reads in a file: layout, counts, three rows, what evaluation would use.",
+    ),
     "compare": (
         "compare:compare_runs",
         "Compare finished runs on their common pairs: paired, by user and question, with Holm.",

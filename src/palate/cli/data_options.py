@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.cli import options as flags
-from palate.data import parse_columns
+from palate.data import LayoutOptions, parse_columns, parse_votes
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,32 @@ class RowReading:
     columns: flags.Map = None
     skip_bad_rows: flags.SkipBadRows = False
     order_as_in_file: flags.OrderAsInFile = False
+    layout: flags.Layout = None
 
     def options(self) -> LoadOptions:
         """Return what loading is told; raises `UsageError` for a `--map` that cannot be read."""
         columns = parse_columns(self.columns or [])
         return LoadOptions(
             columns=columns, skip_bad_rows=self.skip_bad_rows,
-            order_as_in_file=self.order_as_in_file,
+            order_as_in_file=self.order_as_in_file, layout=LayoutOptions(self.layout),
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LayoutReading(RowReading):
+    """What is said of a layout that its columns do not tell."""
+
+    vote: flags.Vote = None
+    pairs: flags.Pairs = "all"
+    posts: flags.Posts = None
+    max_line: flags.MaxLine = 32
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told; raises `UsageError` for a vote that cannot be read."""
+        given = super().options()
+        votes = parse_votes(self.vote or [])
+        layout = LayoutOptions(self.layout, self.pairs, votes, self.posts)
+        return replace(given, layout=layout, max_line=int(self.max_line * 2**20))
 
 
 @dataclass(frozen=True)
@@ -66,11 +84,5 @@ class LoadingWithChoices(Loading):
 
 
 @dataclass(frozen=True)
-class LoadingLongLines(LoadingWithChoices):
-    """Lines of a file up to a length."""
-
-    max_line: flags.MaxLine = 32
-
-    def options(self) -> LoadOptions:
-        """Return what loading is told."""
-        return replace(super().options(), max_line=int(self.max_line * 2**20))
+class LoadingAnyLayout(LayoutReading, LoadingWithChoices):
+    """Rows of any layout, and all that is said of it."""

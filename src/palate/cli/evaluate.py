@@ -12,7 +12,7 @@ from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.compute_options import ComputingTwice
 from palate.cli.console import bars, err, show, show_text, width
-from palate.cli.data_options import LoadingLongLines
+from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
 from palate.cli.show import first_prompt
 from palate.comparison import (
@@ -67,7 +67,7 @@ def evaluate(
     *,
     context: flags.UsualContexts = None,
     output: flags.Root = Path("runs"),
-    loading: LoadingLongLines,
+    loading: LoadingAnyLayout,
     computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,

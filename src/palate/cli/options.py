@@ -76,6 +76,24 @@ SkipBadRows = Annotated[bool, _data("--skip-bad-rows", help="Leave bad rows out.
 OrderAsInFile = Annotated[
     bool, _data("--order-as-in-file", help="Read no dates: the file's order counts, oldest first.")
 ]
+Layout = Annotated[
+    str | None,
+    _data(
+        "--layout",
+        metavar="NAME",
+        help="How rows are laid out; default by their columns, `none` for the contract alone.",
+    ),
+]
+Pairs = Annotated[
+    str, _data("--pairs", help="Of rated responses: all pairs, best-worst or adjacent ones.")
+]
+Vote = Annotated[
+    list[str] | None,
+    _data("--vote", help="What a vote's value means, as in 1=first; may be repeated."),
+]
+Posts = Annotated[
+    Path | None, _data("--posts", help="A second file, of what users wrote: user_id, text, date.")
+]
 MaxLine = Annotated[float, _data("--max-line", help="Longest line read, in MiB.")]
 Trust = Annotated[
     bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")

@@ -5,19 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from palate.data.jsonl import MAX_LINE, read_jsonl
+from palate.data.layouts import LayoutOptions, Reading, understand
+from palate.data.layouts.posts import WithPosts, posts_of
+from palate.data.mapping import Mapped
 from palate.data.parquet import read_parquet
-from palate.data.rows import CHOICE, KNOWN, REQUIRED, read_question
-from palate.errors import DataError, UsageError
+from palate.data.rows import CHOICE, read_question
+from palate.data.types import tidied
+from palate.errors import DataError
 from palate.records import Names, PreferencePair, Question
 from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
 FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
+LIST_OF_ONE = re.compile(r"\s*\[\s*(['\"]).*\1\s*\]\s*\Z", re.DOTALL)
+WRAPPED = 0.9
+"""Share of the rows from which on a wrapped side is told."""
 
 
 class LoadedRows(NamedTuple):
@@ -26,6 +34,10 @@ class LoadedRows(NamedTuple):
     rows: tuple[Question, ...]
     bad_rows: tuple[DataError, ...]
     unknown_columns: tuple[str, ...]
+    reading: Reading | None = None
+    """The layout that was read; None where the rows are of the contract as they lie."""
+    numbered: bool = False
+    """Whether rows are named by their number, since they have no id."""
 
 
 def load_rows(
@@ -36,21 +48,30 @@ def load_rows(
     skip_bad_rows: bool = False,
     order_as_in_file: bool = False,
     max_line: int = MAX_LINE,
+    layout: LayoutOptions | None = None,
 ) -> LoadedRows:
-    """Read a JSONL(.gz) or Parquet file under the row contract.
+    """Read a JSONL(.gz) or Parquet file under the row contract, or of a layout that is known.
 
     `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
     bad row raises its `DataError` unless `skip_bad_rows`; then bad rows are left out and returned.
     Ids of users, rows, subsets or splits that differ in form alone raise it in any case. With
     `order_as_in_file` no date is read.
     """
-    path = Path(path)
-    rows = _read(path, max_line)
-    default = subset or stem(path.name)
-    return collect(
-        rows, str(path), default, columns or {}, skip_bad_rows=skip_bad_rows,
+    path, layout = Path(path), layout or LayoutOptions()
+    mapped = Mapped(_read(path, max_line), columns or {})
+    understood = understand(iter(mapped), str(path), layout)
+    rows = understood.rows
+    if layout.posts is not None:
+        posts = posts_of(_read(layout.posts, max_line), str(layout.posts))
+        rows = iter(WithPosts(rows, posts, str(layout.posts)))
+    loaded = collect(
+        rows, str(path), subset or stem(path.name), skip_bad_rows=skip_bad_rows,
         order_as_in_file=order_as_in_file,
     )  # fmt: skip
+    mapped.check(str(path))
+    if understood.numbered:
+        LOG.info("%s: rows have no id: each is named by its number", path)
+    return loaded._replace(reading=understood.reading, numbered=understood.numbered)
 
 
 def stem(name: str) -> str:
@@ -69,7 +90,6 @@ def collect(
     rows: Iterable[tuple[int, Any]],
     source: str,
     subset: str,
-    columns: Mapping[str, str],
     *,
     skip_bad_rows: bool,
     order_as_in_file: bool = False,
@@ -84,16 +104,16 @@ def collect(
     bad: list[DataError] = []
     first_line: dict[str, int] = {}
     unknown: set[str] = set()
-    unmet = dict(columns)
     names = Names()
+    wrapped = 0
     partly_dated = 0
     for line, row in rows:
-        if unmet and isinstance(row, Mapping):
-            unmet = {ours: theirs for ours, theirs in unmet.items() if theirs not in row}
         try:
             fields: list[str] = []
+            checked = _row(row)
+            wrapped += _one_side_wrapped(checked)
             question = read_question(
-                _mapped(row, columns), subset=subset, left_out=fields,
+                tidied(checked), subset=subset, left_out=fields,
                 order_as_in_file=order_as_in_file,
             )  # fmt: skip
             if (used := first_line.get(question.id)) is not None:
@@ -130,9 +150,11 @@ def collect(
             "%s: dates are not read (--order-as-in-file): posts and choices stand as in the file, "
             "oldest first", source,
         )  # fmt: skip
-    for ours, theirs in unmet.items():
-        raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
-                        field=ours)  # fmt: skip
+    if wrapped >= max(WRAPPED * len(questions), 2):
+        LOG.warning(
+            "%s: in %d of %d rows one response alone stands in brackets, as a list of one text: "
+            "a scorer can tell the two by that", source, wrapped, len(questions),
+        )  # fmt: skip
     return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
@@ -150,22 +172,6 @@ def _note_names(question: Question, names: Names, source: str, line: int) -> Non
         raise DataError(error.problem, file=source) from None
 
 
-def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
-    """Read `--map chosen=better` flags.
-
-    >>> parse_columns(["chosen=better", "question=prompt"])
-    {'chosen': 'better', 'question': 'prompt'}
-    """
-    columns: dict[str, str] = {}
-    for text in pairs:
-        ours, equals, theirs = text.partition("=")
-        if not equals or not theirs or ours not in KNOWN:
-            known = ", ".join(sorted(KNOWN))
-            raise UsageError(f"--map {text}: write palate's column=your column (one of {known})")
-        columns[ours] = theirs
-    return columns
-
-
 def content_hash(rows: Iterable[Question]) -> str:
     """Return the hash of the rows' content, in their order."""
     running = hashlib.sha256()
@@ -177,24 +183,18 @@ def content_hash(rows: Iterable[Question]) -> str:
     return running.hexdigest()
 
 
-def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
+def _row(row: object) -> Mapping[str, Any]:
     if isinstance(row, DataError):
         raise row
     if not isinstance(row, Mapping):
         raise DataError(f"expected an object, got {type(row).__name__}")
-    mapped = dict(row)
-    for column, source in columns.items():
-        if source not in row:
-            if column in (*REQUIRED, *CHOICE):
-                raise DataError(
-                    f"no column {source!r} (from --map {column}={source})", field=column
-                )
-            mapped.pop(column, None)
-            continue
-        mapped[column] = row[source]
-        if source not in columns and source not in KNOWN:
-            mapped.pop(source, None)
-    return mapped
+    return row
+
+
+def _one_side_wrapped(row: Mapping[str, Any]) -> bool:
+    sides = [row.get(name) for name in CHOICE]
+    marks = [bool(isinstance(side, str) and LIST_OF_ONE.match(side)) for side in sides]
+    return marks[0] != marks[1]
 
 
 def _read(path: Path, max_line: int) -> Iterator[tuple[int, Any]]:

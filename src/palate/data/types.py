@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from palate.data.rows import KNOWN
 from palate.errors import DataError
 
 IDENTIFIERS = ("id", "user_id", "mirror_of")
@@ -32,9 +33,9 @@ def tidied(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     tidy = dict(row)
     for name, value in row.items():
-        if _is_nan(value):
-            tidy[name] = None
-        elif value == "" and name in OPTIONAL:
+        if name not in KNOWN:
+            continue
+        if _is_nan(value) or (value == "" and name in OPTIONAL):
             tidy[name] = None
         elif name in IDENTIFIERS:
             tidy[name] = _whole(value)
