@@ -159,14 +159,21 @@ def _meanings(
     given = {spelled(value): side for value, side in options.votes.items()}
     # The Stanford Human Preferences say 1 where A is preferred.
     fixed: dict[str, Side] = {"1": "first", "0": "second"} if two.stem == "human_ref" else {}
-    read = meanings(two.columns, two.endings, seen - given.keys() - fixed.keys())
+    read = meanings(two.columns, two.endings, seen - fixed.keys())
     if read is None:
-        numbers = ", ".join(sorted(value for value in seen if value.lstrip("-").isdigit()))
-        raise UsageError(
-            f"{choice} is {numbers}: say what that means with --vote, such as "
-            f"--vote {min(seen)}=first (the first response is {two.columns[0]})"
-        )
+        untold = seen - given.keys()
+        read = meanings(two.columns, two.endings, {v for v in untold if not _is_number(v)})
+        numbers = sorted(filter(_is_number, untold))
+        if numbers or read is None:
+            raise UsageError(
+                f"{choice} is {', '.join(numbers)}: say what that means with --vote, such as "
+                f"--vote {numbers[0]}=first (the first response is {two.columns[0]})"
+            )
     return {**read, **fixed, **given}
+
+
+def _is_number(value: str) -> bool:
+    return value.lstrip("-").isdigit()
 
 
 def _described(peek: Peek, choice: str, read: Mapping[str, Side]) -> str:
