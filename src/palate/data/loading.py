@@ -1,23 +1,23 @@
-"""A file of questions or pairs: format by its ending, columns mapped, bad rows named."""
+"""Files of questions or pairs: columns mapped, bad rows named."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.data.jsonl import MAX_LINE, read_jsonl
-from palate.data.parquet import read_parquet
+from palate.data.csv import STRUCTURED
+from palate.data.files import read_rows, stem
 from palate.data.rows import CHOICE, KNOWN, REQUIRED, read_question
+from palate.data.streams import MAX_LINE
 from palate.errors import DataError, UsageError
 from palate.records import Question
 from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
-FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
 class LoadedRows(NamedTuple):
@@ -35,28 +35,20 @@ def load_rows(
     columns: Mapping[str, str] | None = None,
     skip_bad_rows: bool = False,
     max_line: int = MAX_LINE,
+    files: Sequence[Path] | None = None,
 ) -> LoadedRows:
-    """Read a JSONL(.gz) or Parquet file under the row contract.
+    """Read a file, a folder of shards, or the `files` that a path stands for.
 
     `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
     bad row raises its `DataError` unless `skip_bad_rows`; then bad rows are left out and returned.
     """
-    path = Path(path)
-    rows = _read(path, max_line)
-    default = subset or stem(path.name)
-    return collect(rows, str(path), default, columns or {}, skip_bad_rows=skip_bad_rows)
-
-
-def stem(name: str) -> str:
-    """Return a file's name without the ending of its format.
-
-    >>> stem("wine.v2.jsonl.gz")
-    'wine.v2'
-    """
-    for ending in sorted(FORMATS, key=len, reverse=True):
-        if name.endswith(ending):
-            return name.removesuffix(ending)
-    return name
+    columns = columns or {}
+    structured = {columns.get(name, name) for name in STRUCTURED}
+    rows = read_rows(path, max_line, files=files, structured=structured)
+    default = subset or stem(Path(path).name)
+    return collect(
+        rows, str(path), default, columns, skip_bad_rows=skip_bad_rows, place=rows.place
+    )  # fmt: skip
 
 
 def collect(
@@ -66,37 +58,48 @@ def collect(
     columns: Mapping[str, str],
     *,
     skip_bad_rows: bool,
+    place: Callable[[int], tuple[str, int]] | None = None,
 ) -> LoadedRows:
     """Check numbered rows one by one; duplicate ids are bad rows too.
+
+    `place` gives the file and line of a number, where they are not the source and the number.
 
     Posts that hold their row's question are left out, which is logged with their number.
     """
     questions: list[Question] = []
     leaking: list[str] = []
     bad: list[DataError] = []
-    first_line: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     unknown: set[str] = set()
     unmet = dict(columns)
-    for line, row in rows:
+    place = place or (lambda number: (source, number))
+
+    def in_words(number: int) -> str:
+        file, line = place(number)
+        return f"row {line}" if file == source else f"{file}:{line}"
+
+    for number, row in rows:
         if unmet and isinstance(row, Mapping):
             unmet = {ours: theirs for ours, theirs in unmet.items() if theirs not in row}
         try:
             fields: list[str] = []
             question = read_question(_mapped(row, columns), subset=subset, left_out=fields)
-            if (used := first_line.get(question.id)) is not None:
-                raise DataError(f"{question.id!r} was used in row {used}", field="id")
+            if (used := numbers.get(question.id)) is not None:
+                raise DataError(f"{question.id!r} was used in {in_words(used)}", field="id")
         except DataError as error:
-            named = DataError(error.problem, file=source, line=line, field=error.field)
+            file, line = place(number)
+            named = DataError(error.problem, file=file, line=line, field=error.field)
             if not skip_bad_rows:
                 raise named from None
             bad.append(named)
             continue
-        first_line[question.id] = line
+        numbers[question.id] = number
         unknown.update(question.extra)
-        leaking += [f"row {line}, {name}" for name in fields]
+        leaking += [f"{in_words(number)}, {name}" for name in fields]
         questions.append(question)
     if not questions:
-        first = f": {len(bad)} bad, the first in row {bad[0].line}" if bad else ""
+        where = f"row {bad[0].line}" if bad and bad[0].file == source else str(bad and bad[0].file)
+        first = f": {len(bad)} bad, the first in {where}" if bad else ""
         why = f" ({bad[0].problem})" if bad else ""
         field = bad[0].field if bad else None
         raise DataError(f"holds no usable row{first}{why}", file=source, field=field)
@@ -156,14 +159,3 @@ def _mapped(row: object, columns: Mapping[str, str]) -> Mapping[str, Any]:
         if source not in columns and source not in KNOWN:
             mapped.pop(source, None)
     return mapped
-
-
-def _read(path: Path, max_line: int) -> Iterator[tuple[int, Any]]:
-    if not path.is_file():
-        what = "is a directory; expected a file" if path.is_dir() else "no such file"
-        raise DataError(what, file=str(path))
-    if path.name.endswith((".jsonl", ".jsonl.gz")):
-        return read_jsonl(path, max_line=max_line)
-    if path.suffix == ".parquet":
-        return read_parquet(path)
-    raise DataError(f"unknown format; expected one of {', '.join(FORMATS)}", file=str(path))
