@@ -52,7 +52,7 @@ def read_csv(
                     yield lines.row_line, _row(header, cells, structured, path, lines.row_line)
                 lines.begin_row()
         except csv.Error as error:
-            raise stream.error(_reason(error)) from error
+            raise stream.error(_reason(error, lines.row_line)) from error
 
 
 class _Lines:
@@ -146,9 +146,11 @@ def decoded(cell: str) -> Any:
         raise DataError(f"not JSON ({error}); write lists and objects with json.dumps") from error
 
 
-def _reason(error: csv.Error) -> str:
+def _reason(error: csv.Error, line: int) -> str:
     if "unexpected end" in str(error):
         return "a quote that opens in this row is not closed"
     if "new-line" in str(error):
-        return "lines end in CR alone; end them in LF or CRLF"
+        if line == 1:
+            return "lines end in CR alone; end them in LF or CRLF"
+        return "a CR outside of quotes; quote such cells (csv.QUOTE_ALL)"
     return f"not CSV ({error})"

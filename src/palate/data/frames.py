@@ -46,7 +46,9 @@ def _rows(frame: Any) -> Iterator[Any]:
     if isinstance(frame, Mapping):
         listed = ", ".join(map(str, list(frame)[:8]))
         raise UsageError(f"a mapping of {listed}: give one of its values; expected {TAKEN}")
-    columns = list(getattr(frame, "column_names", None) or getattr(frame, "columns", None) or ())
+    # A table of pyarrow has its data in `columns`; a stream of `datasets` may not know its names.
+    columns = getattr(frame, "column_names", getattr(frame, "columns", None))
+    columns = [] if columns is None else list(columns)
     if twice := [str(name) for name, n in Counter(map(str, columns)).items() if n > 1]:
         raise UsageError(f"two columns of the frame are named {twice[0]!r}")
     if hasattr(frame, "iter_rows"):  # polars
