@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hubs import COMMIT, OLDER, Hub, read_by, serving
 from palate.benchmarks import LoadOptions, load_benchmark
 from palate.errors import BenchmarkError, DataError
 
@@ -23,8 +17,6 @@ pytest.importorskip("huggingface_hub")
 NAME = "personalized-rewardbench"
 REPOSITORY = "QiyaoMa/Personalized-RewardBench"
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-OLDER = "fedcba9876543210fedcba9876543210fedcba98"
 
 
 def row(k: int, **changes: Any) -> dict[str, Any]:
@@ -101,70 +93,10 @@ def test_users_and_mirrors_are_named_within_their_subset(tmp_path: Path) -> None
     }
 
 
-class Hub(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, folder: Path, down: bool = False) -> None:
-        self.folder, self.down = folder, down
-        self.asked: list[str] = []
-        super().__init__(("127.0.0.1", 0), Routes)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Routes(BaseHTTPRequestHandler):
-    server: Hub
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-    def answer(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.server.asked.append(f"{self.command} {self.path}")
-        revisions = {"main": COMMIT, "v1": OLDER, COMMIT: COMMIT, OLDER: OLDER}
-        info, files = f"/api/datasets/{REPOSITORY}/revision/", f"/datasets/{REPOSITORY}/resolve/"
-        path = self.path.split("?")[0]
-        if self.server.down:
-            self.answer(503, b"out to lunch")
-        elif path.startswith(info) and path.removeprefix(info) in revisions:
-            commit = revisions[path.removeprefix(info)]
-            body = json.dumps({"id": REPOSITORY, "sha": commit, "siblings": []}).encode()
-            self.answer(200, body, Content_Type="application/json")
-        elif path.startswith(files):
-            commit, _, name = path.removeprefix(files).partition("/")
-            file = self.server.folder / name
-            if commit in (COMMIT, OLDER) and file.is_file():
-                body = file.read_bytes()
-                etag = f'"{hashlib.sha256(body).hexdigest()}"'
-                self.answer(200, body, ETag=etag, X_Repo_Commit=commit)
-            else:
-                self.answer(404, b"", X_Error_Code="EntryNotFound", X_Repo_Commit=commit)
-        else:
-            self.answer(404, b"", X_Error_Code="RevisionNotFound")
-
-    do_HEAD = do_GET  # noqa: N815
-
-
 @pytest.fixture
 def hub(copy: Path) -> Iterator[Hub]:
-    server = Hub(copy)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(copy, REPOSITORY) as server:
+        yield server
 
 
 SCRIPT = """
@@ -185,21 +117,7 @@ for revision in json.loads(sys.argv[1]):
 
 
 def load(url: str, home: Path, *revisions: str | None) -> list[dict[str, Any]]:
-    # huggingface_hub reads HF_ENDPOINT when it is imported, so each look is a process of its own.
-    environment = {
-        name: value for name, value in os.environ.items()
-        if not name.startswith(("HF_", "HUGGING")) and "proxy" not in name.lower()
-    }  # fmt: skip
-    environment |= {
-        "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "127.0.0.1",
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps(revisions)],
-        env=environment, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return read_by(SCRIPT, url, home, *revisions)
 
 
 def test_the_hub_is_read_at_the_commit_it_names(hub: Hub, copy: Path, tmp_path: Path) -> None:
@@ -229,7 +147,7 @@ def test_a_file_the_hub_lacks_is_a_hub_error(hub: Hub, copy: Path, tmp_path: Pat
 
 
 def test_a_hub_that_is_not_there_is_a_hub_error_that_names_the_way_out(tmp_path: Path) -> None:
-    server = Hub(tmp_path)
+    server = Hub(tmp_path, REPOSITORY)
     url = server.url
     server.server_close()  # nobody listens here now
     (failed,) = load(url, tmp_path, None)

@@ -207,9 +207,11 @@ def test_files_that_are_none_say_so(tmp_path: Path) -> None:
     assert "no such file" in str(refusal(tmp_path / "none.jsonl"))
     folder = tmp_path / "folder.jsonl"
     folder.mkdir()
-    assert "is a directory" in str(refusal(folder))
-    odd = write(tmp_path / "a.csv", [row(0)])
-    assert "expected one of .jsonl, .jsonl.gz, .parquet" in str(refusal(odd))
+    assert "holds no file of rows" in str(refusal(folder))
+    odd = write(tmp_path / "a.xlsx", [row(0)])
+    assert "unknown format; expected .jsonl, .ndjson, .json, .csv, .tsv (each also .gz or" in str(
+        refusal(odd)
+    )
 
 
 def test_a_file_without_a_usable_row_says_why(tmp_path: Path) -> None:

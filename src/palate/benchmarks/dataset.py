@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from palate.data import collect, content_hash
+from palate.data import (
+    STRUCTURED,
+    LayoutOptions,
+    collect,
+    content_hash,
+    rows_of_frame,
+    understood,
+)
 from palate.errors import BenchmarkError, DataError
 from palate.records import Names, PreferencePair, Question, UserPool, normal_form
 from palate.seeding import rng
@@ -59,6 +66,40 @@ class Dataset:
         """
         loaded = collect(enumerate(rows, 1), name, name, skip_bad_rows=False)
         return as_mirrored(cls(name, loaded.rows, unknown_columns=loaded.unknown_columns))
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,
+        name: str = "frame",
+        *,
+        columns: Mapping[str, str] | None = None,
+        skip_bad_rows: bool = False,
+        layout: LayoutOptions | None = None,
+    ) -> Dataset:
+        """Check the rows of a frame, of the contract or of a layout that is known.
+
+        `columns` renames as `--map` does.
+
+        Takes pandas and polars frames, pyarrow tables, `datasets.Dataset` objects and iterables of
+        mappings. NaN, NaT and NA are missing. Raises `DataError` for a bad row, unless
+        `skip_bad_rows`, and `UsageError` for what holds no rows.
+
+        >>> row = {"id": 1, "question": "Tea?", "chosen": "Yes.", "rejected": "No."}
+        >>> Dataset.of([row]).pairs[0].chosen
+        'Yes.'
+        """
+        columns = columns or {}
+        structured = {columns.get(column, column) for column in STRUCTURED}
+        rows = rows_of_frame(frame, structured)
+        loaded = understood(
+            rows, name, name, columns, layout or LayoutOptions(), skip_bad_rows=skip_bad_rows
+        )
+        made = cls(
+            name, loaded.rows, bad_rows=loaded.bad_rows, unknown_columns=loaded.unknown_columns,
+            columns=columns, reading=str(loaded.reading) if loaded.reading else None,
+        )  # fmt: skip
+        return as_mirrored(made)
 
     @cached_property
     def pairs(self) -> tuple[PreferencePair, ...]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
+from palate.benchmarks.hub_files import HUB, hub_benchmark
 from palate.benchmarks.mirrors import mirrors
-from palate.data import FORMATS, load_rows, stem
+from palate.data import is_readable, load_rows, stem
 from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.specs import Spec, load, registered
 
@@ -20,7 +21,9 @@ def list_benchmarks() -> list[Benchmark]:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Return the benchmark of this name, or the one that is the file at this path."""
+    """Return the benchmark of this name, or the one that lies at this path or address."""
+    if name.startswith(HUB):
+        return hub_benchmark(name)
     if is_path(name):
         return file_benchmark(name)
     found = load(GROUP, name)
@@ -31,11 +34,11 @@ def find_benchmark(name: str) -> Benchmark:
 
 def is_path(name: str) -> bool:
     """Tell a path from a benchmark's name: it has a separator or one of the known endings."""
-    return "/" in name or name.endswith(FORMATS)
+    return "/" in name or is_readable(name)
 
 
 def file_benchmark(path: str) -> Benchmark:
-    """Declare the benchmark that is this file, named after it.
+    """Declare the benchmark that is this file, or folder of shards, named after it.
 
     >>> file_benchmark("data/wine.jsonl.gz").name
     'wine'
@@ -57,7 +60,9 @@ def file_benchmark(path: str) -> Benchmark:
             name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns, reading=reading
         )
 
-    name = stem(Path(path).name)
+    name = (
+        stem(Path(path).resolve().name) if Path(path).name in ("", "..") else stem(Path(path).name)
+    )
     return Benchmark(name, f"rows of {Path(path).name}", load, licence="as the file's")
 
 

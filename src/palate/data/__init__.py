@@ -1,23 +1,28 @@
 """Rows on disk or on the hub, checked against the row contract."""
 
-from palate.data.hub import download, hub
-from palate.data.jsonl import MAX_LINE
-from palate.data.layouts import LAYOUTS, LayoutOptions, Reading, layout_lines, parse_votes
-from palate.data.loading import (
+from palate.data.csv import STRUCTURED
+from palate.data.files import (
     FORMATS,
-    LoadedRows,
-    collect,
-    content_hash,
-    load_rows,
+    files_of,
+    is_readable,
+    one_data_set,
+    read_file,
+    read_rows,
     stem,
 )
+from palate.data.frames import rows_of_frame
+from palate.data.hub import download, hub
+from palate.data.layouts import LAYOUTS, LayoutOptions, Reading, layout_lines, parse_votes
+from palate.data.loading import LoadedRows, collect, content_hash, load_rows, understood
 from palate.data.mapping import parse_columns
 from palate.data.rows import asked_title
+from palate.data.streams import MAX_LINE
 
 __all__ = [
     "FORMATS",
     "LAYOUTS",
     "MAX_LINE",
+    "STRUCTURED",
     "LayoutOptions",
     "LoadedRows",
     "Reading",
@@ -25,10 +30,17 @@ __all__ = [
     "collect",
     "content_hash",
     "download",
+    "files_of",
     "hub",
+    "is_readable",
     "layout_lines",
     "load_rows",
+    "one_data_set",
     "parse_columns",
     "parse_votes",
+    "read_file",
+    "read_rows",
+    "rows_of_frame",
     "stem",
+    "understood",
 ]

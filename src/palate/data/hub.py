@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,25 @@ from palate.errors import HubError, UsageError, first_line
 
 
 def download(
-    repository: str, files: Sequence[str], revision: str = "main"
+    repository: str,
+    choose: Callable[[Sequence[str]], Sequence[str]],
+    revision: str = "main",
+    advice: str = "without a network use --source DIR",
 ) -> tuple[tuple[Path, ...], str]:
-    """Fetch files of a data-set repository; return their paths and the commit they are of.
+    """Fetch the files of a data-set repository that `choose` takes of all its names.
 
-    The revision is resolved to that commit once, first. Raises `HubError` where the hub cannot be
-    reached or lacks the files.
+    Returns their paths and the commit they are of. The revision is resolved to that commit once,
+    first. Raises `HubError` where the hub cannot be reached or lacks the files.
     """
     what = f"data set {repository}@{revision}"
     missing = f"{repository}: the hub needs pip install 'palate[hub]'"
-    with hub(what, "without a network use --source DIR", missing) as client:
-        commit = client.HfApi().dataset_info(repository, revision=revision).sha or revision
+    with hub(what, advice, missing) as client:
+        info = client.HfApi().dataset_info(repository, revision=revision)
+        commit = info.sha or revision
+        names = [sibling.rfilename for sibling in info.siblings or ()]
         fetched = (
             client.hf_hub_download(repository, name, repo_type="dataset", revision=commit)
-            for name in files
+            for name in choose(names)
         )
         return tuple(map(Path, fetched)), commit
 

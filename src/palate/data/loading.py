@@ -1,4 +1,4 @@
-"""A file of questions or pairs: format by its ending, columns mapped, bad rows named."""
+"""Files of questions or pairs: columns mapped, bad rows named."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.data.jsonl import MAX_LINE, read_jsonl
+from palate.data.csv import STRUCTURED
+from palate.data.files import read_rows, stem
 from palate.data.layouts import LayoutOptions, Reading, understand
 from palate.data.layouts.posts import WithPosts, posts_of
 from palate.data.mapping import Mapped
-from palate.data.parquet import read_parquet
 from palate.data.rows import CHOICE, read_question
+from palate.data.streams import MAX_LINE
 from palate.data.types import tidied
 from palate.errors import DataError
 from palate.records import Names, PreferencePair, Question
 from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
-FORMATS = (".jsonl", ".jsonl.gz", ".parquet")
 LIST_OF_ONE = re.compile(r"\s*\[\s*(['\"]).*\1\s*\]\s*\Z", re.DOTALL)
 WRAPPED = 0.9
 """Share of the rows from which on a wrapped side is told."""
+Place = Callable[[int], tuple[str, int]]
+"""Number of a row → its file and line."""
 
 
 class LoadedRows(NamedTuple):
@@ -49,41 +51,51 @@ def load_rows(
     order_as_in_file: bool = False,
     max_line: int = MAX_LINE,
     layout: LayoutOptions | None = None,
+    files: Sequence[Path] | None = None,
 ) -> LoadedRows:
-    """Read a JSONL(.gz) or Parquet file under the row contract, or of a layout that is known.
+    """Read a file, a folder of shards, or the `files` that a path stands for.
+
+    Rows are of the contract, or of a layout that is known.
 
     `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
     bad row raises its `DataError` unless `skip_bad_rows`; then bad rows are left out and returned.
     Ids of users, rows, subsets or splits that differ in form alone raise it in any case. With
     `order_as_in_file` no date is read.
     """
-    path, layout = Path(path), layout or LayoutOptions()
-    mapped = Mapped(_read(path, max_line), columns or {})
-    understood = understand(iter(mapped), str(path), layout)
-    rows = understood.rows
-    if layout.posts is not None:
-        posts = posts_of(_read(layout.posts, max_line), str(layout.posts))
-        rows = iter(WithPosts(rows, posts, str(layout.posts)))
-    loaded = collect(
-        rows, str(path), subset or stem(path.name), skip_bad_rows=skip_bad_rows,
-        order_as_in_file=order_as_in_file,
+    columns = columns or {}
+    structured = {columns.get(name, name) for name in STRUCTURED}
+    rows = read_rows(path, max_line, files=files, structured=structured)
+    return understood(
+        rows, str(path), subset or stem(Path(path).name), columns, layout or LayoutOptions(),
+        skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file, place=rows.place,
     )  # fmt: skip
-    mapped.check(str(path))
-    if understood.numbered:
-        LOG.info("%s: rows have no id: each is named by its number", path)
-    return loaded._replace(reading=understood.reading, numbered=understood.numbered)
 
 
-def stem(name: str) -> str:
-    """Return a file's name without the ending of its format.
-
-    >>> stem("wine.v2.jsonl.gz")
-    'wine.v2'
-    """
-    for ending in sorted(FORMATS, key=len, reverse=True):
-        if name.endswith(ending):
-            return name.removesuffix(ending)
-    return name
+def understood(
+    rows: Iterable[tuple[int, Any]],
+    source: str,
+    subset: str,
+    columns: Mapping[str, str],
+    layout: LayoutOptions,
+    *,
+    skip_bad_rows: bool,
+    order_as_in_file: bool = False,
+    place: Place | None = None,
+) -> LoadedRows:
+    """Rename columns, recognise the layout, add the posts of a second file, and check the rows."""
+    mapped = Mapped(rows, columns)
+    read = understand(iter(mapped), source, layout)
+    if layout.posts is not None:
+        posts = posts_of(read_rows(layout.posts), str(layout.posts))
+        read = read._replace(rows=iter(WithPosts(read.rows, posts, str(layout.posts))))
+    loaded = collect(
+        read.rows, source, subset, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file,
+        place=place,
+    )  # fmt: skip
+    mapped.check(source)
+    if read.numbered:
+        LOG.info("%s: rows have no id: each is named by its number", source)
+    return loaded._replace(reading=read.reading, numbered=read.numbered)
 
 
 def collect(
@@ -93,8 +105,11 @@ def collect(
     *,
     skip_bad_rows: bool,
     order_as_in_file: bool = False,
+    place: Place | None = None,
 ) -> LoadedRows:
     """Check numbered rows one by one; duplicate ids are bad rows too.
+
+    `place` gives the file and line of a number, where they are not the source and the number.
 
     Posts that hold their row's question are left out, which is logged with their number; so is
     where dates do not give the order.
@@ -102,12 +117,18 @@ def collect(
     questions: list[Question] = []
     leaking: list[str] = []
     bad: list[DataError] = []
-    first_line: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     unknown: set[str] = set()
     names = Names()
     wrapped = 0
     partly_dated = 0
-    for line, row in rows:
+    place = place or (lambda number: (source, number))
+
+    def in_words(number: int) -> str:
+        file, line = place(number)
+        return f"row {line}" if file == source else f"{file}:{line}"
+
+    for number, row in rows:
         try:
             fields: list[str] = []
             checked = _row(row)
@@ -116,22 +137,24 @@ def collect(
                 tidied(checked), subset=subset, left_out=fields,
                 order_as_in_file=order_as_in_file,
             )  # fmt: skip
-            if (used := first_line.get(question.id)) is not None:
-                raise DataError(f"{question.id!r} was used in row {used}", field="id")
+            if (used := numbers.get(question.id)) is not None:
+                raise DataError(f"{question.id!r} was used in {in_words(used)}", field="id")
         except DataError as error:
-            named = DataError(error.problem, file=source, line=line, field=error.field)
+            file, line = place(number)
+            named = DataError(error.problem, file=file, line=line, field=error.field)
             if not skip_bad_rows:
                 raise named from None
             bad.append(named)
             continue
-        first_line[question.id] = line
-        _note_names(question, names, source, line)
+        numbers[question.id] = number
+        _note_names(question, names, source, in_words(number))
         partly_dated += len({post.date is None for post in question.profile}) > 1
         unknown.update(question.extra)
-        leaking += [f"row {line}, {name}" for name in fields]
+        leaking += [f"{in_words(number)}, {name}" for name in fields]
         questions.append(question)
     if not questions:
-        first = f": {len(bad)} bad, the first in row {bad[0].line}" if bad else ""
+        where = f"row {bad[0].line}" if bad and bad[0].file == source else str(bad and bad[0].file)
+        first = f": {len(bad)} bad, the first in {where}" if bad else ""
         why = f" ({bad[0].problem})" if bad else ""
         field = bad[0].field if bad else None
         raise DataError(f"holds no usable row{first}{why}", file=source, field=field)
@@ -158,16 +181,16 @@ def collect(
     return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
-def _note_names(question: Question, names: Names, source: str, line: int) -> None:
+def _note_names(question: Question, names: Names, source: str, place: str) -> None:
     mirror_of = question.mirror_of if isinstance(question, PreferencePair) else None
     in_use = {
         "user": question.user_id, "subset": question.subset, "split": question.split or "",
     }  # fmt: skip
     try:
-        names.add("row", question.id, f"row {line}")
-        names.add("row", mirror_of or question.id, f"`mirror_of` of row {line}")
+        names.add("row", question.id, place)
+        names.add("row", mirror_of or question.id, f"`mirror_of` of {place}")
         for what, name in in_use.items():
-            names.add(what, name, f"row {line}")
+            names.add(what, name, place)
     except DataError as error:
         raise DataError(error.problem, file=source) from None
 
@@ -195,14 +218,3 @@ def _one_side_wrapped(row: Mapping[str, Any]) -> bool:
     sides = [row.get(name) for name in CHOICE]
     marks = [bool(isinstance(side, str) and LIST_OF_ONE.match(side)) for side in sides]
     return marks[0] != marks[1]
-
-
-def _read(path: Path, max_line: int) -> Iterator[tuple[int, Any]]:
-    if not path.is_file():
-        what = "is a directory; expected a file" if path.is_dir() else "no such file"
-        raise DataError(what, file=str(path))
-    if path.name.endswith((".jsonl", ".jsonl.gz")):
-        return read_jsonl(path, max_line=max_line)
-    if path.suffix == ".parquet":
-        return read_parquet(path)
-    raise DataError(f"unknown format; expected one of {', '.join(FORMATS)}", file=str(path))

@@ -241,7 +241,7 @@ def test_other_mistakes_are_one_line_too(tmp_path: Path) -> None:
     refused("leaves no test row \\(2 test rows: no other author", write(tmp_path / "one", clean(1)))
     refused("expected LaMP_4 to LaMP_7, got 'x'", write(tmp_path / "x", clean(), "x"))
     (folder / "dev_questions.json").write_text('[{"id": "1", ')
-    refused("dev_questions.json: not JSON", folder)
+    refused("dev_questions.json:1: cut short", folder)
     (folder / "dev_questions.json").write_text("{}")
     refused("holds no question; expected a JSON list", folder)
     (folder / "dev_outputs.json").unlink()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from palate.construction.own_text.blind import WARN_ABOVE, BlindScorers
 from palate.construction.own_text.entries import Entries
@@ -22,8 +23,8 @@ from palate.construction.own_text.pairing import (
 from palate.construction.own_text.rows import read_rows
 from palate.construction.own_text.selection import RowSelection
 from palate.construction.own_text.spool import Spool
-from palate.construction.own_text.streams import JSON, ROWS, files_of, hash_of_file
 from palate.construction.own_text.writing import check_output, rows_file, write_manifest
+from palate.data import files_of
 from palate.data.rows import read_question
 from palate.errors import DataError, ResourceError, UsageError
 from palate.evaluation import Start
@@ -36,16 +37,9 @@ KIND = "own-text"
 ADAPT_ROWS = 8
 
 
-class SourceLayout(NamedTuple):
-    """How a layout's files end, and how they are read."""
-
-    endings: tuple[str, ...]
-    read: Callable[[list[Path]], Entries]
-
-
-LAYOUTS = {
-    "longlamp": SourceLayout((*JSON, *ROWS), read_longlamp),
-    "rows": SourceLayout(ROWS, read_rows),
+LAYOUTS: Mapping[str, Callable[[list[Path]], Entries]] = {
+    "longlamp": read_longlamp,
+    "rows": read_rows,
 }
 
 
@@ -163,8 +157,7 @@ def _layout(
         raise UsageError(f"--layout {layout}: expected one of lamp, {', '.join(LAYOUTS)}")
     if outputs is not None:
         raise UsageError(f"--outputs {outputs}: only --layout lamp has outputs in a file apart")
-    endings, read = LAYOUTS[layout]
-    return files_of(source, endings), read
+    return files_of(source), LAYOUTS[layout]
 
 
 def _write(output: Path, spool: Spool) -> BlindScorers:
@@ -177,3 +170,9 @@ def _write(output: Path, spool: Spool) -> BlindScorers:
                 if split == "test":
                     blind.add(row)
     return blind
+
+
+def hash_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.construction.own_text.streams import rows_of
+from palate.data import read_file
 from palate.data.rows import SURROGATE
 from palate.errors import DataError
 from palate.records import date_text
@@ -51,7 +51,7 @@ def read_entries(
 ) -> Entries:
     """Yield the entries of files of rows, each made of a row and a name for one without an id."""
     for path in files:
-        for number, row in rows_of(path):
+        for number, row in read_file(path):
             try:
                 yield entry(as_mapping(row), f"{path.name.partition('.')[0]}-{number}")
             except DataError as error:

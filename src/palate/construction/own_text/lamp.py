@@ -19,7 +19,9 @@ from palate.construction.own_text.entries import (
     possible_text,
     text_of,
 )
-from palate.construction.own_text.streams import JSON, files_of, json_items
+from palate.data import files_of
+from palate.data.json_array import read_json, read_parts
+from palate.data.streams import PACKED
 from palate.errors import DataError, UsageError
 
 
@@ -37,6 +39,7 @@ TASKS = {
     "7": Fields("text", None),
 }
 """Headlines of articles, titles of abstracts, subjects of messages, tweets."""
+JSON = tuple(f".json{packed}" for packed in ("", *PACKED))
 NAME = re.compile(r"lamp[ _-]?(\d)", re.IGNORECASE)
 INSTRUCTION = re.compile(r"(?:\S+ ){1,15}?\S*:\s+")
 """What stands before the first colon of an input, if that is at most sixteen words."""
@@ -50,7 +53,9 @@ def lamp_files(source: Path, outputs: Path | None) -> list[Path]:
             names = ", ".join(path.name for path in listed) or "none"
             raise UsageError(f"{source}: expected one *_questions.json, there are: {names}")
         (source,) = listed
-    (questions,) = files_of(source, JSON)
+    (questions,) = files_of(source)
+    if not questions.name.endswith(JSON):
+        raise UsageError(f"{questions}: expected a file that ends in {', '.join(JSON)}")
     beside = questions.with_name(questions.name.replace("questions", "outputs"))
     outputs = outputs or beside
     if not outputs.is_file() or outputs == questions:
@@ -66,7 +71,7 @@ def read_lamp(files: list[Path]) -> Entries:
     with closing(sqlite3.connect("")) as golds:
         _keep_outputs(golds, outputs)
         number = 0
-        for number, row in enumerate(json_items(questions, "item"), 1):
+        for number, row in read_json(questions):
             try:
                 yield _entry(as_mapping(row), fields, golds, outputs)
             except DataError as error:
@@ -79,7 +84,7 @@ def read_lamp(files: list[Path]) -> Entries:
 
 
 def _task(outputs: Path) -> str:
-    name = next(json_items(outputs, "task"), None)
+    name = next((part.value for part in read_parts(outputs) if part.name == "task"), None)
     match = NAME.search(name) if isinstance(name, str) else None
     if match is None:
         raise DataError(f"expected LaMP_4 to LaMP_7, got {name!r}", file=str(outputs), field="task")
@@ -93,7 +98,7 @@ def _task(outputs: Path) -> str:
 
 def _keep_outputs(golds: sqlite3.Connection, outputs: Path) -> None:
     golds.execute("CREATE TABLE golds (id TEXT PRIMARY KEY, text TEXT, used INTEGER DEFAULT 0)")
-    for number, row in enumerate(json_items(outputs, "golds.item"), 1):
+    for number, row in read_json(outputs):
         try:
             gold = as_mapping(row)
             name = text_of(gold, "id")

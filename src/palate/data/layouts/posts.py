@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from palate.data.layouts.columns import Peek, who_column
@@ -16,7 +16,7 @@ Posts = Mapping[str, list[dict[str, Any]]]
 """By user, what they wrote, in the file's order."""
 
 
-def posts_of(rows: Iterator[Numbered], source: str) -> Posts:
+def posts_of(rows: Iterable[Numbered], source: str) -> Posts:
     """Return each user's posts; raises `DataError` for a row without user or text.
 
     >>> posts_of(iter([(1, {"user_id": 7.0, "text": "I like tea.", "date": "2026"})]), "p.csv")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Dataset
-from palate.data.jsonl import read_jsonl
+from palate.data import read_file
 from palate.data.rows import read_identifier
 from palate.downstream.sampling.policies import Sample
 from palate.errors import DataError, UsageError, writing
@@ -98,7 +98,7 @@ def load_samples(path: Path, pairs: Dataset, n: int | None = None) -> Samples:
     there: dict[str, tuple[Sample, ...]] = {}
     rows = [row.id for row in pairs.rows]
     expected, others = set(rows), {row.id for row in pairs.everyone}
-    for line, row in read_jsonl(path, errors="surrogatepass"):
+    for line, row in read_file(path, structured={"samples"}, errors="surrogatepass"):
         where = f"{path}:{line}"
         name, samples = _row(row, path, line)
         if name not in expected and name in others:

@@ -1,0 +1,214 @@
+"""JSON files that hold a list of objects, read one object at a time.
+
+Elements are told apart by their brackets and parsed one by one, each as a line of JSON Lines is:
+the same numbers, the same refusals, and an element that cannot be read is a bad row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palate.data.jsonl import parse, too_long
+from palate.data.streams import MAX_LINE, ByteStream
+from palate.errors import DataError
+
+CHUNK = 2**20
+SPACE = re.compile(rb"[ \t\r\n]*+")
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+WITHIN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+OF_A_ROW = ("profile", "rubric_aspects")
+"""Lists of objects that a row itself has: an object with one of these is a row."""
+SCALAR = re.compile(rb'[^\s,:"{}\[\]]*+')
+
+
+class Part(NamedTuple):
+    """A piece of the document: an element of a list, or a member of the object itself."""
+
+    name: str | None
+    """The member's name; None for an element of the document's own list."""
+    number: int | None
+    """The element's number from 1; None for a member that is no list."""
+    value: Any
+    """The parsed value, or the `DataError` of what cannot be read."""
+
+
+def read_json(
+    path: Path, *, max_line: int = MAX_LINE, errors: str = "strict"
+) -> Iterator[tuple[int, Any]]:
+    """Yield (number from 1, element or its `DataError`) of the one list of objects.
+
+    The list is the document, or a member of the object that the document is.
+
+    Raises `DataError` where the file cannot be read on, holds no such list or two of them, or an
+    element is over `max_line` bytes.
+    """
+    rows: str | None = None
+    others: set[str] = set()
+    for part in read_parts(path, max_line=max_line, errors=errors):
+        if part.name is None and part.number is not None:
+            yield part.number, part.value
+            continue
+        name = part.name or ""
+        if part.number == 1 and isinstance(part.value, dict | DataError) and name not in OF_A_ROW:
+            if rows is not None:
+                raise DataError(
+                    f"holds two lists of objects, {rows!r} and {name!r}; keep the one of the rows",
+                    file=str(path),
+                )
+            rows = name
+        if part.number is not None and name == rows:
+            yield part.number, part.value
+        others.add(name)
+    if others and rows is None:
+        raise DataError(
+            "an object without a list of rows; expected a list of objects, or an object with one "
+            '(pandas: orient="records"; one row alone is a .jsonl)',
+            file=str(path),
+        )
+
+
+def read_parts(path: Path, *, max_line: int = MAX_LINE, errors: str = "strict") -> Iterator[Part]:
+    """Yield the elements of a document that is a list, or the members of one that is an object.
+
+    A member that is a list is yielded element by element. Raises `DataError` as `read_json` does.
+    """
+    with ByteStream(path) as stream:
+        yield from _Document(stream, max_line, errors).parts()
+
+
+class _Document:
+    def __init__(self, stream: ByteStream, max_line: int, errors: str) -> None:
+        self.stream, self.max_line, self.errors = stream, max_line, errors
+        self.buffer, self.at, self.start = b"", 0, 0
+
+    def parts(self) -> Iterator[Part]:
+        match self.peek():
+            case b"[":
+                yield from self.elements(None)
+            case b"{":
+                yield from self.members()
+            case b"":
+                return
+            case _:
+                raise self.expected("a list of objects, or an object with one")
+        if self.peek():
+            raise self.expected("the end of the file")
+
+    def members(self) -> Iterator[Part]:
+        self.at += 1
+        while self.peek() != b"}":
+            name = self.parsed(self.value())
+            if not isinstance(name, str):
+                raise self.expected("a name in quotes")
+            self.take(b":", "a colon")
+            if self.peek() == b"[":
+                yield from self.elements(name)
+            else:
+                yield Part(name, None, self.parsed(self.value()))
+            self.next_or(b"}")
+        self.at += 1
+
+    def elements(self, name: str | None) -> Iterator[Part]:
+        self.at += 1
+        number = 0
+        while self.peek() != b"]":
+            self.stream.line = number = number + 1
+            yield Part(name, number, self.parsed(self.value()))
+            self.next_or(b"]")
+        self.at += 1
+
+    def parsed(self, raw: bytes) -> Any:
+        return parse(raw, self.stream.path, self.stream.line or 1, self.errors)
+
+    def value(self) -> bytes:
+        """Return the bytes of the value that begins here, at most `max_line`."""
+        first = self.peek()
+        self.start = self.at
+        if first in (b"{", b"["):
+            self.skip_brackets()
+        elif first == b'"':
+            self.at += 1
+            self.skip_string()
+        else:
+            self.skip_scalar()
+        if self.at - self.start > self.max_line:
+            raise too_long(self.stream, "element", self.max_line)
+        return self.buffer[self.start : self.at]
+
+    def skip_brackets(self) -> None:
+        depth = 0
+        while True:
+            self.at = _end(TO_BRACKET, self.buffer, self.at)
+            mark = self.buffer[self.at : self.at + 1]
+            if not mark:
+                self.more()
+                continue
+            self.at += 1
+            if mark == b'"':  # a string that is not yet whole
+                self.skip_string()
+                continue
+            depth += 1 if mark in b"{[" else -1
+            if not depth:
+                return
+
+    def skip_string(self) -> None:
+        while True:
+            self.at = _end(WITHIN_STRING, self.buffer, self.at)
+            if self.buffer[self.at : self.at + 1] == b'"':
+                self.at += 1
+                return
+            self.more()
+
+    def skip_scalar(self) -> None:
+        self.at = _end(SCALAR, self.buffer, self.at)
+        if self.at == self.start:
+            raise self.expected("a value")
+        while self.at == len(self.buffer):
+            self.more()
+            self.at = _end(SCALAR, self.buffer, self.at)
+
+    def peek(self) -> bytes:
+        """Return the next byte that is no white space; empty at the end of the file."""
+        while (end := _end(SPACE, self.buffer, self.at)) == len(self.buffer):
+            self.buffer, self.at = self.stream.read(CHUNK), 0
+            if not self.buffer:
+                return b""
+        self.at = end
+        return self.buffer[end : end + 1]
+
+    def more(self) -> None:
+        if len(self.buffer) - self.start > self.max_line:
+            raise too_long(self.stream, "element", self.max_line)
+        chunk = self.stream.read(CHUNK)
+        if not chunk:
+            raise self.stream.error("cut short: the file ends within a value")
+        self.buffer = self.buffer[self.start :] + chunk
+        self.at, self.start = self.at - self.start, 0
+
+    def take(self, mark: bytes, what: str) -> None:
+        if self.peek() != mark:
+            raise self.expected(what)
+        self.at += 1
+
+    def next_or(self, end: bytes) -> None:
+        """Step over a comma before another value; stay at the bracket that ends the list."""
+        if self.peek() == end:
+            return
+        self.take(b",", f"a comma or {end.decode()}")
+        if self.peek() == end:
+            raise self.expected("a value after the comma")
+
+    def expected(self, what: str) -> DataError:
+        mark = self.peek()
+        if not mark:
+            return self.stream.error(f"cut short: the file ends where {what} is expected")
+        return self.stream.error(f"not JSON (expected {what}, got {ascii(mark)[1:]})")
+
+
+def _end(pattern: re.Pattern[bytes], buffer: bytes, at: int) -> int:
+    match = pattern.match(buffer, at)
+    return match.end() if match else at
