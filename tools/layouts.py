@@ -681,7 +681,7 @@ def refusals() -> Iterator[Case]:
         "no user of the rows has a post",
         posts=[{"user_id": "zoe", "text": "Hm."}],
     )
-    yield Case("ragged CSV", rows, "line 3", file="ragged.csv")
+    yield Case("ragged CSV", rows, "ragged.csv:3: 6 cells", file="ragged.csv")
     yield Case("a .zst cut short", rows, "cut short", file="cut.jsonl.zst")
     yield Case("a folder of mixed formats", rows, "mixed", file="mixed")
 

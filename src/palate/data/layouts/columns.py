@@ -11,8 +11,8 @@ from palate.errors import DataError, UsageError
 Row = Mapping[str, Any]
 QUESTION = ("question", "prompt", "instruction", "query", "input", "post", "history", "context")
 WHO = (
-    "user_id", "user", "voter", "judge", "judge_id", "annotator", "annotator_id", "worker", "worker_id",
-    "rater", "rater_id", "labeler", "labeler_id", "participant", "participant_id", "person_id",
+    "user_id", "user", "voter", "judge", "judge_id", "annotator", "annotator_id", "worker",
+    "worker_id", "rater", "rater_id", "labeler", "labeler_id", "participant", "participant_id", "person_id",
     "assessor", "reviewer_id", "author_id",
 )  # fmt: skip
 CHOICE = (
