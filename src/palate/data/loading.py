@@ -13,7 +13,7 @@ from palate.data.jsonl import MAX_LINE, read_jsonl
 from palate.data.parquet import read_parquet
 from palate.data.rows import CHOICE, KNOWN, REQUIRED, read_question
 from palate.errors import DataError, UsageError
-from palate.records import Names, PreferencePair, Question
+from palate.records import DistinctNames, PreferencePair, Question
 from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
@@ -85,7 +85,7 @@ def collect(
     first_line: dict[str, int] = {}
     unknown: set[str] = set()
     unmet = dict(columns)
-    names = Names()
+    names = DistinctNames()
     partly_dated = 0
     for line, row in rows:
         if unmet and isinstance(row, Mapping):
@@ -136,7 +136,7 @@ def collect(
     return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
-def _note_names(question: Question, names: Names, source: str, line: int) -> None:
+def _note_names(question: Question, names: DistinctNames, source: str, line: int) -> None:
     mirror_of = question.mirror_of if isinstance(question, PreferencePair) else None
     in_use = {
         "user": question.user_id, "subset": question.subset, "split": question.split or "",
