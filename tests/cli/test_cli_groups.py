@@ -14,7 +14,8 @@ GROUP = {"name", "accuracy", "n_pairs", "n_users", "under_10_users", "worst_deci
 GAP = {"a", "b", "value", "low", "high", "n", "n_users", "p", "p_holm", "n_tested", "note"}
 LOSING = {"against", "raw", "share", "n", "n_users"}
 RATINGS = {
-    "benchmark", "scorer", "context", "oracle", "n_ratings", "n_users", "n_unrated", "n_unscored",
+    "benchmark", "scorer", "context", "oracle", "n_ratings", "n_users", "n_unrated", "n_undecided",
+    "n_unscored",
     "n_users_too_few", "n_users_single", "scale",
     "spearman", "kendall", "rating_error", "baselines", "note",
 }  # fmt: skip

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from palate.benchmarks import Dataset
 from palate.comparison import check_ratings
@@ -15,6 +16,7 @@ from palate.errors import BenchmarkError, DataError
 from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm
 from palate.records import Gold, Judgement, ScorerInfo, Scores, Slate
+from palate.reports.ratings import rating_tables
 from palate.runs import load
 from palate.seeding import digest
 
@@ -233,3 +235,65 @@ def test_what_is_refused() -> None:
         check_ratings(wild)
     with pytest.raises(DataError, match="row '8'"):
         evaluate_ratings(evaluate(Planted(TABLE), wild, root=None, name="p"))
+
+
+def rated_in_several_pairs(answers: dict[str, dict[str, float]], scale: tuple[float, float]):  # type: ignore[no-untyped-def]
+    """The best answer to each question against each of the others, as one person rated them."""
+    return Dataset("several", tuple(
+        row(f"{question}{text}", "u", texts[0] + text, (ratings[texts[0]], ratings[text]),
+            question=question, rating_scale=scale)
+        for question, ratings in answers.items()
+        for texts in [list(ratings)] for text in texts[1:]
+    ))  # fmt: skip
+
+
+LENGTHS = {"a": 40, "b": 10, "c": 30, "d": 20, "e": 60, "f": 50, "g": 25, "h": 15}
+ANSWERS = {"Q1": {"a": 7, "b": 3, "c": 2, "d": 1}, "Q2": {"e": 9, "f": 7, "g": 2, "h": 1}}
+
+
+@pytest.mark.parametrize("tenths", [False, True])
+def test_equal_ratings_in_different_numbers_of_pairs_stay_equal(tenths: bool) -> None:
+    # By falling score the eight answers are rated 9 7 7 2 2 1 1 3.
+    by = 0.1 if tenths else 1
+    answers = {q: {t: round(r * by, 1) for t, r in rated.items()} for q, rated in ANSWERS.items()}
+    data = rated_in_several_pairs(answers, (0, 10 * by))
+    found = evaluate_ratings(evaluate(Planted(LENGTHS), data, root=None, name="p"))
+    assert round(found.spearman.value or 0, 4) == 0.7395
+    assert round(found.kendall.value or 0, 4) == 0.6425
+    pairs = [(LENGTHS[t], r) for rated in ANSWERS.values() for t, r in rated.items()]
+    scores, ratings = zip(*pairs, strict=True)
+    assert found.spearman.value == pytest.approx(stats.spearmanr(scores, ratings).statistic)
+    assert found.kendall.value == pytest.approx(stats.kendalltau(scores, ratings).statistic)
+    assert found.n_ratings == 8
+
+
+def test_a_response_rated_on_two_scales_is_averaged_on_the_unit_scale() -> None:
+    both = (
+        row("1", "ann", "ab", (5, 1), rating_scale=(1, 5)),
+        row("2", "ann", "ac", (5, 2), rating_scale=(0, 10)),
+        row("3", "ann", "dc", (3, 2), rating_scale=(0, 10)),
+    )
+    found = evaluate_ratings(evaluate(Planted(TABLE), Dataset("t", both), root=None, name="p"))
+    # a: 1 and ½, so ¾ on average; b 0, c ⅕ twice, d 3/10: scores 4 3 2 1.
+    assert found.spearman.value == pytest.approx(0.2)
+
+
+def test_one_user_alone_has_no_interval_because_they_are_alone() -> None:
+    alone = Dataset("alone", HAND.pairs[:2])
+    found = evaluate_ratings(evaluate(Planted(TABLE), alone, root=None, name="p"))
+    note = "no interval: 1.0 effective users, and more than 2 are needed"
+    assert (found.spearman.low, found.spearman.note) == (None, note)
+    assert found.baselines[0].error_reduction.note == note
+
+
+def test_undecided_rows_are_named_whose_ratings_do_not_count() -> None:
+    same = row("t", "ann", "aa", (3, 3), tie=True)
+    data = Dataset("ties", (*HAND.pairs, row("8", "bob", "ac", (3, 3), tie=True), same)).select()
+    assert (data.ties, len(data.rows)) == (2, 7)
+    found = evaluate_ratings(evaluate(Planted(TABLE), data, root=None, name="p"))
+    assert (found.n_undecided, found.n_ratings) == (2, 11)
+    (table,) = rating_tables([found])
+    assert (
+        "2 undecided rows left out: their responses are not scored, so what they were rated is in "
+        "no figure."
+    ) in table.notes

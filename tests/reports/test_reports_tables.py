@@ -1,9 +1,13 @@
 """Tables as they are printed."""
 
+import pytest
+from grids import figure, run
+
 from palate.benchmarks import load_benchmark
-from palate.comparison import plan_grid, run_grid
+from palate.comparison import Grid, plan_grid, run_grid
 from palate.records import Settings
 from palate.reports import Form, Table, grid_tables, render
+from palate.reports.grid import detail_tables
 from palate.session import default_session
 
 TABLE = Table(
@@ -70,3 +74,22 @@ def test_sentences_wrap_where_a_terminal_is_narrow_and_names_stay_whole() -> Non
     assert max(map(len, lines)) <= 50
     told = " ".join(" ".join(lines[4:]).split())
     assert told == " ".join(rows[0])
+
+
+@pytest.mark.parametrize(("n", "long"), [(3, False), (4, True), (12, True)])
+def test_what_a_hundred_columns_do_not_hold_has_a_row_per_subset(n: int, *, long: bool) -> None:
+    names = [f"A_long_name_of_a_subset_{k}" for k in range(n)]
+    subsets = {name: figure(0.5 + k / 50) for k, name in enumerate(names)}
+    runs = [run("longest", context, 0.6, mirrored=False, subsets=subsets)
+            for context in ("none", "profile:5")]  # fmt: skip
+    (_, table) = detail_tables(Grid(tuple(runs), (), ()))
+    columns = ["subset", "scorer", "context", "accuracy [95 %]"]
+    assert [*table.columns] == (columns if long else ["scorer", "context", *names])
+    assert len(table.rows) == (2 * n if long else 2)
+    lines = render([table], Form.TABLE, width=100).splitlines()
+    whole = [f"{0.5 + k / 50:.3f} [{0.45 + k / 50:.3f}, {0.55 + k / 50:.3f}]" for k in range(n)]
+    for k, (name, shown) in enumerate(zip(names, whole, strict=True)):
+        assert sum(shown in line for line in lines) == 2, "no figure is folded"
+        if long:
+            assert sum(line.split()[:1] == [name] for line in lines) == 2
+            assert [*table.rows[2 * k]] == [name, "longest", "none", shown]

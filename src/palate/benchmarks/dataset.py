@@ -16,7 +16,7 @@ from palate.data import (
     understood,
 )
 from palate.errors import BenchmarkError, DataError
-from palate.records import Names, PreferencePair, Question, UserPool, normal_form
+from palate.records import DistinctNames, PreferencePair, Question, UserPool, normal_form
 from palate.seeding import rng
 
 PAST = "adapt"
@@ -139,8 +139,14 @@ class Dataset:
         return tuple(found)
 
     @property
+    def couples_in_two_forms(self) -> int:
+        """Couples whose texts are one in normal form only: what reads them reads other bytes."""
+        texts = [(row.text, row.view.responses) for row in self.rows]
+        return sum(texts[i] != texts[j] for i, j in self.couples)
+
+    @property
     def subsets(self) -> tuple[str, ...]:
-        """Names of the subsets, in order of appearance."""
+        """DistinctNames of the subsets, in order of appearance."""
         return tuple(dict.fromkeys(row.subset for row in self.rows))
 
     def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
@@ -195,7 +201,7 @@ class Dataset:
         evaluated = (*self.everyone, *self.rows)
         ids = {row.id for row in evaluated}
         votes = {vote_of(row) for row in evaluated if isinstance(row, PreferencePair)}
-        names = Names()
+        names = DistinctNames()
         for row in (*evaluated, *past):
             names.add("user", row.user_id, f"row {row.id!r}")
         twice = next((pair.id for pair in past if pair.id in ids), None)
@@ -272,14 +278,13 @@ def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
     return pair.user_id, normal_form(pair.text), responses
 
 
-def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
+def _are_mirrors(pair: PreferencePair, other: PreferencePair) -> bool:
+    (user, *texts), (other_user, *other_texts) = vote_of(pair), vote_of(other)
     return (
-        (ours.mirror_of, theirs.mirror_of) == (theirs.id, ours.id)
-        and ours.user_id != theirs.user_id
-        and ours.subset == theirs.subset
-        and normal_form(ours.text) == normal_form(theirs.text)
-        and normal_form(ours.chosen) == normal_form(theirs.rejected)
-        and normal_form(ours.rejected) == normal_form(theirs.chosen)
+        (pair.mirror_of, other.mirror_of) == (other.id, pair.id)
+        and user != other_user
+        and (pair.subset, *texts) == (other.subset, *other_texts)
+        and normal_form(pair.chosen) == normal_form(other.rejected)
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from palate.benchmarks.dataset import Dataset
+from palate.benchmarks.dataset import Dataset, vote_of
 from palate.errors import BenchmarkError
 from palate.records import PreferencePair, normal_form
 from palate.seeding import rng
@@ -28,8 +28,8 @@ def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
     groups: dict[tuple[str, str, frozenset[str]], list[PreferencePair]] = defaultdict(list)
     for pair in pairs.pairs:
         if pair.id not in mirror_row:
-            both = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
-            groups[pair.subset, normal_form(pair.text), both].append(pair)
+            _, question, responses = vote_of(pair)
+            groups[pair.subset, question, responses].append(pair)
     for votes in groups.values():
         # Drawn for the texts as they came; of several forms of one text, for the first.
         question, first, second = min((p.text, *sorted((p.chosen, p.rejected))) for p in votes)

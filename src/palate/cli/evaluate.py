@@ -164,6 +164,12 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
     if pairs.history_left_out:
         said = f"{pairs.history_left_out} past choices that are evaluated pairs of the same user"
         err.print(f"{pairs.name}: left out: {said}", style="yellow", markup=False)
+    if differing := pairs.couples_in_two_forms:
+        err.print(
+            f"{pairs.name}: {_number(differing, 'mirrored couple')} with texts that differ in "
+            "white space or accents: there a scorer that ignores the user need not get 0.500",
+            style="yellow", markup=False,
+        )  # fmt: skip
     if pairs.unknown_columns:
         names = ", ".join(pairs.unknown_columns)
         err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)

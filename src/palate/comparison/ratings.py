@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,12 @@ LARGEST = float(np.finfo(np.float32).max)
 def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     """Return how a run's scores agree with the users' own ratings of the responses.
 
-    Each (question, response) that a user rated counts once: with the mean of its ratings, mapped
-    from their scale to [0, 1], and the float32 of its first score by row id. Figures are means over
-    users with the jackknife by user and question: Spearman and Kendall τ-b; the error and the
-    alignment 1 − |predicted − given| of predictions by isotonic regression of the user's other
-    ratings (5 folds); and the same of the user's mean and of the other users' mean. Where rows name
+    Each (question, response) that a user rated counts once: with the mean of its ratings, which is
+    then mapped from their scale to [0, 1], and the float32 of its first score by row id. Undecided
+    rows are in no run, so their ratings do not count. Figures are means over users with the
+    jackknife by user and question: Spearman and Kendall τ-b; the error and the alignment
+    1 − |predicted − given| of predictions by isotonic regression of the user's other ratings (5
+    folds); and the same of the user's mean and of the other users' mean. Where rows name
     no scale, the lowest and highest rating given are taken for it, and `scale` says so.
 
     Raises `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
@@ -60,6 +62,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
         n_ratings=len(scores),
         n_users=len(counts),
         n_unrated=int(np.count_nonzero(places < 0)),
+        n_undecided=summary.undecided_rows,
         n_unscored=n_unscored,
         n_users_too_few=ranks.left_out,
         n_users_single=int(np.count_nonzero(counts == 1)),
@@ -135,20 +138,21 @@ def _items(run: Run) -> tuple[_Items, int, tuple[float, float] | None]:
     at = places[rows]
     keys = verdicts.keys
     ids = [keys[k][0] for k in rows.tolist()]
-    on_unit, guessed = _on_unit(ids, columns.ratings[at], columns.scales[at])
-    given = np.flatnonzero(~np.isnan(on_unit.ravel()))
+    scales, guessed = _scales(ids, columns.ratings[at], columns.scales[at])
+    rated, ends = columns.ratings[at].ravel(), np.repeat(scales, 2, axis=0)
+    given = np.flatnonzero(~np.isnan(rated))
     # Users by name and items by content: no figure may depend on the file's order.
     who = np.repeat(np.unique(verdicts.users[rows], return_inverse=True)[1], 2)
     asked = np.repeat(verdicts.question_codes[rows], 2)
     what = columns.responses[at].ravel()
     # Stable, so that within one item the rows stay in the order of their ids.
     given = given[np.lexsort((who[given], what[given]))]
-    ratings, scores = on_unit.ravel()[given], columns.scores[at].ravel()[given]
+    scores = columns.scores[at].ravel()[given]
     users, responses, questions = who[given], what[given], asked[given]
     new = np.ones(len(users), dtype=bool)
     new[1:] = (responses[1:] != responses[:-1]) | (users[1:] != users[:-1])
     item = np.cumsum(new) - 1
-    means = np.bincount(item, weights=ratings) / np.bincount(item)
+    means = _means(item, rated[given], ends[given])
     scored = np.flatnonzero(~np.isnan(scores))
     chosen, first = np.unique(item[scored], return_index=True)
     # Verdicts too are told on float32.
@@ -161,7 +165,28 @@ def _items(run: Run) -> tuple[_Items, int, tuple[float, float] | None]:
     return found, len(means) - len(chosen), guessed
 
 
-def _on_unit(
+def _means(item: NDArray[np.int64], ratings: Floats, scales: Floats) -> Floats:
+    # Averaged, then scaled: a seventh of ten in three rows is the same number as in one.
+    counts = np.bincount(item)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    means = np.bincount(item, weights=ratings) / counts
+    fractions = np.bincount(item, weights=ratings != np.rint(ratings)) > 0
+    for k in np.flatnonzero(fractions & (counts > 1)).tolist():
+        exact = [Fraction(repr(rating)) for rating in ratings[starts[k] : ends[k]].tolist()]
+        means[k] = float(sum(exact) / len(exact))
+    low, high = scales[starts].T
+    on_unit = _on_unit(means, low, high)
+    several = np.bincount(item, weights=(scales != scales[starts][item]).any(axis=1)) > 0
+    apart = np.bincount(item, weights=_on_unit(ratings, *scales.T)) / counts
+    return np.where(several, apart, on_unit)
+
+
+def _on_unit(ratings: Floats, low: Floats, high: Floats) -> Floats:
+    return (ratings - low) / np.where(high > low, high - low, 1.0)
+
+
+def _scales(
     ids: Sequence[str], ratings: Floats, scales: Floats
 ) -> tuple[Floats, tuple[float, float] | None]:
     unknown = np.isnan(scales[:, 0])
@@ -174,7 +199,7 @@ def _on_unit(
     for k in np.flatnonzero(((ratings < low) | (ratings > high)).any(axis=1)).tolist():
         ends = float(scales[k, 0]), float(scales[k, 1])
         _check_scale(ids[k], float(np.nanmin(ratings[k])), float(np.nanmax(ratings[k])), ends)
-    return (ratings - low) / np.where(high > low, high - low, 1.0), guessed
+    return scales, guessed
 
 
 def _by_users(estimate: Estimate) -> ReportedEstimate:

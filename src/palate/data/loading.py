@@ -19,7 +19,7 @@ from palate.data.rows import CHOICE, read_question
 from palate.data.streams import MAX_LINE
 from palate.data.types import tidied
 from palate.errors import DataError
-from palate.records import Names, PreferencePair, Question
+from palate.records import DistinctNames, PreferencePair, Question
 from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
@@ -119,7 +119,7 @@ def collect(
     bad: list[DataError] = []
     numbers: dict[str, int] = {}
     unknown: set[str] = set()
-    names = Names()
+    names = DistinctNames()
     wrapped = 0
     partly_dated = 0
     place = place or (lambda number: (source, number))
@@ -181,7 +181,7 @@ def collect(
     return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
-def _note_names(question: Question, names: Names, source: str, place: str) -> None:
+def _note_names(question: Question, names: DistinctNames, source: str, place: str) -> None:
     mirror_of = question.mirror_of if isinstance(question, PreferencePair) else None
     in_use = {
         "user": question.user_id, "subset": question.subset, "split": question.split or "",

@@ -91,7 +91,7 @@ def interval(
         raise ValueError(f"the null value {null:g} is outside of [{lo:g}, {hi:g}]")
     bare, variance = Estimate(value, n=n, n_units=n_units), spread.variance
     if spread.constant:
-        return _without_spread(bare, value, spread.effective, null, bounds)
+        return _without_spread(bare, value, spread, null, bounds)
     if variance is None or spread.effective <= 2 or variance <= (ROUNDING * (hi - lo)) ** 2:
         return replace(bare, note=_no_interval(spread))
     se, df = math.sqrt(variance), spread.effective - 1
@@ -127,8 +127,9 @@ def _no_interval(spread: Spread) -> str:
 
 
 def _without_spread(
-    bare: Estimate, value: float, effective: float, null: float, bounds: tuple[float, float]
+    bare: Estimate, value: float, spread: Spread, null: float, bounds: tuple[float, float]
 ) -> Estimate:
+    effective = spread.effective
     lo, hi = bounds
     width = hi - lo
     tiny = ROUNDING * width
@@ -139,4 +140,6 @@ def _without_spread(
         return replace(bare, low=lo + width * share, high=hi, p=min(1.0, 2 * y0**effective))
     if value - lo <= tiny:
         return replace(bare, low=lo, high=hi - width * share, p=min(1.0, 2 * (1 - y0) ** effective))
+    if effective <= 2:  # then nothing can differ from another
+        return replace(bare, note=_no_interval(spread))
     return replace(bare, note="no interval: all values are alike")

@@ -2,7 +2,7 @@
 
 from palate.records.dates import Instant, date_text, read_date
 from palate.records.lazy import Lazy
-from palate.records.normal_form import Names, normal_form
+from palate.records.normal_form import DistinctNames, normal_form
 from palate.records.pools import (
     MOST_STRANGERS,
     NO_STRANGER,
@@ -45,6 +45,7 @@ __all__ = [
     "Component",
     "Context",
     "ContextInput",
+    "DistinctNames",
     "Encoded",
     "Gold",
     "Instant",
@@ -52,7 +53,6 @@ __all__ = [
     "Judgement",
     "Lazy",
     "Message",
-    "Names",
     "Outcome",
     "Part",
     "Post",

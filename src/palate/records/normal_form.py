@@ -19,8 +19,8 @@ def normal_form(text: str) -> str:
     return plain if plain.isascii() else normalize("NFC", plain)
 
 
-class Names:
-    """Names in use, by what they name; no two may differ in nothing but their form."""
+class DistinctNames:
+    """DistinctNames in use, by what they name; no two may differ in nothing but their form."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], tuple[str, str]] = {}
@@ -28,7 +28,7 @@ class Names:
     def add(self, what: str, name: str, where: str) -> None:
         """Note a name and where it stands; raises `DataError` where another has its normal form.
 
-        >>> names = Names()
+        >>> names = DistinctNames()
         >>> names.add("user", "ana", "row 1")
         >>> names.add("user", "ana ", "row 7")  # doctest: +ELLIPSIS
         Traceback (most recent call last):

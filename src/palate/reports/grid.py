@@ -24,6 +24,8 @@ from palate.reports.table import Table, breaks_between
 from palate.runs import Gain, Run, Summary
 
 NAMED = {"gain": "gain", "identity": "identity gain"}
+WIDTH, GAP = 100, 3
+"""Columns of a terminal that a table is to fit, and those between two of its columns."""
 CONSISTENT = 0.9
 """Below this share of pairs judged alike in both orders, the table says so."""
 
@@ -207,9 +209,8 @@ def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterato
 def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
     names = list(dict.fromkeys(name for run in runs for name in run.summary.subsets))
     short = short_names(run.summary.scorer for run in runs)
-    rows = [
+    cells = [
         [short[run.summary.scorer], context_name(run.summary.context, oracle=run.summary.oracle)]
-        + [figure(run.summary.subsets.get(name)) for name in names]
         for run in runs
     ]
     notes = without_interval(
@@ -217,5 +218,17 @@ def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
         for run in runs
         for name, shown in run.summary.subsets.items()
     )
-    columns = ["scorer", "context", *names]
-    return Table(f"{benchmark}: accuracy by subset", columns, rows, [*notes], 2)
+    title = f"{benchmark}: accuracy by subset"
+    figures = [[figure(run.summary.subsets.get(name)) for name in names] for run in runs]
+    rows = [[*cell, *shown] for cell, shown in zip(cells, figures, strict=True)]
+    # A column may fold its name, but not its figures.
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(wide) + GAP * (len(wide) - 1) <= WIDTH:
+        return Table(title, ["scorer", "context", *names], rows, [*notes], 2)
+    rows = [
+        [name, *cell, shown[k]]
+        for k, name in enumerate(names)
+        for cell, shown in zip(cells, figures, strict=True)
+    ]
+    columns = ["subset", "scorer", "context", "accuracy [95 %]"]
+    return Table(title, columns, rows, [*notes], 3, breaks_between(name for name, *_ in rows))

@@ -58,6 +58,11 @@ def _notes(most: RatingReport, short: Mapping[str, str]) -> Iterator[str]:
         yield f"Rows without rating_scale: {low:g} to {high:g}, the range of what was given."
     if most.n_unrated:
         yield f"{most.n_unrated:,} pairs without a rating left out."
+    if most.n_undecided:
+        yield (
+            f"{most.n_undecided:,} undecided rows left out: their responses are not scored, so "
+            "what they were rated is in no figure."
+        )
     yield from legend(short)
 
 

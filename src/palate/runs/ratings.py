@@ -30,6 +30,8 @@ class RatingReport(Record):
     n_users: int
     n_unrated: int
     """Rows without any rating."""
+    n_undecided: int = 0
+    """Undecided rows, of which nothing is scored: their ratings are in no figure."""
     n_unscored: int
     """Distinct rated responses without a score."""
     n_users_too_few: int

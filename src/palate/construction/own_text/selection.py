@@ -150,9 +150,9 @@ def _undated(entry: OwnTextEntry) -> OwnTextEntry:
 
 
 def _with_dates_read(entry: OwnTextEntry) -> OwnTextEntry:
-    for written in (entry, *entry.earlier):
+    for written in (entry.date, *(item.date for item in entry.earlier)):
         try:
-            instant_of(written.date)
+            instant_of(written)
         except DataError as error:
             raise DataError(f"{entry.id!r}: {error.problem}", field="date") from None
     return entry

@@ -12,8 +12,8 @@ Row = Mapping[str, Any]
 QUESTION = ("question", "prompt", "instruction", "query", "input", "post", "history", "context")
 WHO = (
     "user_id", "user", "voter", "judge", "judge_id", "annotator", "annotator_id", "worker",
-    "worker_id", "rater", "rater_id", "labeler", "labeler_id", "participant", "participant_id", "person_id",
-    "assessor", "reviewer_id", "author_id",
+    "worker_id", "rater", "rater_id", "labeler", "labeler_id", "participant", "participant_id",
+    "person_id", "assessor", "reviewer_id", "author_id",
 )  # fmt: skip
 CHOICE = (
     "winner", "vote", "preference", "preferred", "choice", "label", "labels", "better",
