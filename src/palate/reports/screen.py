@@ -259,6 +259,7 @@ COUNTS = {
     "split_texts": "rows with a text split for the embedder",
     "leaks_dropped": "shown parts dropped that held the answer",
     "shortfall_words": "words fewer in strangers' posts than in the users' own",
+    "searches_unmatched": "searches without a word in common with any post, which show the latest",
 }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lamp_shaped import ASK, article, clean, headline, item, read, write
 
 from palate.construction import OwnTextBuild, build_own_text
-from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier, words_of
+from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier
 from palate.construction.own_text.pairing import Answers
 from palate.errors import DataError
 
@@ -239,10 +239,6 @@ def test_openings_of_question_and_reference_give_a_row_away(text: str, reason: s
     ]
     reasons = [guard.reason(text, None) for guard in guards]
     assert reason in reasons if reason else reasons == [None, None]
-
-
-def test_words_are_lower_case_and_without_marks() -> None:
-    assert words_of("It's TEA, no?") == ["it", "s", "tea", "no"]
 
 
 def test_another_author_is_found_behind_a_hundred_who_wrote_nearly_the_same(tmp_path: Path) -> None:
