@@ -43,7 +43,7 @@ UNSPACED = "".join(SCRIPTS)
 HANGUL = "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff"
 MARKS = "".join(
     chr(code)
-    for first, end in ((0x590, 0x1AB0), (0x1B00, 0x1D00), (0xA800, 0xAC00), (0x11000, 0x12000))
+    for first, end in ((0x590, 0x1AB0), (0x1B00, 0x1D00), (0xA800, 0xAC00))
     for code in range(first, end)
     if unicodedata.category(chr(code)).startswith("M")
 )
@@ -128,7 +128,7 @@ def plain_words(text: str) -> list[str]:
     >>> plain_words("It's TEA, no? 是的，ＧＰＴ。")
     ['it', 's', 'tea', 'no', '是', '的', 'gpt']
     """
-    pattern = PLAIN if OTHER.search(text) else LATIN
+    pattern = LATIN if text.isascii() or not OTHER.search(text) else PLAIN
     return pattern.findall(one_form(text).lower())
 
 
@@ -142,6 +142,8 @@ def search_terms(text: str) -> tuple[str, list[str]]:
     (('GPT ', ['喝绿', '绿茶', '喝', '绿', '茶']), ('  the', ['나의']))
     """
     terms: list[str] = []
+    if text.isascii() or not FORMED.search(text):
+        return text, terms
     text = one_form(text)
     for joined in JOINED.findall(text.lower()):
         letters = PAIRED.findall(joined)
