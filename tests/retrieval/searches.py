@@ -1,10 +1,20 @@
-"""Twenty questions and the post that fits each, written side by side in several scripts."""
+"""Twenty questions and the post that fits each, written side by side in several scripts.
+
+    python tests/retrieval/searches.py
+
+prints how often the post that fits comes first, by words alone and as palate searches.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from palate.retrieval.ordering import Ordering
+import bm25s
+
+from palate.retrieval import nearest_first
+from palate.retrieval.ordering import Ordering, Ranked
 
 ENGLISH = """
 Which tea suits the evening? | Smoky black tea is all I drink after work, brewed for five minutes.
@@ -169,3 +179,33 @@ def share_right(ordering: Ordering, language: str) -> float:
     """Return the share of searches in which the post that fits comes first."""
     every = searches(language)
     return sum(ordering(it.question, it.posts).things[0] == it.fits for it in every) / len(every)
+
+
+def by_words(question: str, texts: Sequence[str]) -> Ranked[int]:
+    """Order by BM25 over words between spaces, of two letters or more, in every script."""
+    *documents, query = bm25s.tokenize(
+        [*texts, question], stopwords="en", show_progress=False, return_ids=False
+    )
+    if not query or not any(documents):
+        return Ranked(list(range(len(texts)))[::-1], matched=False)
+    index = bm25s.BM25()
+    index.index(documents, show_progress=False)
+    scores = index.get_scores(query)
+    return Ranked(sorted(range(len(texts)), key=lambda k: (-scores[k], -k)), bool(scores.any()))
+
+
+def main() -> None:
+    """Print the table."""
+    for language in LANGUAGES:
+        before, after = (share_right(search, language) for search in (by_words, nearest_first))
+        every = searches(language)
+        unmatched = sum(not by_words(it.question, it.posts).matched for it in every)
+        left = sum(not nearest_first(it.question, it.posts).matched for it in every)
+        sys.stdout.write(
+            f"{language:9} first by words {before:.2f} ({unmatched:2} of {len(every)} without a "
+            f"word in common), by palate {after:.2f} ({left:2})\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -63,13 +63,13 @@ class Profile:
         """Return posts, the most relevant first."""
         del gold
         ranked = self.rank(view.text, user.posts)
-        own = ranked.things[: self.k]
+        nearest = ranked.things[: self.k]
         if self.words:
-            own = take_words(own, self.words)
-        words = sum(count_words(post.text) for post in own)
-        if self.of == "self" or not own:
+            nearest = take_words(nearest, self.words)
+        words = sum(count_words(post.text) for post in nearest)
+        if self.of == "self" or not nearest:
             return Shown(
-                parts=self._parts(own), own_words=words, search_unmatched=not ranked.matched
+                parts=self._parts(nearest), own_words=words, search_unmatched=not ranked.matched
             )
         stranger = pool.stranger("posts")
         posts = stranger.posts if stranger is not None else ()
