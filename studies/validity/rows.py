@@ -15,9 +15,9 @@ from pathlib import Path
 
 from palate.benchmarks import load_benchmark
 from palate.benchmarks.mirrors import mirrors
-from palate.contexts.profile import count_words
 from palate.records import PreferencePair
 from palate.seeding import rng
+from palate.words import count_words
 
 COUPLES = 40
 MOST_PER_USER = 7

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
-from palate.contexts.profile import count_words, take_words
+from palate.contexts.profile import take_words
 from palate.evaluation.rows import ContextRow, make_rows
 from palate.records import Post, PreferencePair
 from palate.session import default_session
+from palate.words import count_words
 
 
 def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> PreferencePair:

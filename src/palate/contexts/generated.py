@@ -23,6 +23,7 @@ from palate.records import (
 from palate.records.slates import PartKind
 from palate.session import Session
 from palate.specs import Spec
+from palate.words import count_words
 
 
 class GeneratedContext(ABC):
@@ -79,7 +80,7 @@ class GeneratedContext(ABC):
             return inner
         text = self._readable(self.texts.of(self.source(view, inner)))
         parts = (Part(kind=self.kind, text=text),) if text else ()
-        own = len(text.split()) if self.of == "self" else inner.own_words
+        own = count_words(text) if self.of == "self" else inner.own_words
         return inner.model_copy(update={"parts": parts, "own_words": own})
 
     def notes(self) -> tuple[str, ...]:

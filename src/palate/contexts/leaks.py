@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from palate.data import asked_title
 from palate.records import QuestionView, normal_form
+from palate.words import opening
 
 OPENING = 120
 
@@ -11,10 +12,11 @@ OPENING = 120
 def forbidden_texts(view: QuestionView) -> tuple[str, ...]:
     """Return the openings no shown post may hold: of the question and the responses.
 
-    First 120 characters of their normal form in lower case.
+    First 120 characters of their normal form in lower case (in scripts without spaces as much text:
+    33 in Chinese).
     """
-    opening = asked_title(view.text)[:OPENING]
-    return (*((opening,) if opening else ()), *forbidden_responses(view))
+    title = opening(asked_title(view.text), OPENING)
+    return (*((title,) if title else ()), *forbidden_responses(view))
 
 
 def forbidden_responses(view: QuestionView) -> tuple[str, ...]:
@@ -22,8 +24,7 @@ def forbidden_responses(view: QuestionView) -> tuple[str, ...]:
 
     The question may return: many people choose twice on one question.
     """
-    openings = map(normal, view.responses)
-    return tuple(opening[:OPENING] for opening in openings if opening)
+    return tuple(opening(plain, OPENING) for plain in map(normal, view.responses) if plain)
 
 
 def leaks(text: str, forbidden: tuple[str, ...]) -> bool:
@@ -37,7 +38,7 @@ def leaks(text: str, forbidden: tuple[str, ...]) -> bool:
 
 def holds(plain: str, forbidden: tuple[str, ...]) -> bool:
     """Tell the same of a text that is normal already."""
-    return any(opening in plain for opening in forbidden)
+    return any(beginning in plain for beginning in forbidden)
 
 
 def normal(text: str) -> str:

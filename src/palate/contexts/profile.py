@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from palate.contexts.leaks import forbidden_texts, leaks
@@ -15,6 +14,7 @@ from palate.retrieval import build_ranking
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
+from palate.words import count_words, cut_words
 
 EVERY_WORD = 0
 DEFAULT: dict[str, str | int] = {
@@ -62,23 +62,28 @@ class Profile:
     ) -> Shown:
         """Return posts, the most relevant first."""
         del gold
-        own = self.rank(view.text, user.posts)[: self.k]
+        ranked = self.rank(view.text, user.posts)
+        nearest = ranked.things[: self.k]
         if self.words:
-            own = take_words(own, self.words)
-        words = sum(count_words(post.text) for post in own)
-        if self.of == "self" or not own:
-            return Shown(parts=self._parts(own), own_words=words)
+            nearest = take_words(nearest, self.words)
+        words = sum(count_words(post.text) for post in nearest)
+        if self.of == "self" or not nearest:
+            return Shown(
+                parts=self._parts(nearest), own_words=words, search_unmatched=not ranked.matched
+            )
         stranger = pool.stranger("posts")
         posts = stranger.posts if stranger is not None else ()
         forbidden = forbidden_texts(view)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
-        taken = take_words(self.rank(view.text, clean), words)
+        ranked = self.rank(view.text, clean)
+        taken = take_words(ranked.things, words)
         return Shown(
             parts=self._parts(taken),
             own_words=words,
             leaks_dropped=len(posts) - len(clean),
             shortfall_words=words - sum(count_words(post.text) for post in taken),
             no_stranger=stranger is None,
+            search_unmatched=not ranked.matched,
         )
 
     def _parts(self, posts: Iterable[Post]) -> tuple[Part, ...]:
@@ -114,17 +119,7 @@ def take_words(posts: Iterable[Post], words: int) -> list[Post]:
     for post in posts:
         if words <= 0:
             break
-        kept = _first_words(post.text, words)
+        kept = cut_words(post.text, words)
         words -= count_words(kept)
         taken.append(post if kept == post.text else post.model_copy(update={"text": kept}))
     return taken
-
-
-def count_words(text: str) -> int:
-    """Return the number of white-space-separated words."""
-    return len(text.split())
-
-
-def _first_words(text: str, words: int) -> str:
-    ends = [match.end() for match in re.finditer(r"\S+", text)]
-    return text if len(ends) <= words else text[: ends[words - 1]]

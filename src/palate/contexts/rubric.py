@@ -6,6 +6,7 @@ from palate.errors import SpecError
 from palate.records import Gold, Part, QuestionView, Settings, Shown, User, UserPool
 from palate.session import Session
 from palate.specs import Spec
+from palate.words import count_words
 
 
 class Rubric:
@@ -38,4 +39,4 @@ class Rubric:
             Part(kind="aspect", rank=k, text=f"{a.aspect}: {a.reason}" if a.reason else a.aspect)
             for k, a in enumerate(aspects)
         )
-        return Shown(parts=parts, own_words=sum(len(part.text.split()) for part in parts))
+        return Shown(parts=parts, own_words=sum(count_words(part.text) for part in parts))

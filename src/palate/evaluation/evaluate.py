@@ -127,6 +127,7 @@ def _summary(
         parts_dropped=int((rows.parts - first.parts).sum()) if work.info[0].cuts else 0,
         leaks_dropped=int(rows.leaks_dropped.sum()),
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
+        searches_unmatched=int(rows.search_unmatched.sum()) or None,
         split_texts=int(first.split.sum()),
         notes=notes,
         noise=noise,

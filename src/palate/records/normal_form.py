@@ -20,7 +20,7 @@ def normal_form(text: str) -> str:
 
 
 class DistinctNames:
-    """DistinctNames in use, by what they name; no two may differ in nothing but their form."""
+    """Names in use, by what they name; no two may differ in nothing but their form."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], tuple[str, str]] = {}

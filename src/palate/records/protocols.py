@@ -24,13 +24,16 @@ class Shown(Record):
 
     parts: tuple[Part, ...] = ()
     own_words: int = 0
-    """Words of the user's own part; gains are paired over rows where it is not 0."""
+    """Words of the user's own part, as `palate.words` counts; gains are paired over rows where it
+    is not 0."""
     leaks_dropped: int = 0
     """Posts of a stranger, or past choices, left out because they give the answer away."""
     shortfall_words: int = 0
     """Words by which a stranger's part falls short of the user's own."""
     no_stranger: bool = False
     """True where a stranger's part is asked for and there is no (further) third user."""
+    search_unmatched: bool = False
+    """True where a search shares no word with any text, so that the latest are shown."""
 
 
 class ContextInput(NamedTuple):

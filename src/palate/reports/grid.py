@@ -198,6 +198,9 @@ def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterato
             yield f"{where}: {s.leaks_dropped} {posts} dropped: they held the answer."
         if s.shortfall_words:
             yield f"{where}: {posts} fall {s.shortfall_words:,} words short."
+        if s.searches_unmatched:
+            n = f"{s.searches_unmatched:,}"
+            yield f"{where}: {n} searches without a word in common show the latest posts."
         if s.noise is not None and s.noise.rows:
             yield f"{where}: {measured(s.noise, s.n_pairs - s.unscored)}."
         if s.protocol != "palate":

@@ -252,13 +252,15 @@ def _legends(
 
 
 MANY = 0.1
-"""Where so large a share of the rows is unscored, the most frequent reason is told."""
+"""Where so large a share of the rows is unscored, the most frequent reason is told; searches
+without a word in common are told from it on."""
 COUNTS = {
     "unscored": "rows unscored",
     "parts_dropped": "shown parts cut to the window",
     "split_texts": "rows with a text split for the embedder",
     "leaks_dropped": "shown parts dropped that held the answer",
     "shortfall_words": "words fewer in strangers' posts than in the users' own",
+    "searches_unmatched": "searches without a word in common, which show the latest posts",
 }
 
 
@@ -271,7 +273,8 @@ def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterato
         if summary.unscored > before.unscored:
             worst[context_name(summary.context)] = summary
         for field in COUNTS:
-            if n := getattr(summary, field):
+            n = getattr(summary, field) or 0
+            if n > (MANY * summary.n_pairs if field == "searches_unmatched" else 0):
                 counts = by_context.setdefault(context_name(summary.context), {})
                 counts.setdefault(field, {})[names[summary.scorer]] = n
     for context, counts in by_context.items():

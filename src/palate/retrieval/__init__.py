@@ -2,6 +2,7 @@
 
 from palate.retrieval.ordering import (
     Ordering,
+    Ranked,
     Sorting,
     dense_by,
     drawn_by,
@@ -13,6 +14,7 @@ from palate.retrieval.ranking import build_ranking
 
 __all__ = [
     "Ordering",
+    "Ranked",
     "Sorting",
     "build_ranking",
     "dense_by",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,47 +13,63 @@ from palate.records import Settings
 from palate.seeding import unit
 from palate.session import Session
 from palate.specs import Reference
+from palate.words import TERM, search_terms
 
-Ordering = Callable[[str, Sequence[str]], list[int]]
-"""(question, texts oldest first) → positions, the most relevant first; ties go to the later."""
 T = TypeVar("T")
-Sorting = Callable[[str, Sequence[T]], list[T]]
+
+
+class Ranked(NamedTuple, Generic[T]):
+    """Things, the most relevant first."""
+
+    things: list[T]
+    matched: bool = True
+    """False where a search shares no term with any text, so that the latest come first."""
+
+
+Ordering = Callable[[str, Sequence[str]], Ranked[int]]
+"""(question, texts oldest first) → positions, the most relevant first; ties go to the later."""
+Sorting = Callable[[str, Sequence[T]], Ranked[T]]
 """The same of things that have a text: (question, things) → things."""
 
 
-def latest_first(question: str, texts: Sequence[str]) -> list[int]:
+def latest_first(question: str, texts: Sequence[str]) -> Ranked[int]:
     """Return the latest first."""
     del question
-    return list(range(len(texts)))[::-1]
+    return Ranked(list(range(len(texts)))[::-1])
 
 
-def nearest_first(question: str, texts: Sequence[str]) -> list[int]:
+def nearest_first(question: str, texts: Sequence[str]) -> Ranked[int]:
     """Order by BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over lower-cased words.
 
+    Scripts without spaces are searched by pairs of letters, and Han by single characters too.
+
     >>> nearest_first("How long should sourdough rise?", ["my sourdough rose", "a late train"])
+    Ranked(things=[0, 1], matched=True)
+    >>> nearest_first("晚上喝什么茶？", ["我只喝红茶", "火车晚点"]).things
     [0, 1]
     """
     import bm25s
 
     if len(texts) < 2:
-        return list(range(len(texts)))
-    tokens = bm25s.tokenize(
-        [*texts, question], stopwords="en", show_progress=False, return_ids=False
+        return Ranked(list(range(len(texts))))
+    spaced, letters = zip(*map(search_terms, [*texts, question]), strict=True)
+    words = bm25s.tokenize(
+        list(spaced), token_pattern=TERM, stopwords="en", show_progress=False, return_ids=False
     )
-    *documents, query = tokens
-    if not query or not any(documents):
-        return latest_first(question, texts)
+    *documents, query = [[*each, *more] for each, more in zip(words, letters, strict=True)]
+    if {*query}.isdisjoint(chain.from_iterable(documents)):
+        return Ranked(latest_first(question, texts).things, matched=False)
     index = bm25s.BM25()
     index.index(documents, show_progress=False)
-    return _best_first(index.get_scores(query))
+    return Ranked(_best_first(index.get_scores(query)))
 
 
 def dense(embedder: Embedder) -> Ordering:
     """Order by cosine of sentence embeddings."""
 
-    def order(question: str, texts: Sequence[str]) -> list[int]:
+    def order(question: str, texts: Sequence[str]) -> Ranked[int]:
         asked, *found = embedder.embed_all([question, *texts])
-        return _best_first([float(asked.vector @ one.vector) for one in found])
+        return Ranked(_best_first([float(asked.vector @ one.vector) for one in found]))
 
     return order
 
@@ -68,14 +85,17 @@ def drawn_by(key: Callable[[str, T], Sequence[object]]) -> Sorting[T]:
 
     Leaving one thing out does not move the others.
     """
-    return lambda question, things: sorted(things, key=lambda it: unit(*key(question, it)))
+    return lambda question, things: Ranked(sorted(things, key=lambda it: unit(*key(question, it))))
 
 
 def sorted_by(ordering: Ordering, text: Callable[[T], str]) -> Sorting[T]:
     """Order things by their texts."""
-    return lambda question, things: [
-        things[k] for k in ordering(question, [text(thing) for thing in things])
-    ]
+
+    def order(question: str, things: Sequence[T]) -> Ranked[T]:
+        positions, matched = ordering(question, [text(thing) for thing in things])
+        return Ranked([things[k] for k in positions], matched)
+
+    return order
 
 
 def _best_first(scores: Sequence[float] | np.ndarray) -> list[int]:

@@ -25,7 +25,7 @@ def build_ranking(order: str, session: Session, settings: Settings) -> tuple[Ran
 
     >>> posts = [Post(id="1", text="my sourdough rose"), Post(id="2", text="the train was late")]
     >>> rank, _ = build_ranking("bm25", Session(), Settings())
-    >>> [post.id for post in rank("How long should sourdough rise?", posts)]
+    >>> [post.id for post in rank("How long should sourdough rise?", posts).things]
     ['1', '2']
     """
     kind, _, reference = order.partition(":")

@@ -32,7 +32,7 @@ class ReportedEstimate(Record):
 class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
-    where_given: ClassVar[frozenset[str]] = frozenset({"noise"})
+    where_given: ClassVar[frozenset[str]] = frozenset({"noise", "searches_unmatched"})
 
     benchmark: str
     scorer: str
@@ -76,6 +76,8 @@ class Summary(WhereGiven):
     """Shown parts cut because the model's window was too short."""
     leaks_dropped: int = 0
     shortfall_words: int = 0
+    searches_unmatched: int | None = None
+    """Searches that share no word with any text, so that the latest are shown; None for none."""
     split_texts: int = 0
     """Rows in which an embedder had to split a text."""
     notes: tuple[str, ...] = ()

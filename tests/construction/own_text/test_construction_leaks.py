@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from lamp_shaped import ASK, article, clean, headline, item, read, write
 
 from palate.construction import OwnTextBuild, build_own_text
-from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier, words_of
+from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier
 from palate.construction.own_text.pairing import Answers
 from palate.errors import DataError
+from palate.words import plain_words, runs
 
 LONG = [f"word{k}" for k in range(30)]
 
@@ -221,6 +222,56 @@ def test_thirteen_words_are_enough_and_twelve_are_not(start: int, before: int, a
     assert not text.shares_run(around(LONG[start : start + 12]))
 
 
+COUNCIL = {
+    "en": ("Write a headline: the council met on Monday.",
+           "Our council will close the harbour bridge for three long years from next May",
+           "Seen today: Our council will close the harbour bridge for three long years from next "
+           "May, drive round"),
+    "zh": ("请写一个标题：市议会星期一开会。",
+           "本市议会决定从明年五月起将港口大桥关闭三年进行大修",
+           "今天看到：本市议会决定从明年五月起将港口大桥关闭三年进行大修，大家绕行"),
+    "ja": ("見出しを書いてください。市議会は月曜に開かれた。",
+           "市議会は来年五月から三年間、港の大橋を閉鎖して大規模な修理をおこなうことを決めました",
+           "今日見た：市議会は来年五月から三年間、港の大橋を閉鎖して大規模な修理をおこなうことを決めました。迂回を"),
+    "th": ("เขียนพาดหัว สภาเมืองประชุมวันจันทร์",
+           "สภาเมืองมีมติปิดสะพานท่าเรือเป็นเวลาสามปีเพื่อซ่อมแซมครั้งใหญ่ตั้งแต่เดือนพฤษภาคม",
+           "เห็นวันนี้ สภาเมืองมีมติปิดสะพานท่าเรือเป็นเวลาสามปีเพื่อซ่อมแซมครั้งใหญ่ตั้งแต่เดือนพฤษภาคม ให้อ้อม"),
+}  # fmt: skip
+BRIDGE = {
+    "en": ("Harbour bridge shut for years: what drivers need to know now",
+           "Harbour bridge shut for years: what drivers need to know today",
+           "Harbour bridge shut for years: what sailors think of it today"),
+    "zh": ("港口大桥封闭到二零三零年司机需要知道的事",
+           "港口大桥封闭到二零三零年司机应该知道的事",
+           "港口大桥重开于二零三零年水手怎么看这件事"),
+    "ja": ("港の大橋が三年間も閉鎖されることになり運転手が知るべきこと",
+           "港の大橋が三年間も閉鎖されることになり運転手が知りたいこと",
+           "港の大橋が三年ぶりに開いたことを船乗りはどう見ているのか"),
+    "th": ("สะพานท่าเรือปิดนานสามปี คนขับรถต้องรู้อะไร",
+           "สะพานท่าเรือปิดนานสามปี คนขับรถควรรู้อะไร",
+           "สะพานท่าเรือเปิดใหม่แล้ว ชาวเรือคิดเห็นอย่างไร"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", COUNCIL)
+def test_quotations_and_near_duplicates_are_seen_in_any_script(language: str) -> None:
+    question, reference, quotation = COUNCIL[language]
+    guard = Guard(question, question, reference)
+    assert guard.reason(quotation, None) == "shares the reference"
+    assert Passage(reference).shares_run(plain_words(quotation))
+    title, changed, other = BRIDGE[language]
+    guard = Guard(question, question, title)
+    assert guard.reason(changed, None) == "shares the reference"
+    assert guard.reason(other, None) is None
+
+
+@given(st.text("茶水かนtea ", max_size=90), st.text("茶水かนtea ", max_size=90))
+def test_a_shared_run_of_any_script_is_seen_wherever_it_stands(first: str, second: str) -> None:
+    listed = plain_words(first), plain_words(second)
+    shared = bool({*runs(listed[0], RUN)} & {*runs(listed[1], RUN)})
+    assert Passage(first).shares_run(listed[1]) == shared
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -239,10 +290,6 @@ def test_openings_of_question_and_reference_give_a_row_away(text: str, reason: s
     ]
     reasons = [guard.reason(text, None) for guard in guards]
     assert reason in reasons if reason else reasons == [None, None]
-
-
-def test_words_are_lower_case_and_without_marks() -> None:
-    assert words_of("It's TEA, no?") == ["it", "s", "tea", "no"]
 
 
 def test_another_author_is_found_behind_a_hundred_who_wrote_nearly_the_same(tmp_path: Path) -> None:

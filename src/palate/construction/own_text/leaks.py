@@ -2,12 +2,12 @@
 
 Two texts are near-duplicates if their words are the same; or if they share a run of 13 words; or,
 where one has fewer than 13, if the Jaccard index of their words, counted as often as they occur, is
-0.8 or more and both have four words. Words are `\\w+` in lower case.
+0.8 or more and both have four words. Words are `\\w+` in lower case; in scripts without spaces a
+letter is one, and as many stand for 13 or four words as say as much (`palate.words`).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,21 +16,18 @@ from hashlib import blake2b
 from palate.contexts.leaks import OPENING, normal
 from palate.data import asked_title
 from palate.records import read_date
+from palate.words import opening, pieces, plain_words, runs, weight
 
-RUN, SEED, JACCARD, FEWEST = 13, 7, 0.8, 4
+RUN, JACCARD, FEWEST = 13, 0.8, 4
+SEED = RUN // 2 - 1
+"""A run of 13 words holds one of these pieces of another text, in any script."""
 NOT_EARLIER, SAME_INPUT = "not earlier", "same input"
 SHARES_REFERENCE = "shares the reference"
-WORD = re.compile(r"\w+")
-
-
-def words_of(text: str) -> list[str]:
-    """Return a text's words in lower case."""
-    return WORD.findall(text.lower())
 
 
 def text_key(text: str) -> bytes:
     """Return the hash of a text's words; of a text without words, of its characters."""
-    plain = " ".join(words_of(normal(text))) or normal(text)
+    plain = " ".join(plain_words(normal(text))) or normal(text)
     return blake2b(plain.encode(), digest_size=16).digest()
 
 
@@ -51,47 +48,38 @@ class Passage:
     """A text to which many others are compared."""
 
     def __init__(self, text: str) -> None:
-        self.words = words_of(text)
+        self.words = plain_words(text)
+        self._weight = weight(self.words)
 
     @cached_property
     def _seeds(self) -> frozenset[str]:
-        return frozenset(_runs(self.words, SEED))
+        return frozenset(runs(self.words, SEED))
 
     @cached_property
     def _every_run(self) -> frozenset[str]:
-        return frozenset(_runs(self.words, RUN))
+        return frozenset(runs(self.words, RUN))
 
     def shares_run(self, words: Sequence[str]) -> bool:
-        """Tell whether 13 words in a row are the same.
-
-        A run of 13 holds a run of 7 at a place divisible by 7, so that few runs are looked up.
-        """
-        if min(len(words), len(self.words)) < RUN:
+        """Tell whether 13 words in a row are the same."""
+        if min(weight(words), self._weight) < RUN or self._seeds.isdisjoint(pieces(words, SEED)):
             return False
-        sparse = (" ".join(words[k : k + SEED]) for k in range(0, len(words) - SEED + 1, SEED))
-        if self._seeds.isdisjoint(sparse):
-            return False
-        return not self._every_run.isdisjoint(_runs(words, RUN))
+        return not self._every_run.isdisjoint(runs(words, RUN))
 
     def is_near(self, words: Sequence[str]) -> bool:
         """Tell whether these words are a near-duplicate."""
         if words == self.words:
             return bool(words)
-        if min(len(words), len(self.words)) >= RUN:
+        if min(weight(words), self._weight) >= RUN:
             return self.shares_run(words)
         return self.is_alike(words)
 
     def is_alike(self, words: Sequence[str]) -> bool:
         """Tell whether the Jaccard index is 0.8 or more, however long both are."""
         fewest, most = sorted((len(words), len(self.words)))
-        if fewest < FEWEST or fewest < JACCARD * most:
+        if min(weight(words), self._weight) < FEWEST or fewest < JACCARD * most:
             return words == self.words and bool(words)
         first, second = Counter(words), Counter(self.words)
         return (first & second).total() >= JACCARD * (first | second).total()
-
-
-def _runs(words: Sequence[str], n: int) -> list[str]:
-    return [" ".join(words[k : k + n]) for k in range(len(words) - n + 1)]
 
 
 class Guard:
@@ -101,22 +89,22 @@ class Guard:
         self.source, self.reference = Passage(normal(source)), Passage(normal(reference))
         self.title = asked_title(question)
         self.openings = [
-            (_opening(self.title, normal(question)), SAME_INPUT),
-            (_opening(normal(reference), ""), SHARES_REFERENCE),
+            (_beginning(self.title, normal(question)), SAME_INPUT),
+            (_beginning(normal(reference), ""), SHARES_REFERENCE),
         ]
 
     def reason(self, text: str, source: str | None) -> str | None:
         """Return why a text, written on this source, may not stand beside the row; else None."""
         plain = normal(text)
-        words = words_of(plain)
-        on = words_of(normal(source)) if source else []
+        words = plain_words(plain)
+        on = plain_words(normal(source)) if source else []
         if self.source.is_near(on) or self.source.is_near(words) or asked_title(text) == self.title:
             return SAME_INPUT
         if self.reference.is_near(words) or self.reference.shares_run(on):
             return SHARES_REFERENCE
-        return next((why for opening, why in self.openings if opening and opening in plain), None)
+        return next((why for start, why in self.openings if start and start in plain), None)
 
 
-def _opening(text: str, otherwise: str) -> str:
+def _beginning(text: str, otherwise: str) -> str:
     # The opening of very few words is in texts that have nothing to do with it.
-    return text[:OPENING] if len(words_of(text)) >= FEWEST else otherwise
+    return opening(text, OPENING) if weight(plain_words(text)) >= FEWEST else otherwise

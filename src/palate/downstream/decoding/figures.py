@@ -11,13 +11,14 @@ from palate.downstream.decoding.methods import Method
 from palate.downstream.decoding.result import TextFacts
 from palate.downstream.sampling import Samples
 from palate.downstream.sampling.policies import Sample
+from palate.words import count_words, runs, split_words
 
 
 def text_facts(samples: Samples, there: NDArray[np.bool_] | None = None) -> TextFacts:
     """Return what the answers look like."""
     answers = _answers(samples, there)
     return TextFacts(
-        words=float(np.mean([len(answer.text.split()) for answer in answers])),
+        words=float(np.mean([count_words(answer.text) for answer in answers])),
         cut_off=float(np.mean([answer.cut_off for answer in answers])),
         empty=float(np.mean([not answer.text.strip() for answer in answers])),
         distinct_bigrams=_mean([distinct_bigrams(answer.text) for answer in answers]),
@@ -25,13 +26,12 @@ def text_facts(samples: Samples, there: NDArray[np.bool_] | None = None) -> Text
 
 
 def distinct_bigrams(text: str) -> float | None:
-    """Return the share of an answer's pairs of words that are different; None without a pair.
+    """Return the share of an answer's runs of two words that are different; None without a run.
 
     >>> distinct_bigrams("tea and tea and tea"), distinct_bigrams("Tea.")
     (0.5, None)
     """
-    words = text.lower().split()
-    pairs = list(zip(words, words[1:], strict=False))
+    pairs = runs(split_words(text.lower()), 2)
     return len(set(pairs)) / len(pairs) if pairs else None
 
 

@@ -10,10 +10,17 @@ from typing import Any
 
 from palate.downstream.quality.against_reference import AgainstReference
 from palate.specs import Spec
+from palate.words import one_form, plain_words
 
 ROUGE_N = {"rouge-1": 1, "rouge-2": 2}
 ROUGE = (*ROUGE_N, "rouge-l")
 WORD = re.compile(r"[a-z0-9]+")
+OTHER_ALPHABETS = (
+    "\u0370-\u1cff\u1f00-\u1fff\u2c80-\u2dff\u3005-\ua6ff\ua800-\uab2f\uab70-\ufaff\ufb13-\ufeff"
+    "\uff66-\uffdc\U00010000-\U0001d3ff\U0001e000-\U0003ffff"
+)
+OTHER = re.compile(rf"[{OTHER_ALPHABETS}](?<=\w)")
+PART = re.compile(rf"[a-z0-9]+|[{OTHER_ALPHABETS}]+")
 ORDERS = 6
 BETA = 2
 
@@ -22,7 +29,8 @@ class Rouge(AgainstReference):
     """`overlap:rouge-1|rouge-2|rouge-l`: F = 2PR / (P + R) of common n-grams, or of the longest
     common subsequence (Lin 2004).
 
-    Words are runs of a–z and 0–9 in lower case; there is no stemmer.
+    Words are runs of a–z and 0–9 in lower case, as in `rouge_score`, and those of `palate.words` in
+    alphabets other than the Latin; there is no stemmer.
     """
 
     def __init__(self, spec: Spec, name: str) -> None:
@@ -31,10 +39,7 @@ class Rouge(AgainstReference):
 
     def unusable(self) -> str:
         """Name references with too few words."""
-        return (
-            f"a `reference` without {self.n or 1} or more words of a–z and 0–9 "
-            "(chrf reads other scripts)"
-        )
+        return f"a `reference` without {self.n or 1} or more words"
 
     def reads(self, reference: str) -> bool:
         """Say whether the reference has words enough."""
@@ -67,7 +72,10 @@ class Chrf(AgainstReference):
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(WORD.findall(text.lower()))
+    text = one_form(text).lower()
+    if text.isascii() or not OTHER.search(text):
+        return tuple(WORD.findall(text))
+    return tuple(word for part in PART.findall(text) for word in plain_words(part))
 
 
 def _ngrams(items: str | tuple[str, ...], n: int) -> Counter[Any]:

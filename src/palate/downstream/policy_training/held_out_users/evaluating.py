@@ -16,6 +16,7 @@ from palate.errors import RunError, writing
 from palate.records import Progress, Record
 from palate.runs.files import write_whole
 from palate.specs import Spec
+from palate.words import runs, split_words
 
 if TYPE_CHECKING:
     from palate.downstream.policy_training.held_out_users.answers import AnswerWriter, PolicyAnswer
@@ -169,13 +170,9 @@ def share_copied(text: str, shown: str) -> float | None:
     >>> share_copied("I like hot tea a lot", "They like hot tea a bit.")
     0.3333333333333333
     """
-    runs, there = _runs(text), set(_runs(shown))
-    return sum(run in there for run in runs) / len(runs) if runs else None
-
-
-def _runs(text: str) -> list[tuple[str, ...]]:
-    words = text.lower().split()
-    return [tuple(words[k : k + RUN]) for k in range(len(words) - RUN + 1)]
+    written, there = (runs(split_words(words.lower()), RUN) for words in (text, shown))
+    known = set(there)
+    return sum(run in known for run in written) / len(written) if written else None
 
 
 def of_stranger(scorer: str, context: str, *, own_state: bool) -> tuple[str, str]:
