@@ -212,7 +212,7 @@ def test_a_post_that_holds_the_question_is_left_out_and_counted(caplog) -> None:
     asked = {**POST, "id": "p0", "text": "I asked once: Which tea?   Today. Nobody knew."}
     rows = [GOOD | {"id": k, "profile": [asked, POST]} for k in "ab"]
     with caplog.at_level("WARNING", "palate"):
-        loaded = collect(enumerate(rows, 1), "tea.jsonl", "tea", {}, skip_bad_rows=False)
+        loaded = collect(enumerate(rows, 1), "tea.jsonl", "tea", skip_bad_rows=False)
     assert [len(row.profile) for row in loaded.rows] == [1, 1] and loaded.bad_rows == ()
     (record,) = caplog.records
     assert record.getMessage() == (

@@ -88,7 +88,7 @@ def is_contract(peek: Peek) -> bool:
     >>> is_contract(Peek.of([row])), is_contract(Peek.of([vote]))
     (True, False)
     """
-    if not peek.hold("question", str) or any(map(_conversation, peek.values("question")[:20])):
+    if "question" not in peek.columns or not _plain(peek, "question"):
         return False
     choices = [name for name in ("chosen", "rejected") if name in peek.columns]
     if not choices:
@@ -96,8 +96,14 @@ def is_contract(peek: Peek) -> bool:
             isinstance(layout.recognise(peek, LayoutOptions()), Reading)
             for layout in (VOTE, RATED, RATED_ROWS)
         )
-    return all(peek.hold(name, str) for name in choices) and not any(
-        _conversation(value) for name in choices for value in peek.values(name)[:20]
+    return all(_plain(peek, name) for name in choices)
+
+
+def _plain(peek: Peek, column: str) -> bool:
+    """Tell whether the column holds no list and no conversation."""
+    values = peek.values(column)
+    return not any(isinstance(value, list | tuple) for value in values) and not any(
+        map(_conversation, values[:20])
     )
 
 
