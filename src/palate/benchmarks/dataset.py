@@ -48,15 +48,25 @@ class Dataset:
     """Past choices left out because they are one of their user's evaluated pairs."""
 
     @classmethod
-    def from_rows(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Dataset:
+    def from_rows(
+        cls, name: str, rows: Iterable[Mapping[str, Any]], *, order_as_in_file: bool = False
+    ) -> Dataset:
         """Check rows under the row contract, as those of a file are; raises `DataError`.
+
+        With `order_as_in_file` no date is read.
 
         >>> row = {"id": 1, "user_id": "ann", "question": "Tea?", "responses": ["Yes.", "No."]}
         >>> Dataset.from_rows("teas", [row]).rows[0].text
         'Tea?'
         """
-        loaded = collect(enumerate(rows, 1), name, name, {}, skip_bad_rows=False)
-        return as_mirrored(cls(name, loaded.rows, unknown_columns=loaded.unknown_columns))
+        loaded = collect(
+            enumerate(rows, 1), name, name, {}, skip_bad_rows=False,
+            order_as_in_file=order_as_in_file,
+        )  # fmt: skip
+        return as_mirrored(cls(
+            name, loaded.rows, unknown_columns=loaded.unknown_columns,
+            order_as_in_file=order_as_in_file,
+        ))  # fmt: skip
 
     @cached_property
     def pairs(self) -> tuple[PreferencePair, ...]:
