@@ -41,3 +41,13 @@ def test_it_is_what_counting_gives(votes):
         alike = sum(others)
         unlike = len(others) - alike
         assert credit == (1.0 if alike > unlike else 0.5 if alike == unlike else 0.0)
+
+
+def test_a_vote_on_the_same_texts_in_another_form_is_another_users_vote() -> None:
+    rows = (
+        PreferencePair(id="1", user_id="ann", text="Caf\u00e9?", chosen="A.\nB.", rejected="C."),
+        PreferencePair(
+            id="2", user_id="bob", text="Cafe\u0301? ", chosen="A.\r\nB.", rejected="C."
+        ),
+    )
+    assert majority_of_others(Dataset("votes", rows)).tolist() == [1.0, 1.0]

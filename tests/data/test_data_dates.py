@@ -117,6 +117,8 @@ def test_the_order_of_the_file_can_be_kept_and_is_said(
     assert [one.id for one in loaded.rows[0].profile] == list("012")
     assert [one.id for one in loaded.user_pools()["made"].users["ann"].posts] == list("012")
     assert loaded.order_as_in_file
+    given = Dataset.from_rows("made", [ROW | {"profile": posts}], order_as_in_file=True)
+    assert given.rows[0].profile == loaded.rows[0].profile and given.order_as_in_file
     bare = [{"id": str(k), "text": f"post {k}"} for k in range(3)]
     assert loaded.content_hash == Dataset.from_rows("made", [ROW | {"profile": bare}]).content_hash
 

@@ -57,15 +57,25 @@ class Dataset:
     """Past choices left out because they are one of their user's evaluated pairs."""
 
     @classmethod
-    def from_rows(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Dataset:
+    def from_rows(
+        cls, name: str, rows: Iterable[Mapping[str, Any]], *, order_as_in_file: bool = False
+    ) -> Dataset:
         """Check rows under the row contract, as those of a file are; raises `DataError`.
+
+        With `order_as_in_file` no date is read.
 
         >>> row = {"id": 1, "user_id": "ann", "question": "Tea?", "responses": ["Yes.", "No."]}
         >>> Dataset.from_rows("teas", [row]).rows[0].text
         'Tea?'
         """
-        loaded = collect(enumerate(rows, 1), name, name, skip_bad_rows=False)
-        return as_mirrored(cls(name, loaded.rows, unknown_columns=loaded.unknown_columns))
+        loaded = collect(
+            enumerate(rows, 1), name, name, skip_bad_rows=False,
+            order_as_in_file=order_as_in_file,
+        )  # fmt: skip
+        return as_mirrored(cls(
+            name, loaded.rows, unknown_columns=loaded.unknown_columns,
+            order_as_in_file=order_as_in_file,
+        ))  # fmt: skip
 
     @classmethod
     def of(
@@ -75,7 +85,8 @@ class Dataset:
         *,
         columns: Mapping[str, str] | None = None,
         skip_bad_rows: bool = False,
-        layout: LayoutOptions | None = None,
+        order_as_in_file: bool = False,
+        layout: str | LayoutOptions | None = None,
     ) -> Dataset:
         """Check the rows of a frame, of the contract or of a layout that is known.
 
@@ -92,12 +103,15 @@ class Dataset:
         columns = columns or {}
         structured = {columns.get(column, column) for column in STRUCTURED}
         rows = rows_of_frame(frame, structured)
+        told = layout if isinstance(layout, LayoutOptions) else LayoutOptions(layout)
         loaded = understood(
-            rows, name, name, columns, layout or LayoutOptions(), skip_bad_rows=skip_bad_rows
-        )
+            rows, name, name, columns, told, skip_bad_rows=skip_bad_rows,
+            order_as_in_file=order_as_in_file,
+        )  # fmt: skip
         made = cls(
             name, loaded.rows, bad_rows=loaded.bad_rows, unknown_columns=loaded.unknown_columns,
-            columns=columns, reading=str(loaded.reading) if loaded.reading else None,
+            columns=columns, order_as_in_file=order_as_in_file,
+            reading=str(loaded.reading) if loaded.reading else None,
         )  # fmt: skip
         return as_mirrored(made)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
+from palate.records import normal_form
 
 
 def majority_of_others(pairs: Dataset) -> NDArray[np.float64]:
@@ -27,7 +28,10 @@ def majority_of_others(pairs: Dataset) -> NDArray[np.float64]:
     [0.5, 0.5, 0.0]
     """
     users = [p.user_id for p in pairs.pairs]
-    cast = [(p.text, p.gold.narrative, p.chosen, p.rejected) for p in pairs.pairs]
+    cast = [
+        tuple(map(normal_form, (p.text, p.gold.narrative or "", p.chosen, p.rejected)))
+        for p in pairs.pairs
+    ]
     by_all, by_user = Counter(cast), Counter(zip(users, cast, strict=True))
     credits = np.empty(len(cast))
     for k, (user, vote) in enumerate(zip(users, cast, strict=True)):
