@@ -49,16 +49,16 @@ def file_benchmark(path: str) -> Benchmark:
             raise BenchmarkError(f"{path} is a file: it takes no --source or --revision")
         loaded = load_rows(
             path,
+            subset=name,
             columns=options.columns,
             skip_bad_rows=options.skip_bad_rows,
             max_line=options.max_line,
         )
         return Dataset(name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns)
 
-    name = (
-        stem(Path(path).resolve().name) if Path(path).name in ("", "..") else stem(Path(path).name)
-    )
-    return Benchmark(name, f"rows of {Path(path).name}", load, licence="as the file's")
+    place = Path(path) if Path(path).name.strip(".") else Path(path).resolve()
+    name = stem(place.name)
+    return Benchmark(name, f"rows of {place.name}", load, licence="as the file's")
 
 
 def load_benchmark(

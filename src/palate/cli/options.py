@@ -41,7 +41,9 @@ _context = partial(
 
 Benchmarks = Annotated[
     list[str],
-    benchmark_option(rich_help_panel="Data", help="Benchmark by name, or a file of pairs."),
+    benchmark_option(
+        rich_help_panel="Data", help="Benchmark by name, file, folder or hf:// address."
+    ),
 ]
 Scorers = Annotated[
     list[str],
@@ -73,7 +75,7 @@ Map = Annotated[
 Source = Annotated[Path | None, _data(help="Local copy of a hub benchmark.")]
 Revision = Annotated[str | None, _data(help="Revision of a hub benchmark.")]
 SkipBadRows = Annotated[bool, _data("--skip-bad-rows", help="Leave bad rows out.")]
-MaxLine = Annotated[float, _data("--max-line", help="Longest line read, in MiB.")]
+MaxLine = Annotated[float, _data("--max-line", help="Longest line or row read, in MiB.")]
 Trust = Annotated[
     bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")
 ]
