@@ -123,13 +123,16 @@ def test_no_limit_is_no_limit() -> None:
 @pytest.mark.parametrize(
     ("name", "path"),
     [("tasting", False), ("wine.jsonl", True), ("wine.jsonl.gz", True), ("wine.parquet", True),
+     ("wine.json", True), ("Wine.CSV", True), ("wine.tsv.zst", True), ("wine.xlsx", False),
      ("./wine", True), ("a/b", True), ("tasting?subset=x", False)],
 )  # fmt: skip
 def test_names_and_paths_are_told_apart(name: str, path: bool) -> None:
     assert is_path(name) == path
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".parquet"])
+@pytest.mark.parametrize(
+    "ending", [".jsonl", ".jsonl.gz", ".parquet", ".ndjson", ".json.zst", ".csv", ".TSV.gz", ""]
+)
 def test_a_file_is_a_benchmark_named_after_it(ending: str) -> None:
     assert file_benchmark(f"data/red.wine{ending}").name == "red.wine"
 
@@ -150,6 +153,20 @@ def test_a_file_is_loaded_under_the_row_contract(tmp_path: Path) -> None:
     for options in (LoadOptions(revision="main"), LoadOptions(source=tmp_path)):
         with pytest.raises(BenchmarkError, match="takes no --source or --revision"):
             load_benchmark(str(path), options=options)
+
+
+def test_a_folder_is_a_benchmark_named_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "wine.v2"
+    folder.mkdir()
+    (folder / "votes.csv").write_text("id,question,chosen,rejected\n1,Tea?,Yes.,No.\n")
+    monkeypatch.chdir(folder)
+    for name in (str(folder), f"{folder}/", "./", "../wine.v2"):
+        made = load_benchmark(name)
+        assert (made.name, made.subsets) == ("wine.v2", ("wine.v2",))
+    whole = load_benchmark("votes.csv")
+    assert (whole.name, whole.rows[0].id, whole.pairs[0].chosen) == ("votes", "1", "Yes.")
 
 
 def test_every_benchmark_declares_itself() -> None:

@@ -49,6 +49,7 @@ def file_benchmark(path: str) -> Benchmark:
             raise BenchmarkError(f"{path} is a file: it takes no --source or --revision")
         loaded = load_rows(
             path,
+            subset=name,
             columns=options.columns,
             skip_bad_rows=options.skip_bad_rows,
             order_as_in_file=options.order_as_in_file,
@@ -60,10 +61,9 @@ def file_benchmark(path: str) -> Benchmark:
             name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns, reading=reading
         )
 
-    name = (
-        stem(Path(path).resolve().name) if Path(path).name in ("", "..") else stem(Path(path).name)
-    )
-    return Benchmark(name, f"rows of {Path(path).name}", load, licence="as the file's")
+    place = Path(path) if Path(path).name.strip(".") else Path(path).resolve()
+    name = stem(place.name)
+    return Benchmark(name, f"rows of {place.name}", load, licence="as the file's")
 
 
 def load_benchmark(

@@ -41,7 +41,9 @@ _context = partial(
 
 Benchmarks = Annotated[
     list[str],
-    benchmark_option(rich_help_panel="Data", help="Benchmark by name, or a file of pairs."),
+    benchmark_option(
+        rich_help_panel="Data", help="Benchmark by name, file, folder or hf:// address."
+    ),
 ]
 Scorers = Annotated[
     list[str],
@@ -94,7 +96,7 @@ Vote = Annotated[
 Posts = Annotated[
     Path | None, _data("--posts", help="A second file, of what users wrote: user_id, text, date.")
 ]
-MaxLine = Annotated[float, _data("--max-line", help="Longest line read, in MiB.")]
+MaxLine = Annotated[float, _data("--max-line", help="Longest line or row read, in MiB.")]
 Trust = Annotated[
     bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")
 ]

@@ -17,7 +17,6 @@ from palate.errors import DataError
 
 CHUNK = 2**20
 SPACE = re.compile(rb"[ \t\r\n]*+")
-STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 WITHIN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 OF_A_ROW = ("profile", "rubric_aspects")
@@ -25,7 +24,7 @@ OF_A_ROW = ("profile", "rubric_aspects")
 SCALAR = re.compile(rb'[^\s,:"{}\[\]]*+')
 
 
-class Part(NamedTuple):
+class JsonPart(NamedTuple):
     """A piece of the document: an element of a list, or a member of the object itself."""
 
     name: str | None
@@ -71,7 +70,9 @@ def read_json(
         )
 
 
-def read_parts(path: Path, *, max_line: int = MAX_LINE, errors: str = "strict") -> Iterator[Part]:
+def read_parts(
+    path: Path, *, max_line: int = MAX_LINE, errors: str = "strict"
+) -> Iterator[JsonPart]:
     """Yield the elements of a document that is a list, or the members of one that is an object.
 
     A member that is a list is yielded element by element. Raises `DataError` as `read_json` does.
@@ -85,7 +86,7 @@ class _Document:
         self.stream, self.max_line, self.errors = stream, max_line, errors
         self.buffer, self.at, self.start = b"", 0, 0
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[JsonPart]:
         match self.peek():
             case b"[":
                 yield from self.elements(None)
@@ -98,7 +99,7 @@ class _Document:
         if self.peek():
             raise self.expected("the end of the file")
 
-    def members(self) -> Iterator[Part]:
+    def members(self) -> Iterator[JsonPart]:
         self.at += 1
         while self.peek() != b"}":
             name = self.parsed(self.value())
@@ -108,16 +109,16 @@ class _Document:
             if self.peek() == b"[":
                 yield from self.elements(name)
             else:
-                yield Part(name, None, self.parsed(self.value()))
+                yield JsonPart(name, None, self.parsed(self.value()))
             self.next_or(b"}")
         self.at += 1
 
-    def elements(self, name: str | None) -> Iterator[Part]:
+    def elements(self, name: str | None) -> Iterator[JsonPart]:
         self.at += 1
         number = 0
         while self.peek() != b"]":
             self.stream.line = number = number + 1
-            yield Part(name, number, self.parsed(self.value()))
+            yield JsonPart(name, number, self.parsed(self.value()))
             self.next_or(b"]")
         self.at += 1
 
