@@ -226,7 +226,7 @@ def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
     In normal form: a file that was written anew holds the same vote.
     """
     responses = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
-    return pair.user_id, normal_form(pair.text), responses
+    return pair.user_id, pair.normal_key, responses
 
 
 def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
@@ -234,7 +234,7 @@ def _are_mirrors(ours: PreferencePair, theirs: PreferencePair) -> bool:
         (ours.mirror_of, theirs.mirror_of) == (theirs.id, ours.id)
         and ours.user_id != theirs.user_id
         and ours.subset == theirs.subset
-        and normal_form(ours.text) == normal_form(theirs.text)
+        and ours.normal_key == theirs.normal_key
         and normal_form(ours.chosen) == normal_form(theirs.rejected)
         and normal_form(ours.rejected) == normal_form(theirs.chosen)
     )

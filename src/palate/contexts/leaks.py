@@ -1,20 +1,22 @@
-"""Texts that give the answer away: those that hold the question's first line or a response."""
+"""Texts that give the answer away: those that hold what the user asks, or a response."""
 
 from __future__ import annotations
 
-from palate.data import asked_title
+from palate.data import asked_title, telling_turns
 from palate.records import QuestionView, normal_form
 
 OPENING = 120
 
 
 def forbidden_texts(view: QuestionView) -> tuple[str, ...]:
-    """Return the openings no shown post may hold: of the question and the responses.
+    """Return the openings no shown post may hold: of question, turns and responses.
 
-    First 120 characters of their normal form in lower case.
+    First 120 characters of their normal form in lower case: of the question its first line, of the
+    user's earlier turns those of 30 bytes or more.
     """
-    opening = asked_title(view.text)[:OPENING]
-    return (*((opening,) if opening else ()), *forbidden_responses(view))
+    title, turns = asked_title(view.text), telling_turns(view.turns)
+    openings = (title, *(turn.lower() for turn in turns))
+    return (*(opening[:OPENING] for opening in openings if opening), *forbidden_responses(view))
 
 
 def forbidden_responses(view: QuestionView) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ class Profile:
     ) -> Shown:
         """Return posts, the most relevant first."""
         del gold
-        own = self.rank(view.text, user.posts)[: self.k]
+        own = self.rank(view.query, user.posts)[: self.k]
         if self.words:
             own = take_words(own, self.words)
         words = sum(count_words(post.text) for post in own)
@@ -72,7 +72,7 @@ class Profile:
         posts = stranger.posts if stranger is not None else ()
         forbidden = forbidden_texts(view)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
-        taken = take_words(self.rank(view.text, clean), words)
+        taken = take_words(self.rank(view.query, clean), words)
         return Shown(
             parts=self._parts(taken),
             own_words=words,

@@ -11,7 +11,7 @@ from palate.data.loading import (
     parse_columns,
     stem,
 )
-from palate.data.rows import asked_title
+from palate.data.rows import asked_title, telling_turns
 
 __all__ = [
     "FORMATS",
@@ -25,4 +25,5 @@ __all__ = [
     "load_rows",
     "parse_columns",
     "stem",
+    "telling_turns",
 ]
