@@ -9,7 +9,7 @@ from pydantic import Field
 
 from palate.errors import DataError
 from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
-from palate.serve.score import Turn, turns_of
+from palate.serve.score import EarlierMessage, turns_of
 from palate.serve.service import service_of
 
 router = APIRouter()
@@ -20,7 +20,7 @@ class FeedbackBody(ExactBody):
 
     user: Name
     question: Text
-    turns: list[Turn] = []
+    turns: list[EarlierMessage] = []
     """What was said before the question, oldest first."""
     responses: Annotated[list[Text], NoIds, Field(min_length=2, max_length=2)]
     chosen: Annotated[int, Field(strict=True, ge=0, le=1)]

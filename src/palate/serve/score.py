@@ -23,7 +23,7 @@ OF_A_USER = ("user", "question", "turns", "profile", "choices", "traits")
 """What an item brings that names no row."""
 
 
-class Turn(ExactBody):
+class EarlierMessage(ExactBody):
     """A message before the question."""
 
     role: Literal["user", "assistant", "system"]
@@ -43,7 +43,7 @@ class PastChoice(ExactBody):
     """An earlier choice of a user."""
 
     question: Text
-    turns: list[Turn] = []
+    turns: list[EarlierMessage] = []
     chosen: Text
     rejected: Text
 
@@ -67,7 +67,7 @@ class ScoreItem(ExactBody):
     user: Name | None = None
     """Without profile, choices and traits the data must know the user."""
     question: Text | None = None
-    turns: list[Turn] = []
+    turns: list[EarlierMessage] = []
     """What was said before the question, oldest first."""
     profile: list[ProfilePost] = []
     choices: list[PastChoice] = []
@@ -152,10 +152,10 @@ def _requested(item: ScoreItem, field: str, resolver: Resolver) -> RewardRequest
     return RewardRequest(question=item.question, turns=turns, user=user, responses=item.texts)
 
 
-def turns_of(turns: Sequence[Turn], within: str = "") -> tuple[Message, ...]:
+def turns_of(turns: Sequence[EarlierMessage], within: str = "") -> tuple[Message, ...]:
     """Return turns as the row contract reads them; raises 422 naming the field of one it refuses.
 
-    >>> turns_of([Turn(role="user", content="Tea?")])
+    >>> turns_of([EarlierMessage(role="user", content="Tea?")])
     (Message(role='user', content='Tea?'),)
     """
     try:
