@@ -765,7 +765,7 @@ def counted(loaded: Dataset) -> Read:
         len(users),
         sum(pair.tie for pair in pairs),
         len(couple_votes(decided)) // 2 if decided.rows else 0,
-        sum(bool(getattr(row, "turns", ()) or row.extra.get("turns")) for row in loaded.rows),
+        sum(bool(row.turns) for row in loaded.rows),
     )
 
 

@@ -76,7 +76,7 @@ def file_designs(name: str, pairs: Dataset) -> Iterator[Design]:
 
 def of_question(pairs: Sequence[PreferencePair], prefix: str | None) -> list[PreferencePair]:
     """Return the rows of the question that begins so, or of the one with most rows."""
-    codes, questions = id_codes([pair.text for pair in pairs])
+    codes, questions = id_codes([pair.key for pair in pairs])
     counts = np.bincount(codes)
     if prefix is None:
         wanted = int(counts.argmax())
@@ -170,7 +170,7 @@ def _couples(
 def _rows_design(name: str, pairs: Sequence[PreferencePair]) -> Design:
     clusters = Clusters.of(
         [pair.user_id for pair in pairs],
-        questions=[pair.text for pair in pairs],
+        questions=[pair.key for pair in pairs],
         texts=([pair.chosen for pair in pairs], [pair.rejected for pair in pairs]),
     )
     return Design(name, clusters, fixed_choices=True)
@@ -179,7 +179,7 @@ def _rows_design(name: str, pairs: Sequence[PreferencePair]) -> Design:
 def _disagreeing(pairs: Iterable[PreferencePair]) -> bool:
     chosen: dict[tuple[str, str, str], set[str]] = {}
     for pair in pairs:
-        chosen.setdefault((pair.text, pair.chosen, pair.rejected), set()).add(pair.user_id)
+        chosen.setdefault((pair.key, pair.chosen, pair.rejected), set()).add(pair.user_id)
     return any(
         len(voters | chosen.get((question, rejected, preferred), set())) > 1
         for (question, preferred, rejected), voters in chosen.items()

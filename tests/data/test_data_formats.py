@@ -66,6 +66,7 @@ TEXTS = {
     # Named as the other of the two: read as what they are.
     "b.jsonl": json_list,
 }  # fmt: skip
+CUT = "gzip stream is damaged or cut short"
 PACKING: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
 
 text = st.text(
@@ -171,8 +172,8 @@ REFUSED = [
     ("a.csv", b'a,b\n"' + b"x\n" * 2**20, "a.csv:2: the row is over 0.5 MiB"),
     ("a.csv", b'profile,b\n"[{\'id\': 1}]",2\n', "a.csv:2: `profile`: not JSON"),
     ("a.csv", b"profile,b\n" + b"[" * 100_000 + b",2\n", "a.csv:2: `profile`: not JSON"),
-    ("a.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-6], "gzip stream is damaged or cut short"),
-    ("a.json.gz", gzip.compress(b"[" + LINE + b"]", mtime=0)[:-6], "gzip stream is damaged or cut short"),
+    ("a.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-6], CUT),
+    ("a.json.gz", gzip.compress(b"[" + LINE + b"]", mtime=0)[:-6], CUT),
     ("a.json", b"[" + LINE, "a.json:1: cut short: the file ends where a comma or ] is"),
     ("a.json", b"[" + LINE[:-5], "a.json:1: cut short: the file ends within a value"),
     ("a.json", b"[" + LINE + b",]", "a.json:1: not JSON (expected a value after the comma, got"),

@@ -138,7 +138,9 @@ def test_what_a_context_may_know_of_a_question_says_nothing_of_the_choice() -> N
     pair = read_question({n: v for n, v in GOOD.items() if n != "responses"}, subset="all")
     assert isinstance(pair, PreferencePair)
     turned = pair.model_copy(update={"chosen": pair.rejected, "rejected": pair.chosen})
-    assert pair.view == turned.view == (GOOD["question"], "tea", ("Assam.", "Mint."))
+    assert pair.view == turned.view == (
+        GOOD["question"], "tea", ("Assam.", "Mint."), (),
+    )  # fmt: skip
     more = read_question(GOOD, subset="all")
     assert more.view.responses == ("Assam.", "Mint.", "Water.")
 

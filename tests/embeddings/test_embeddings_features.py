@@ -10,11 +10,14 @@ from palate.embeddings import build_features, plain_item
 from palate.embeddings.style import style_of
 from palate.engines import LocalModel
 from palate.errors import EngineError, SpecError
-from palate.records import Settings
+from palate.records import Message, Settings
 from palate.session import default_session
 from palate.specs import Reference
 
-ITEMS = [plain_item("Tea or coffee?", text) for text in ("tea", "coffee, black", "tea")]
+ITEMS = [
+    plain_item((Message(role="user", content="Tea or coffee?"),), text)
+    for text in ("tea", "coffee, black", "tea")
+]
 EXACT = Settings(dtype="float32")
 
 
@@ -64,7 +67,7 @@ def test_precision_is_part_of_where_vectors_are_kept_and_not_of_what_they_mean(t
 
 
 def test_what_is_too_long_for_the_model_has_no_vector(tiny):
-    long = plain_item("Tea?", "tea " * 3000)
+    long = plain_item((Message(role="user", content="Tea?"),), "tea " * 3000)
     table = build_features([tiny.model()], default_session(), EXACT).table([ITEMS[0], long])
     assert np.isfinite(table[0]).all()
     assert np.isnan(table[1]).all()

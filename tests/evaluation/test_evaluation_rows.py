@@ -155,7 +155,7 @@ def test_a_context_is_told_neither_id_nor_gold_nor_choice() -> None:
     list(make_rows(TASTING, spy, seed=0))
     for pair, (view, user, gold) in zip(TASTING.pairs, spy.seen, strict=True):  # type: ignore[misc]
         assert gold is None
-        assert view == (pair.text, pair.category, tuple(sorted((pair.chosen, pair.rejected))))
+        assert view[:3] == (pair.text, pair.category, tuple(sorted((pair.chosen, pair.rejected))))
         assert user.posts == pair.profile
         told = repr((view, user))
         assert pair.id not in told

@@ -289,7 +289,7 @@ def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
     In normal form: a file that was written anew holds the same vote.
     """
     responses = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
-    return pair.user_id, normal_form(pair.text), responses
+    return pair.user_id, pair.normal_key, responses
 
 
 def _are_mirrors(pair: PreferencePair, other: PreferencePair) -> bool:

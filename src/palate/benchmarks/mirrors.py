@@ -19,7 +19,8 @@ from palate.seeding import rng
 def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
     """Return each coupled pair's mirror row by id, as many couples of opposite votes as can be.
 
-    A seeded maximum matching within each (question, two responses), told by their normal forms;
+    A seeded maximum matching within each (question, two responses), told by their normal forms
+    (turns before the question included);
     `mirror_of`, where it is set both ways, wins. Each pair stands in one couple at most. Empty
     where no users disagree.
     """
@@ -32,7 +33,7 @@ def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
             groups[pair.subset, question, responses].append(pair)
     for votes in groups.values():
         # Drawn for the texts as they came; of several forms of one text, for the first.
-        question, first, second = min((p.text, *sorted((p.chosen, p.rejected))) for p in votes)
+        question, first, second = min((p.key, *sorted((p.chosen, p.rejected))) for p in votes)
         form = normal_form(first)
         one_way = sorted((p for p in votes if normal_form(p.chosen) == form), key=lambda p: p.id)
         other_way = sorted((p for p in votes if normal_form(p.chosen) != form), key=lambda p: p.id)

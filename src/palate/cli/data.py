@@ -114,7 +114,7 @@ def _counts(loaded: Dataset, pairs: Sequence[PreferencePair]) -> Iterator[tuple[
     if posts:
         total, most = sum(posts), max(posts)
         yield "posts", f"{total:,} in {len(posts):,} rows, {min(posts):,} to {most:,} each"
-    turns = sum(bool(getattr(row, "turns", ())) for row in rows)
+    turns = sum(bool(row.turns) for row in rows)
     if turns:
         yield "earlier turns", f"in {turns:,} rows"
     for name, values in (
@@ -137,7 +137,7 @@ def _row(number: int, row: Question) -> Iterator[str]:
         yield from _text("post", post.text)
     if len(row.profile) > 2:
         yield f"    … {len(row.profile) - 2:,} more posts"
-    for turn in getattr(row, "turns", ()):
+    for turn in row.turns:
         yield from _text(turn.role, turn.content)
     yield from _text("question", row.text)
     if isinstance(row, PreferencePair):

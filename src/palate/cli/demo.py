@@ -69,8 +69,10 @@ class Stopwatch:
 
 
 def couple(example: Example) -> str:
-    """Return a couple as text: the question, what each user wrote and chose, what was preferred."""
+    """Return a couple as text: what is asked, written, chosen by each user and preferred."""
     lines = ["One couple: two users asked the same and chose opposite answers.", ""]
+    for role, text in example.turns:
+        lines += wrap(f"The {role} said: {text}", 96)
     lines += [*wrap(f"Question: {example.question}", 96), ""]
     for side in example.sides:
         lines.append(f"{side.user} wrote")

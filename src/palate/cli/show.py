@@ -72,7 +72,9 @@ def first_prompt(
 
 
 def _slate(slate: Slate) -> str:
-    lines = [f"question: {message.content}" for message in slate.question]
+    *turns, question = slate.question
+    lines = [f"the {turn.role} said: {turn.content}" for turn in turns]
+    lines.append(f"question: {question.content}")
     lines += [f"shown {part.kind} {part.rank}: {part.text}" for part in slate.shown]
     lines += [f"response {k}: {text}" for k, text in enumerate(slate.candidates)]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from palate.contexts.leaks import forbidden_responses, holds, normal
 from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
 from palate.errors import SpecError
-from palate.prompts import example_text, prompt_hash
+from palate.prompts import as_text, example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool
 from palate.retrieval import (
     Ordering,
@@ -87,7 +87,7 @@ class Examples:
     def _ranked(self, view: QuestionView, user: User) -> tuple[Ranked[Choice], int]:
         forbidden = forbidden_responses(view)
         clean = [choice for choice in user.choices if not holds(_plain(choice), forbidden)]
-        return self.order(view.text, user, clean), len(user.choices) - len(clean)
+        return self.order(view.query, user, clean), len(user.choices) - len(clean)
 
 
 def _build_order(named: str, session: Session, settings: Settings) -> tuple[Order, str | None]:
@@ -100,20 +100,21 @@ def _build_order(named: str, session: Session, settings: Settings) -> tuple[Orde
         by[named], model = dense_by(reference, session, settings)
     elif named not in by:
         raise SpecError(f"order={named!r} is not one of recent, random, nearest, nearest:REFERENCE")
-    order: Sorting[Choice] = sorted_by(by[named], lambda choice: choice.question)
+    order: Sorting[Choice] = sorted_by(by[named], lambda choice: choice.query)
     return lambda question, user, choices: order(question, choices), model
 
 
 def _at_random(seed: int, question: str, user: User, choices: Sequence[Choice]) -> Ranked[Choice]:
     order: Sorting[Choice] = drawn_by(
-        lambda _, c: ("example", seed, user.id, c.question, c.chosen, c.rejected)
+        lambda _, c: ("example", seed, user.id, c.key, c.chosen, c.rejected)
     )
     return order(question, choices)
 
 
 @lru_cache(maxsize=2**16)  # rows of one user need not follow one another
 def _plain(choice: Choice) -> str:
-    return normal(f"{choice.question}\n{choice.chosen}\n{choice.rejected}")
+    # A turn may hold a response that is to be judged: the one that the user went on from.
+    return normal(f"{as_text(choice.messages)}\n{choice.chosen}\n{choice.rejected}")
 
 
 def _parts(choices: Sequence[Choice]) -> tuple[Part, ...]:

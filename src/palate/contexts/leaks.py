@@ -1,8 +1,8 @@
-"""Texts that give the answer away: those that hold the question's first line or a response."""
+"""Texts that give the answer away: those that hold what the user asks, or a response."""
 
 from __future__ import annotations
 
-from palate.data import asked_title
+from palate.data import asked_title, telling_turns
 from palate.records import QuestionView, normal_form
 from palate.words import opening
 
@@ -10,13 +10,15 @@ OPENING = 120
 
 
 def forbidden_texts(view: QuestionView) -> tuple[str, ...]:
-    """Return the openings no shown post may hold: of the question and the responses.
+    """Return the openings no shown post may hold: of question, turns and responses.
 
     First 120 characters of their normal form in lower case (in scripts without spaces as much text:
-    33 in Chinese).
+    33 in Chinese): of the question its first line, of the user's earlier turns those of 30 bytes or
+    more.
     """
-    title = opening(asked_title(view.text), OPENING)
-    return (*((title,) if title else ()), *forbidden_responses(view))
+    title, turns = asked_title(view.text), telling_turns(view.turns)
+    openings = (opening(text, OPENING) for text in (title, *(turn.lower() for turn in turns)))
+    return (*(text for text in openings if text), *forbidden_responses(view))
 
 
 def forbidden_responses(view: QuestionView) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from palate.contexts.options import DRAWS
 from palate.contexts.profile import Profile
 from palate.contexts.text_cache import GeneratedText, TextSource
 from palate.contexts.writers import MAX_TOKENS
-from palate.prompts import parse_plan, plan_prompt, plan_text
+from palate.prompts import as_text, parse_plan, plan_prompt, plan_text
 from palate.records import QuestionView, Settings, Shown, UserPool
 from palate.records.slates import PartKind
 from palate.seeding import digest
@@ -43,7 +43,7 @@ class PlanContext(GeneratedContext):
 
     def source(self, view: QuestionView, shown: Shown) -> TextSource:
         """Read question and posts."""
-        return TextSource(view.text, shown.parts)
+        return TextSource(as_text(view.messages), shown.parts)
 
     def read(self, text: GeneratedText) -> str:
         """Return the aspects as a bullet list; empty where there is none to name."""

@@ -62,7 +62,7 @@ class Profile:
     ) -> Shown:
         """Return posts, the most relevant first."""
         del gold
-        ranked = self.rank(view.text, user.posts)
+        ranked = self.rank(view.query, user.posts)
         nearest = ranked.things[: self.k]
         if self.words:
             nearest = take_words(nearest, self.words)
@@ -75,7 +75,7 @@ class Profile:
         posts = stranger.posts if stranger is not None else ()
         forbidden = forbidden_texts(view)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
-        ranked = self.rank(view.text, clean)
+        ranked = self.rank(view.query, clean)
         taken = take_words(ranked.things, words)
         return Shown(
             parts=self._parts(taken),

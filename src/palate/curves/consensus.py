@@ -29,14 +29,14 @@ def majority_of_others(pairs: Dataset) -> NDArray[np.float64]:
     """
     users = [p.user_id for p in pairs.pairs]
     cast = [
-        tuple(map(normal_form, (p.text, p.gold.narrative or "", p.chosen, p.rejected)))
+        (p.normal_key, *map(normal_form, (p.gold.narrative or "", p.chosen, p.rejected)))
         for p in pairs.pairs
     ]
     by_all, by_user = Counter(cast), Counter(zip(users, cast, strict=True))
     credits = np.empty(len(cast))
     for k, (user, vote) in enumerate(zip(users, cast, strict=True)):
-        text, narrative, chosen, rejected = vote
-        opposite = text, narrative, rejected, chosen
+        question, narrative, chosen, rejected = vote
+        opposite = question, narrative, rejected, chosen
         alike, unlike = (by_all[each] - by_user[user, each] for each in (vote, opposite))
         credits[k] = (np.sign(alike - unlike) + 1) / 2 if alike + unlike else np.nan
     return credits

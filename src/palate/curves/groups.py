@@ -36,7 +36,7 @@ class Groups:
         self.user = user
         self.choices = np.array([choices[name] for name in users])
         texts = [p.chosen for p in judged], [p.rejected for p in judged]
-        questions = [p.text for p in judged]
+        questions = [p.key for p in judged]
         self.clusters = Clusters.of(self.user, questions=questions, texts=texts)
         place = {pair.id: k for k, pair in enumerate(judged)}
         mirror_row = couple_votes(pairs, seed)

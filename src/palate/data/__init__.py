@@ -12,10 +12,10 @@ from palate.data.files import (
 )
 from palate.data.frames import rows_of_frame
 from palate.data.hub import download, hub
-from palate.data.layouts import LAYOUTS, LayoutOptions, Reading, layout_lines, parse_votes
+from palate.data.layouts import LAYOUTS, LayoutMatch, LayoutOptions, layout_lines, parse_votes
 from palate.data.loading import LoadedRows, collect, content_hash, load_rows, understood
 from palate.data.mapping import parse_columns
-from palate.data.rows import asked_title
+from palate.data.rows import asked_title, telling_turns
 from palate.data.streams import MAX_LINE
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "LAYOUTS",
     "MAX_LINE",
     "STRUCTURED",
+    "LayoutMatch",
     "LayoutOptions",
     "LoadedRows",
-    "Reading",
     "asked_title",
     "collect",
     "content_hash",
@@ -42,5 +42,6 @@ __all__ = [
     "read_rows",
     "rows_of_frame",
     "stem",
+    "telling_turns",
     "understood",
 ]

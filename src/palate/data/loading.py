@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from palate.data.csv import STRUCTURED
 from palate.data.files import read_rows, stem
-from palate.data.layouts import LayoutOptions, Reading, understand
+from palate.data.layouts import LayoutMatch, LayoutOptions, understand
 from palate.data.layouts.posts import WithPosts, posts_of
 from palate.data.mapping import Mapped
 from palate.data.rows import CHOICE, read_question
@@ -36,7 +36,7 @@ class LoadedRows(NamedTuple):
     rows: tuple[Question, ...]
     bad_rows: tuple[DataError, ...]
     unknown_columns: tuple[str, ...]
-    reading: Reading | None = None
+    reading: LayoutMatch | None = None
     """The layout that was read; None where the rows are of the contract as they lie."""
     numbered: bool = False
     """Whether rows are named by their number, since they have no id."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 from palate.errors import DataError
 from palate.records import (
     Gold,
+    Message,
     Post,
     PreferencePair,
     Question,
@@ -28,8 +29,12 @@ CHOICE = ("chosen", "rejected")
 KNOWN = frozenset((*REQUIRED, *CHOICE)) | {
     "attribution", "category", "chosen_rating", "date", "mirror_of", "narrative", "profile",
     "rating_scale", "reference", "rejected_rating", "responses", "rubric_aspects", "source_url",
-    "split", "subset", "tie", "traits", "user_id",
+    "split", "subset", "tie", "traits", "turns", "user_id",
 }  # fmt: skip
+ROLES = ("user", "assistant", "system")
+MESSAGE = ("role", "content")
+TELLING = 30
+"""Bytes from which on an earlier turn within a post is no chance."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -42,8 +47,9 @@ def read_question(
 ) -> Question:
     """Check one row; what has `chosen` and `rejected` is a `PreferencePair`.
 
-    A post that holds the question within a longer text is left out, as a stranger's is; `left_out`
-    takes its field. With `order_as_in_file` no date is read: posts stand as they are listed.
+    A post that holds the question within a longer text, or an earlier turn of the user's, is left
+    out, as a stranger's is; `left_out` takes its field. With `order_as_in_file` no date is read:
+    posts stand as they are listed.
 
     Raises `DataError` with the field and what was expected.
 
@@ -58,14 +64,16 @@ def read_question(
         raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
     identifier = _identifier(row, "id")
     assert identifier is not None
-    text = _text(row, "question")
+    text, turns = _text(row, "question"), read_turns(row.get("turns"))
     fields: dict[str, Any] = {
         "id": identifier,
         "user_id": _identifier(row, "user_id") or identifier,
         "text": text,
+        "turns": turns,
         "profile": _profile(
             row.get("profile"),
             text,
+            turns,
             [] if left_out is None else left_out,
             dated=not order_as_in_file,
         ),
@@ -198,9 +206,55 @@ def _traits(value: object) -> dict[str, str]:
     return traits
 
 
-def _profile(value: object, question: str, left_out: list[str], *, dated: bool) -> tuple[Post, ...]:
+def read_turns(value: object) -> tuple[Message, ...]:
+    """Return a list of `{role, content}` as messages; raises `DataError` with the field.
+
+    A message of the system may open it; otherwise users and assistants speak as they did.
+
+    >>> read_turns([{"role": "user", "content": "Tea?"}])
+    (Message(role='user', content='Tea?'),)
+    """
+    turns: list[Message] = []
+    for k, entry in enumerate(_entries(value, "turns")):
+        within = f"turns[{k}]."
+        role = entry.get("role")
+        if role not in ROLES:
+            raise DataError(
+                f"expected {', '.join(ROLES[:-1])} or {ROLES[-1]}, got {_short(role)}",
+                field=f"{within}role",
+            )
+        if role == "system" and turns:
+            raise DataError("a message of the system stands first", field=f"{within}role")
+        more = [name for name, held in entry.items() if name not in MESSAGE and held]
+        if more:
+            raise DataError("a turn has a role and a content, nothing else", field=within + more[0])
+        turns.append(Message(role=role, content=_text(entry, "content", within)))
+    return tuple(turns)
+
+
+def telling_turns(turns: Iterable[Message]) -> tuple[str, ...]:
+    """Return the user's turns that are long enough to tell their conversation, in normal form.
+
+    30 bytes of UTF-8: many posts hold a shorter turn, such as "Thanks!", by chance.
+
+    >>> telling_turns([Message(role="user", content=text) for text in ("Hi.", "Hi. " * 10)])
+    ('Hi. Hi. Hi. Hi. Hi. Hi. Hi. Hi. Hi. Hi.',)
+    """
+    texts = (normal_form(turn.content) for turn in turns if turn.role == "user")
+    return tuple(text for text in texts if len(text.encode()) >= TELLING)
+
+
+def _profile(
+    value: object,
+    question: str,
+    turns: Sequence[Message],
+    left_out: list[str],
+    *,
+    dated: bool,
+) -> tuple[Post, ...]:
     posts: list[Post] = []
     plain = normal_form(question)
+    telling = plain, *telling_turns(turns)
     title = asked_title(question)
     unnamed: Counter[str] = Counter()
     for k, entry in enumerate(_entries(value, "profile")):
@@ -216,7 +270,7 @@ def _profile(value: object, question: str, left_out: list[str], *, dated: bool) 
             unnamed[name] += 1
             if unnamed[name] > 1:
                 name = f"{name}-{unnamed[name]}"
-        if plain in written:
+        if any(each in written for each in telling):
             left_out.append(f"{within}text")
             continue
         posts.append(

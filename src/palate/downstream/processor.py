@@ -174,8 +174,10 @@ def _slate(
     if user is None or (needs and not any(getattr(user, need) for need in needs)):
         lacks = " or ".join(needs) or "an id"
         raise UsageError(f"context {typed}: give users= with {lacks}, one for each question")
-    text = conversation[-1].content
-    shown = context.shown(QuestionView(text), user, UserPool({user.id: user}).at(text, user.id))
+    *turns, last = conversation
+    view = QuestionView(last.content, turns=tuple(turns))
+    pool = UserPool({user.id: user}).at(last.content, user.id)
+    shown = context.shown(view, user, pool)
     if shown.no_stranger:
         raise _no_stranger(typed)
     return slate.replace(shown=shown.parts)

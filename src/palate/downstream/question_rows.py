@@ -27,14 +27,14 @@ class QuestionRow(Record):
     def of(cls, row: Question, **values: Any) -> Self:
         """Return what is held of a row, with the values of a subclass."""
         return cls(
-            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.text),
+            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.key),
             user=row.user_id, mirror_of=getattr(row, "mirror_of", None), **values,
         )  # fmt: skip
 
 
 def question_hashes(pairs: Dataset) -> list[str]:
     """Return the hash of each row's question."""
-    return [VerdictRow.hash_of(row.text) for row in pairs.rows]
+    return [VerdictRow.hash_of(row.key) for row in pairs.rows]
 
 
 S = TypeVar("S", bound=Record)

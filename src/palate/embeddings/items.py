@@ -22,15 +22,16 @@ def items_of(slate: Slate) -> list[Item]:
     return [Item(question, text) for text in slate.candidates]
 
 
-def plain_item(question: str, response: str) -> Item:
+def plain_item(question: tuple[Message, ...], response: str) -> Item:
     """Return the item of a question with nothing shown."""
-    return Item((Message(role="user", content=question),), response)
+    return Item(render(question), response)
 
 
 def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
     """Return each item once, and for every given item its position among them.
 
-    >>> a, b = plain_item("q", "a"), plain_item("q", "b")
+    >>> question = (Message(role="user", content="q"),)
+    >>> a, b = plain_item(question, "a"), plain_item(question, "b")
     >>> distinct([a, b, a])[1]
     [0, 1, 0]
     """

@@ -13,7 +13,6 @@ from palate.records import (
     Context,
     ContextInput,
     Lazy,
-    Message,
     PreferencePair,
     Question,
     Shown,
@@ -108,7 +107,7 @@ class ContextRows(Lazy[ContextRow]):
         keys = self.user_keys(question, draw % self._state_draws)
         self.no_stranger[at] = shown.no_stranger or keys.no_stranger
         slate = Slate(
-            question=(Message(role="user", content=question.text),),
+            question=question.messages,
             shown=shown.parts,
             candidates=self.candidates(at),
             user=keys.user,
@@ -135,14 +134,14 @@ class ContextRows(Lazy[ContextRow]):
 
     def bare(self, row: int) -> Slate:
         """Return the row's question and responses: nothing shown, and no user."""
-        question = (Message(role="user", content=self.questions[row // self.draws].text),)
+        question = self.questions[row // self.draws].messages
         return Slate(question=question, candidates=self.candidates(row))
 
     def candidates(self, row: int) -> tuple[str, ...]:
         """Return the responses in the slate's order."""
         question = self.questions[row // self.draws]
         if not isinstance(question, PreferencePair):
-            return candidate_order(question.text, question.responses, self.seed)
+            return candidate_order(question.key, question.responses, self.seed)
         texts = question.chosen, question.rejected
         return texts if self.chosen_position(row) == 0 else texts[::-1]
 
@@ -152,7 +151,7 @@ class ContextRows(Lazy[ContextRow]):
         if self._chosen[at] < 0:
             pair = self.questions[at]
             assert isinstance(pair, PreferencePair), "only a pair has a chosen response"
-            order = candidate_order(pair.text, (pair.chosen, pair.rejected), self.seed)
+            order = candidate_order(pair.key, (pair.chosen, pair.rejected), self.seed)
             self._chosen[at] = order.index(pair.chosen)
         return int(self._chosen[at])
 

@@ -50,7 +50,7 @@ def verdict_rows(
         yield VerdictRow(
             id=pair.id,
             content_hash=pair.content,
-            question_hash=VerdictRow.hash_of(pair.text),
+            question_hash=VerdictRow.hash_of(pair.key),
             response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
             user=pair.user_id,
             subset=pair.subset,
@@ -117,8 +117,8 @@ def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) ->
         scale=pair.gold.rating_scale,
         scores=(first, second) if chosen_position == 0 else (second, first),
         response_hashes=(
-            digest(pair.text, pair.chosen)[:16],
-            digest(pair.text, pair.rejected)[:16],
+            digest(pair.key, pair.chosen)[:16],
+            digest(pair.key, pair.rejected)[:16],
         ),
     )
 

@@ -32,10 +32,11 @@ def gather(
     owned = [(user, choice) for user, listed in enumerate(by_user) for choice in listed]
     places: dict[tuple[str, str], int] = {}
     sides = [
-        [places.setdefault((c.question, text), len(places)) for text in (c.chosen, c.rejected)]
+        [places.setdefault((c.key, text), len(places)) for text in (c.chosen, c.rejected)]
         for _, c in owned
     ]
-    items = [plain_item(question, response) for question, response in places]
+    conversations = {c.key: c.messages for _, c in owned}
+    items = [plain_item(conversations[question], response) for question, response in places]
     table = features.table(items, progress)
     usable: NDArray[np.bool_] = np.asarray(np.isfinite(table).all(axis=1))
     questions = features.prompts(items) if prompts else None

@@ -23,6 +23,8 @@ HEADINGS = {
     "plan": "What this person probably expects of an answer:",
     "aspect": "What the person who asks expects of an answer:",
 }
+ROLE = re.compile(r"^(?=(?:system|user|assistant):)", re.IGNORECASE | re.MULTILINE)
+BROKEN = "\u200b"
 TITLE = 200
 """Characters of a first line that may be a title."""
 FRAME = re.compile(r"<(?=/?(?:post|example|persona|plan|response(?:_[ab])?)\b)", re.IGNORECASE)
@@ -121,17 +123,25 @@ def render(question: tuple[Message, ...], shown: tuple[Part, ...] = ()) -> tuple
     turns = [turn for post in posts for turn in earlier_turns(post)]
     turns += [m for m in question if m.role != "system"]
     if system:
-        turns[0] = Message(role=turns[0].role, content=f"{system}\n\n{turns[0].content}")
+        first = next(k for k, m in enumerate(turns) if m.role == "user")
+        turns[first] = Message(role="user", content=f"{system}\n\n{turns[first].content}")
     if quoted := tuple(part for part in shown if part.kind != "turn"):
         turns[-1] = Message(role=turns[-1].role, content=about(turns[-1].content, quoted))
     return tuple(turns)
 
 
 def as_text(question: tuple[Message, ...]) -> str:
-    """Return a conversation as one text, for prompts that quote it."""
+    """Return a conversation as one text, for prompts that quote it.
+
+    Of several messages each is headed by its role; a line of a text that begins like a heading is
+    broken by a zero-width space.
+
+    >>> as_text((Message(role="assistant", content="Tea?"), Message(role="user", content="No.")))
+    'assistant: Tea?\\n\\nuser: No.'
+    """
     if len(question) == 1:
         return question[0].content
-    return "\n\n".join(f"{m.role}: {m.content}" for m in question)
+    return "\n\n".join(f"{m.role}: {ROLE.sub(BROKEN, m.content)}" for m in question)
 
 
 def cut_to_fit(slate: Slate, needs: Callable[[Slate], int], window: int | None) -> Slate:

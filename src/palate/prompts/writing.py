@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from palate.prompts.judging import Unreadable, without_thought
-from palate.prompts.rendering import about, render_text
+from palate.prompts.rendering import about, as_text, render_text
 from palate.records import Choice, Message, Part
 
 ITEM = re.compile(r"\s*(?:[-*+–—]\s+|•\s*|\(?\d{1,2}[.):]\s+)(?P<text>\S.*)")
@@ -27,7 +27,10 @@ def example_text(choice: Choice) -> str:
       No.
     """
     return render_text(
-        "example.jinja", question=choice.question, chosen=choice.chosen, rejected=choice.rejected
+        "example.jinja",
+        question=as_text(choice.messages),
+        chosen=choice.chosen,
+        rejected=choice.rejected,
     )
 
 

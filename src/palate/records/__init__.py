@@ -1,5 +1,6 @@
 """The words of palate, frozen, and the protocols between its floors."""
 
+from palate.records.conversations import Message, conversation, of_user, question_key
 from palate.records.dates import Instant, date_text, read_date
 from palate.records.lazy import Lazy
 from palate.records.normal_form import DistinctNames, normal_form
@@ -34,8 +35,9 @@ from palate.records.protocols import (
     info_of,
 )
 from palate.records.questions import Gold, PreferencePair, Question, QuestionView, choices_of
-from palate.records.slates import Message, Part, Slate, candidate_order
-from palate.records.users import Choice, Post, Record, RubricAspect, User, user_key
+from palate.records.record import Record
+from palate.records.slates import Part, Slate, candidate_order
+from palate.records.users import Choice, Post, RubricAspect, User, user_key
 from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of
 
 __all__ = [
@@ -75,14 +77,17 @@ __all__ = [
     "candidate_order",
     "choices_of",
     "components_of",
+    "conversation",
     "date_text",
     "info_of",
     "margin_of",
     "mirror_users_of",
     "normal_form",
+    "of_user",
     "packed",
     "prepare",
     "prepared_slates",
+    "question_key",
     "read_date",
     "results_of",
     "third_users",

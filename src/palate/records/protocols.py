@@ -10,8 +10,9 @@ from pydantic import Field
 
 from palate.records.pools import UserPool
 from palate.records.questions import Gold, QuestionView
+from palate.records.record import Record
 from palate.records.slates import Part, Slate
-from palate.records.users import Record, User
+from palate.records.users import User
 from palate.records.verdicts import Judgement, Scores
 from palate.seeding import digest
 

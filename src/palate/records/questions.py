@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from palate.records.conversations import Message, conversation, of_user, question_key
 from palate.records.dates import DateText, Instant, instant_of, oldest_first
-from palate.records.users import Choice, Post, Record, RubricAspect
+from palate.records.normal_form import normal_form
+from palate.records.record import Record
+from palate.records.users import Choice, Post, RubricAspect
 from palate.seeding import digest
 
 
@@ -35,6 +38,18 @@ class QuestionView(NamedTuple):
     category: str = ""
     responses: tuple[str, ...] = ()
     """All that are known, sorted."""
+    turns: tuple[Message, ...] = ()
+    """What was said before the question, oldest first."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The question as the user's last message, after the turns before it."""
+        return conversation(self.turns, self.text)
+
+    @property
+    def query(self) -> str:
+        """What posts and choices are searched with: all that the user asks."""
+        return of_user(self.turns, self.text)
 
 
 class Question(Record):
@@ -44,6 +59,8 @@ class Question(Record):
     user_id: str
     """Who asks; the row's own id where the data names no user."""
     text: str
+    turns: tuple[Message, ...] = ()
+    """What was said before the question, oldest first; the question is the user's next message."""
     category: str = ""
     subset: str = "all"
     split: str | None = None
@@ -62,9 +79,25 @@ class Question(Record):
         """What a context may know of the question.
 
         >>> Question(id="1", user_id="ann", text="Tea?", responses=("Yes.", "No.")).view
-        QuestionView(text='Tea?', category='', responses=('No.', 'Yes.'))
+        QuestionView(text='Tea?', category='', responses=('No.', 'Yes.'), turns=())
         """
-        return QuestionView(self.text, self.category, tuple(sorted(self._known_responses())))
+        responses = tuple(sorted(self._known_responses()))
+        return QuestionView(self.text, self.category, responses, self.turns)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The question as the user's last message, after the turns before it."""
+        return conversation(self.turns, self.text)
+
+    @property
+    def key(self) -> str:
+        """What tells the question, turns included, from others."""
+        return question_key(self.turns, self.text)
+
+    @property
+    def normal_key(self) -> str:
+        """The same of texts in normal form: rows that ask the same share it."""
+        return question_key(self.turns, self.text, normal_form)
 
     @property
     def instant(self) -> Instant | None:
@@ -74,7 +107,7 @@ class Question(Record):
     @property
     def content(self) -> str:
         """Hash of the question and its responses: rows are matched by id and this."""
-        return digest(self.text, *self.responses)[:16]
+        return digest(self.key, *self.responses)[:16]
 
     def to_row(self) -> dict[str, Any]:
         """Return the question under the columns of the row contract; unknown columns apart.
@@ -84,8 +117,9 @@ class Question(Record):
         ('Tea?', 'ann', False)
         """
         fields = self.model_dump(
-            mode="json", exclude={"text", "gold", "responses", "date", "extra"}
+            mode="json", exclude={"text", "turns", "gold", "responses", "date", "extra"}
         )
+        turns = [turn.model_dump(mode="json") for turn in self.turns]
         gold = self.gold.model_dump(mode="json", exclude={"aspects", "ratings"})
         aspects = [aspect.model_dump(mode="json") for aspect in self.gold.aspects]
         chosen, rejected = self.gold.ratings
@@ -94,6 +128,7 @@ class Question(Record):
             "chosen_rating": chosen, "rejected_rating": rejected,
             **({"responses": list(self.responses)} if self.responses else {}),
             **({"date": self.date} if self.date else {}),
+            **({"turns": turns} if turns else {}),
         }  # fmt: skip
 
     def _known_responses(self) -> set[str]:
@@ -113,7 +148,7 @@ class PreferencePair(Question):
     @property
     def content(self) -> str:
         """Hash of the question and the two responses: rows are matched by id and this."""
-        return digest(self.text, self.chosen, self.rejected)[:16]
+        return digest(self.key, self.chosen, self.rejected)[:16]
 
     def _known_responses(self) -> set[str]:
         return {self.chosen, self.rejected, *self.responses}
@@ -126,7 +161,7 @@ def choices_of(pairs: Iterable[PreferencePair]) -> dict[str, list[Choice]]:
         of_users.setdefault(pair.user_id, []).append(pair)
     return {
         user: [
-            Choice(question=pair.text, chosen=pair.chosen, rejected=pair.rejected)
+            Choice(question=pair.text, turns=pair.turns, chosen=pair.chosen, rejected=pair.rejected)
             for pair in oldest_first(listed)
         ]
         for user, listed in of_users.items()

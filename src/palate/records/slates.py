@@ -8,17 +8,11 @@ from textwrap import shorten
 from typing import Literal
 
 from palate.errors import UsageError
-from palate.records.users import Record
+from palate.records.conversations import Message
+from palate.records.record import Record
 from palate.seeding import digest, shuffled
 
 PartKind = Literal["post", "turn", "plan", "persona", "example", "aspect"]
-
-
-class Message(Record):
-    """One message of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
 
 
 class Part(Record):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from palate.records.conversations import Message, conversation, of_user, question_key
 from palate.records.dates import DateText, Instant, instant_of
+from palate.records.record import Record
 from palate.seeding import digest
-
-
-class Record(BaseModel):
-    """A frozen record; unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Post(Record):
@@ -37,6 +34,29 @@ class Choice(Record):
     question: str
     chosen: str
     rejected: str
+    turns: tuple[Message, ...] = ()
+    """What was said before the question, oldest first."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The question as the user's last message, after the turns before it."""
+        return conversation(self.turns, self.question)
+
+    @property
+    def query(self) -> str:
+        """What it is searched for by: all that the user asked."""
+        return of_user(self.turns, self.question)
+
+    @property
+    def key(self) -> str:
+        """What tells its question, turns included, from others."""
+        return question_key(self.turns, self.question)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_turns(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Hashes of choices of one turn stay what they were before there were turns.
+        fields: dict[str, Any] = handler(self)
+        return fields if self.turns else {n: v for n, v in fields.items() if n != "turns"}
 
 
 class RubricAspect(Record):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from palate.records.users import Record
+from palate.records.record import Record
 
 
 class Outcome(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from palate.engines import Reader
-from palate.prompts import cut_to_fit, fence
+from palate.prompts import as_text, cut_to_fit, fence
 from palate.records import Encoded, Prepared, Slate, packed, without_worst
 
 PROMPT = 1024
@@ -50,7 +50,7 @@ def fit_slate(
 
 
 def _surely_fits(reader: Reader, slate: Slate, reserve: int) -> bool:
-    texts = [m.content for m in slate.question]
+    texts = [as_text(slate.question)]  # a judge's prompt quotes it
     texts += [text for part in slate.shown for text in (part.text, part.category)]
     counts = [_most_tokens(reader, text) for text in (*texts, *slate.candidates)]
     if None in counts:

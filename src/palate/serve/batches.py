@@ -90,7 +90,7 @@ def _key(item: Item) -> Hashable:
             return "row", item.row
         case RewardRequest(user=user):
             assert user is not None
-            return "user", item.question, user.model_dump_json()
+            return "user", item.question, item.turns, user.model_dump_json()
         case Slate():
             return "slate", item.prompt_key
     return "text", item.text

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from palate.errors import DataError
 from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
+from palate.serve.score import EarlierMessage, turns_of
 from palate.serve.service import service_of
 
 router = APIRouter()
@@ -19,6 +20,8 @@ class FeedbackBody(ExactBody):
 
     user: Name
     question: Text
+    turns: list[EarlierMessage] = []
+    """What was said before the question, oldest first."""
     responses: Annotated[list[Text], NoIds, Field(min_length=2, max_length=2)]
     chosen: Annotated[int, Field(strict=True, ge=0, le=1)]
     """The position of the chosen response."""
@@ -39,7 +42,9 @@ def feedback(body: FeedbackBody, request: Request) -> FeedbackReply:
         raise HTTPException(404, "this server keeps no feedback (see --feedback)")
     chosen, rejected = body.responses[body.chosen], body.responses[1 - body.chosen]
     try:
-        row = service.feedback.append(body.user, body.question, chosen, rejected)
+        row = service.feedback.append(
+            body.user, body.question, chosen, rejected, turns_of(body.turns)
+        )
     except DataError as error:
         raise refusal(_FIELDS.get(error.field or "", "responses"), error.problem) from error
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from palate.data.rows import read_question
 from palate.errors import UsageError
+from palate.records import Message
 
 try:
     import fcntl
@@ -37,17 +38,26 @@ class FeedbackFile:
         except OSError as error:
             raise UsageError(f"--feedback {path}: cannot be written ({error.strerror})") from error
 
-    def append(self, user: str, question: str, chosen: str, rejected: str) -> Mapping[str, Any]:
+    def append(
+        self,
+        user: str,
+        question: str,
+        chosen: str,
+        rejected: str,
+        turns: Sequence[Message] = (),
+    ) -> Mapping[str, Any]:
         """Return the row of one choice, once it is on disk.
 
         Raises `DataError` naming the field for a row that breaks the contract, and `OSError` where
         the disk is full; then nothing of the row is kept.
         """
-        row = {
+        row: dict[str, Any] = {
             "id": uuid4().hex, "user_id": user, "question": question, "chosen": chosen,
             "rejected": rejected, "split": "adapt",
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }  # fmt: skip
+        if turns:
+            row["turns"] = [turn.model_dump() for turn in turns]
         read_question(row, subset="all")
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         with self._locked() as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palate.contexts.leaks import forbidden_texts, leaks
 from palate.downstream.rewards import Reward, RewardRequest
-from palate.records import QuestionView, User
+from palate.records import Message, QuestionView, User
 from palate.serve.batches import RenderedText
 from palate.serve.bodies import refusal
 
@@ -31,16 +31,16 @@ class Resolver:
             among = "no data is served" if data is None else f"{data.name} has none"
             raise refusal(field, f"no row {name!r}: {among}", 404)
 
-    def user(self, name: str, question: str, field: str) -> User:
+    def user(self, name: str, question: str, field: str, turns: tuple[Message, ...] = ()) -> User:
         """Return a user of the data, as they may be known when this question is asked.
 
-        A post that holds the question is left out: posts are gathered over all rows of a user, and
-        in one of them it may come later. Raises 404 for a user who is not there.
+        A post that holds the question or an earlier turn is left out: posts are gathered over all
+        rows of a user, and in one of them it may come later. Raises 404 for an unknown user.
         """
         if name not in self.reward.users:
             raise refusal(field, f"no user {name!r} in the data", 404)
         user = self.reward.users[name]
-        forbidden = forbidden_texts(QuestionView(question))
+        forbidden = forbidden_texts(QuestionView(question, turns=turns))
         posts = tuple(post for post in user.posts if not leaks(post.text, forbidden))
         return user.model_copy(update={"posts": posts})
 

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, model_validator
 
-from palate.data.rows import read_question
+from palate.data.rows import read_question, read_turns
 from palate.downstream.rewards import RewardRequest
 from palate.errors import DataError
-from palate.records import Choice, User
+from palate.records import Choice, Message, User
 from palate.serve.batches import ItemValues
 from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
 from palate.serve.resolving import Resolver
 from palate.serve.service import RewardService, service_of
 
 router = APIRouter()
-OF_A_USER = ("user", "question", "profile", "choices", "traits")
+OF_A_USER = ("user", "question", "turns", "profile", "choices", "traits")
 """What an item brings that names no row."""
+
+
+class EarlierMessage(ExactBody):
+    """A message before the question."""
+
+    role: Literal["user", "assistant", "system"]
+    content: Text
 
 
 class ProfilePost(ExactBody):
@@ -36,6 +43,7 @@ class PastChoice(ExactBody):
     """An earlier choice of a user."""
 
     question: Text
+    turns: list[EarlierMessage] = []
     chosen: Text
     rejected: Text
 
@@ -59,6 +67,8 @@ class ScoreItem(ExactBody):
     user: Name | None = None
     """Without profile, choices and traits the data must know the user."""
     question: Text | None = None
+    turns: list[EarlierMessage] = []
+    """What was said before the question, oldest first."""
     profile: list[ProfilePost] = []
     choices: list[PastChoice] = []
     traits: dict[str, str] = {}
@@ -134,17 +144,31 @@ def _requested(item: ScoreItem, field: str, resolver: Resolver) -> RewardRequest
         resolver.need_row(item.row, f"{field}.row")
         return RewardRequest(row=item.row, responses=item.texts)
     assert item.user is not None and item.question is not None, "checked by the model"
+    turns = turns_of(item.turns, f"{field}.")
     if item.profile or item.choices or item.traits:
         user = _user(item, field)
     else:
-        user = resolver.user(item.user, item.question, f"{field}.user")
-    return RewardRequest(question=item.question, user=user, responses=item.texts)
+        user = resolver.user(item.user, item.question, f"{field}.user", turns)
+    return RewardRequest(question=item.question, turns=turns, user=user, responses=item.texts)
+
+
+def turns_of(turns: Sequence[EarlierMessage], within: str = "") -> tuple[Message, ...]:
+    """Return turns as the row contract reads them; raises 422 naming the field of one it refuses.
+
+    >>> turns_of([EarlierMessage(role="user", content="Tea?")])
+    (Message(role='user', content='Tea?'),)
+    """
+    try:
+        return read_turns([turn.model_dump() for turn in turns])
+    except DataError as error:
+        raise refusal(f"{within}{error.field}", error.problem) from error
 
 
 def _user(item: ScoreItem, field: str) -> User:
     # The row contract says what a post may be: it refuses one that is the question.
     row: Mapping[str, Any] = {
         "id": "live", "user_id": item.user, "question": item.question, "traits": item.traits,
+        "turns": [turn.model_dump() for turn in item.turns],
         "profile": [post.model_dump(exclude_none=True) for post in item.profile],
     }  # fmt: skip
     try:
@@ -152,6 +176,10 @@ def _user(item: ScoreItem, field: str) -> User:
     except DataError as error:
         named = "user" if error.field == "user_id" else error.field
         raise refusal(f"{field}.{named}", error.problem) from error
-    choices = tuple(Choice(**choice.model_dump()) for choice in item.choices)
+    choices = tuple(
+        Choice(question=it.question, chosen=it.chosen, rejected=it.rejected,
+               turns=turns_of(it.turns, f"{field}.choices[{k}]."))
+        for k, it in enumerate(item.choices)
+    )  # fmt: skip
     return User(id=question.user_id, posts=question.profile, choices=choices,
                 traits=question.traits)  # fmt: skip

@@ -13,7 +13,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from palate.data.rows import read_turns
 from palate.downstream.rewards import RewardRequest
+from palate.errors import DataError
 from palate.records import Message, Slate
 from palate.serve.batches import Item
 from palate.serve.bodies import ForeignBody, Name, NoIds, Text, numbers, refusal
@@ -180,10 +182,17 @@ def _conversation(messages: list[ChatMessage], user: str | None, resolver: Resol
         return Slate(question=asked_so, candidates=(response.content,))
     if resolver.reward.has_row(user):
         return resolver.row(user, response.content, "user")
-    if [m.role for m in before] != ["user"]:
-        raise refusal("messages", "with a user's id: one question of theirs, and the response")
-    known = resolver.user(user, before[0].content, "user")
-    return RewardRequest(question=before[0].content, user=known, responses=(response.content,))
+    *earlier, question = before
+    if question.role != "user":
+        raise refusal("messages", "with a user's id: a question of theirs before the response")
+    try:
+        turns = read_turns([message.model_dump() for message in earlier])
+    except DataError as error:
+        raise refusal("messages", error.problem) from error
+    return RewardRequest(
+        question=question.content, turns=turns, responses=(response.content,),
+        user=resolver.user(user, question.content, "user", turns),
+    )  # fmt: skip
 
 
 def _reply(request: Request, data: list[dict[str, Any]]) -> VllmReply:

@@ -11,7 +11,7 @@ from palate.engines import ChatTemplate
 from palate.errors import UsageError
 from palate.models import choose_device
 from palate.prompts import render
-from palate.records import Message, PreferencePair, Settings
+from palate.records import PreferencePair, Settings
 from palate.specs import Reference
 from palate.training.fitting import Progress, Recipe, TrainingOptions
 from palate.training.output import TrainedModel
@@ -64,6 +64,6 @@ def train_autoregressive(
 
 def encode(pair: PreferencePair, template: ChatTemplate) -> PreferenceExample:
     """Return both conversations as the scorer `autoregressive` reads them, with nothing shown."""
-    question = render((Message(role="user", content=pair.text),))
+    question = render(pair.messages)
     sides = (template.closed(question, text) for text in (pair.chosen, pair.rejected))
     return PreferenceExample(*(TrainingExample(tuple(side.ids), side.start) for side in sides))

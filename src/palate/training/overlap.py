@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from palate.errors import DataError
-from palate.records import PreferencePair, normal_form
+from palate.records import PreferencePair, normal_form, question_key
 
 
 def refuse_overlap(
@@ -24,12 +24,12 @@ def refuse_overlap(
         posts = _posts(pair)
         users.setdefault(pair.user_id, pair.id)
         profiles.setdefault(posts, pair.id)
-        by_question.setdefault(_plain(pair.text), []).append((posts, pair.id))
+        by_question.setdefault(_question(pair), []).append((posts, pair.id))
     for pair in pairs:
         posts = _posts(pair)
         if pair.user_id in users:
             _refuse(pair, name, users[pair.user_id], f"user {pair.user_id!r}")
-        for theirs, other in by_question.get(_plain(pair.text), ()):
+        for theirs, other in by_question.get(_question(pair), ()):
             if posts & theirs or not (posts or theirs):
                 _refuse(pair, name, other, "its question, asked by somebody of the same profile,")
         if posts and posts in profiles:
@@ -45,6 +45,10 @@ def _refuse(pair: PreferencePair, name: str, other: str, what: str) -> None:
 
 def _posts(pair: PreferencePair) -> frozenset[str]:
     return frozenset(_plain(post.text) for post in pair.profile)
+
+
+def _question(pair: PreferencePair) -> str:
+    return question_key(pair.turns, pair.text, _plain)
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,7 @@ from palate.data import content_hash
 from palate.engines import ChatTemplate
 from palate.errors import DataError
 from palate.models import choose_device, resolve
-from palate.prompts import fitting_parts, plan_prompt, plan_text, prompt_hash
+from palate.prompts import as_text, fitting_parts, plan_prompt, plan_text, prompt_hash
 from palate.records import Context, PreferencePair, Settings, User, UserPool
 from palate.session import Session
 from palate.specs import Reference
@@ -120,14 +120,15 @@ def encode(
 ) -> TrainingExample | None:
     """Return the prompt of the context `plan` and the row's aspects; None where they do not fit."""
     aspects = plan_text(aspect.aspect for aspect in pair.gold.aspects)
+    question = as_text(pair.messages)
     user = User(id=pair.user_id, posts=pair.profile)
     shown = profile.shown(pair.view, user, UserPool({})).parts
     parts = fitting_parts(
         shown,
-        lambda some: len(template.closed(plan_prompt(pair.text, some), aspects).ids),
+        lambda some: len(template.closed(plan_prompt(question, some), aspects).ids),
         limit,
     )
     if not parts:
         return None
-    encoded = template.closed(plan_prompt(pair.text, parts), aspects)
+    encoded = template.closed(plan_prompt(question, parts), aspects)
     return TrainingExample(tuple(encoded.ids), encoded.start)

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from palate.engines import ChatTemplate
 from palate.errors import DataError
-from palate.records import Message, PreferencePair
+from palate.prompts import render
+from palate.records import PreferencePair
 from palate.seeding import shuffled
 
 GROUP = 16
@@ -63,7 +64,7 @@ def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> l
 
 def encode(pair: PreferencePair, template: ChatTemplate) -> TokenPair:
     """Return both conversations exactly as palate's scorers encode them, with nothing shown."""
-    question = (Message(role="user", content=pair.text),)
+    question = render(pair.messages)
     return TokenPair(
         template.conversation(question, pair.chosen), template.conversation(question, pair.rejected)
     )

@@ -1,6 +1,6 @@
 """Forms that public preference files have, recognised by their columns."""
 
-from palate.data.layouts.layout import PAIRS, LayoutOptions, Reading
+from palate.data.layouts.layout import PAIRS, LayoutMatch, LayoutOptions
 from palate.data.layouts.reading import (
     LAYOUTS,
     Understood,
@@ -12,8 +12,8 @@ from palate.data.layouts.votes import parse_votes
 __all__ = [
     "LAYOUTS",
     "PAIRS",
+    "LayoutMatch",
     "LayoutOptions",
-    "Reading",
     "Understood",
     "layout_lines",
     "parse_votes",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palate.errors import DataError
+from palate.records import Message
 
 ROLES = {
     "user": "user", "human": "user", "prompter": "user",
@@ -19,22 +20,15 @@ TRANSCRIPT = re.compile(r"(?:\A|\n\n) ?(Human|Assistant):[ \n]?")
 SPACE = re.compile(r"\s+")
 
 
-class Turn(NamedTuple):
-    """One message of a conversation."""
-
-    role: str
-    text: str
-
-
 class Exchange(NamedTuple):
     """A question after earlier turns, and two or more answers to it."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[Message, ...]
     question: str
     responses: tuple[str, ...]
 
 
-def turns_of(value: object, field: str) -> tuple[Turn, ...] | None:
+def turns_of(value: object, field: str) -> tuple[Message, ...] | None:
     """Return a conversation's turns, or None where the value is a plain text.
 
     Read are `[{role, content}]`, with the content as text or as blocks of text, `[{from, value}]`,
@@ -43,9 +37,9 @@ def turns_of(value: object, field: str) -> tuple[Turn, ...] | None:
     Raises `DataError` for a message without role or text, and for anything but text in it.
 
     >>> turns_of([{"from": "human", "value": "Tea?"}], "chosen")
-    (Turn(role='user', text='Tea?'),)
+    (Message(role='user', content='Tea?'),)
     >>> turns_of("\\n\\nHuman: Tea?\\n\\nAssistant: Green.", "chosen")[1]
-    Turn(role='assistant', text='Green.')
+    Message(role='assistant', content='Green.')
     """
     value = decoded(value)
     if isinstance(value, str):
@@ -96,33 +90,37 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
                 raise DataError(f"begins otherwise than `{names[1]}`", field=name)
         texts, start = [text for _, text in ended], starts[0]
         if prompt is None:
-            return _asked(start, texts, names[1])
+            return _question_of(start, texts, names[1])
         turns = turns_of(prompt, names[0])
-        before = turns if turns is not None else (Turn("user", _text(prompt, names[0])),)
+        before = (
+            turns if turns is not None else (Message(role="user", content=_text(prompt, names[0])),)
+        )
         # The prompt may be the whole beginning, its last question, or its first one.
         if start and turns is not None and not alike(start, before):
             raise DataError(f"is not what `{names[1]}` begins with", field=names[0])
         if start and turns is None and not any(alike((turn,), before) for turn in start):
             raise DataError(f"is not asked in `{names[1]}`", field=names[0])
-        return _asked(start or before, texts, names[0])
+        return _question_of(start or before, texts, names[0])
     texts = [_text(answer, name) for answer, name in zip(answers, names[1:], strict=True)]
     if prompt is None:
         return _implicit(texts, names[1])
     turns = turns_of(prompt, names[0])
-    return _asked(turns or (Turn("user", _text(prompt, names[0])),), texts, names[0])
+    return _question_of(
+        turns or (Message(role="user", content=_text(prompt, names[0])),), texts, names[0]
+    )
 
 
-def alike(ours: Sequence[Turn], theirs: Sequence[Turn]) -> bool:
+def alike(ours: Sequence[Message], theirs: Sequence[Message]) -> bool:
     """Tell whether two conversations hold the same turns, white space apart."""
-    return [(turn.role, SPACE.sub(" ", turn.text).strip()) for turn in ours] == [
-        (turn.role, SPACE.sub(" ", turn.text).strip()) for turn in theirs
+    return [(turn.role, SPACE.sub(" ", turn.content).strip()) for turn in ours] == [
+        (turn.role, SPACE.sub(" ", turn.content).strip()) for turn in theirs
     ]
 
 
-def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str) -> list[Turn]:
+def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str) -> list[Message]:
     """Return a conversation whose questions and answers stand in two lists.
 
-    >>> [turn.text for turn in interleaved(["Tea?", "Why?"], ["Green.", "So."], "response_a")]
+    >>> [turn.content for turn in interleaved(["Tea?", "Why?"], ["Green.", "So."], "response_a")]
     ['Tea?', 'Green.', 'Why?', 'So.']
     """
     if len(prompts) != len(answers):
@@ -130,18 +128,21 @@ def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str)
     return [
         turn
         for prompt, answer in zip(prompts, answers, strict=True)
-        for turn in (Turn("user", _text(prompt, name)), Turn("assistant", _text(answer, name)))
+        for turn in (
+            Message(role="user", content=_text(prompt, name)),
+            Message(role="assistant", content=_text(answer, name)),
+        )
     ]
 
 
-def _turn(message: Mapping[str, Any], field: str) -> Turn:
+def _turn(message: Mapping[str, Any], field: str) -> Message:
     role = message.get("role", message.get("from"))
     name = ROLES.get(str(role).strip().lower())
     if name is None:
         raise DataError(f"the role {role!r} is none of user, assistant, system", field=field)
     content = message.get("content", message.get("value"))
     if isinstance(content, str):
-        return Turn(name, content)
+        return Message(role=name, content=content)
     if not isinstance(content, Sequence):
         raise DataError("the message holds no text", field=field)
     texts = []
@@ -151,7 +152,7 @@ def _turn(message: Mapping[str, Any], field: str) -> Turn:
             kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
             raise DataError(f"holds a block of {kind!r}; text alone is read", field=field)
         texts.append(text)
-    return Turn(name, "\n".join(texts))
+    return Message(role=name, content="\n".join(texts))
 
 
 def _block(block: object) -> str | None:
@@ -161,27 +162,30 @@ def _block(block: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _transcript(text: str) -> tuple[Turn, ...] | None:
+def _transcript(text: str) -> tuple[Message, ...] | None:
     marks = list(TRANSCRIPT.finditer(text))
     if len(marks) < 2 or marks[0].start() > 0 or marks[0][1] != "Human":
         return None
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return tuple(
-        Turn("user" if mark[1] == "Human" else "assistant", text[mark.end() : end].strip())
+        Message(
+            role="user" if mark[1] == "Human" else "assistant",
+            content=text[mark.end() : end].strip(),
+        )
         for mark, end in zip(marks, ends, strict=True)
     )
 
 
-def _ended(turns: Sequence[Turn], name: str) -> tuple[tuple[Turn, ...], str]:
+def _ended(turns: Sequence[Message], name: str) -> tuple[tuple[Message, ...], str]:
     if not turns or turns[-1].role != "assistant":
         raise DataError("the conversation does not end with the assistant", field=name)
-    return tuple(turns[:-1]), turns[-1].text
+    return tuple(turns[:-1]), turns[-1].content
 
 
-def _asked(turns: Sequence[Turn], texts: Sequence[str], name: str) -> Exchange:
+def _question_of(turns: Sequence[Message], texts: Sequence[str], name: str) -> Exchange:
     if not turns or turns[-1].role != "user":
         raise DataError("no question of the user's stands before the response", field=name)
-    return Exchange(tuple(turns[:-1]), turns[-1].text, tuple(texts))
+    return Exchange(tuple(turns[:-1]), turns[-1].content, tuple(texts))
 
 
 def _implicit(texts: Sequence[str], name: str) -> Exchange:

@@ -39,7 +39,7 @@ class LayoutOptions:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LayoutMatch:
     """A layout that fits a file: what is read as what, and how."""
 
     layout: str
@@ -54,7 +54,7 @@ class Reading:
     def __str__(self) -> str:
         """Return one line: the layout, and each column with what it was read from.
 
-        >>> str(Reading("preference", {"question": "prompt"}, lambda k, row: iter(())))
+        >>> str(LayoutMatch("preference", {"question": "prompt"}, lambda k, row: iter(())))
         'layout preference: question = prompt'
         """
         read = ", ".join(f"{ours} = {theirs}" for ours, theirs in self.columns.items())
@@ -62,18 +62,18 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """A form that public files have: its name, what it is, and how it is recognised."""
 
     name: str
     description: str
-    recognise: Callable[[Peek, LayoutOptions], Reading | str]
+    recognise: Callable[[Peek, LayoutOptions], LayoutMatch | str]
     """The reading of a file that has this form, or what is missing."""
 
 
 def exchanged(exchange: Exchange) -> dict[str, Any]:
     """Return the contract's columns of a question with its turns."""
-    turns = [{"role": turn.role, "content": turn.text} for turn in exchange.turns]
+    turns = [{"role": turn.role, "content": turn.content} for turn in exchange.turns]
     return {"question": exchange.question, **({"turns": turns} if turns else {})}
 
 

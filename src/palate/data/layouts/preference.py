@@ -7,7 +7,7 @@ from typing import Any
 
 from palate.data.layouts.columns import QUESTION, Peek, Row, plain_columns, who_column
 from palate.data.layouts.conversations import decoded, exchange, turns_of
-from palate.data.layouts.layout import Layout, LayoutOptions, Reading, exchanged, half_pair
+from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged, half_pair
 from palate.errors import DataError
 
 RATINGS = {
@@ -16,7 +16,7 @@ RATINGS = {
 }
 
 
-def _preference(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _preference(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     del options
     missing = [name for name in ("chosen", "rejected") if name not in peek.columns]
     if missing:
@@ -40,10 +40,10 @@ def _preference(peek: Peek, options: LayoutOptions) -> Reading | str:
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
         del number
         half_pair(row.get("chosen"), row.get("rejected"), ("chosen", "rejected"))
-        asked = row.get(prompt) if prompt else None
-        if prompt and asked is None:
+        question = row.get(prompt) if prompt else None
+        if prompt and question is None:
             raise DataError("missing", field=prompt)
-        both = exchange(asked, [row["chosen"], row["rejected"]],
+        both = exchange(question, [row["chosen"], row["rejected"]],
                         [prompt or "chosen", "chosen", "rejected"])  # fmt: skip
         yield {
             **plain_columns(row, used),
@@ -54,7 +54,7 @@ def _preference(peek: Peek, options: LayoutOptions) -> Reading | str:
             **{ours: row.get(column) for ours, column in ratings.items()},
         }
 
-    return Reading("preference", read, to_rows)
+    return LayoutMatch("preference", read, to_rows)
 
 
 def _form(peek: Peek, column: str) -> str:
@@ -72,7 +72,7 @@ def _texts(peek: Peek, column: str) -> bool:
     )
 
 
-def _rewardbench_2(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _rewardbench_2(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     del options
     missing = [n for n in ("prompt", "chosen", "rejected") if n not in peek.columns]
     if missing:
@@ -84,17 +84,19 @@ def _rewardbench_2(peek: Peek, options: LayoutOptions) -> Reading | str:
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
         better, worse = _list(row, "chosen"), _list(row, "rejected")
         half_pair(better or None, worse or None, ("chosen", "rejected"))
-        asked = exchange(row.get("prompt"), [better[0], worse[0]], ["prompt", "chosen", "rejected"])
+        question = exchange(
+            row.get("prompt"), [better[0], worse[0]], ["prompt", "chosen", "rejected"]
+        )
         name = row.get("id", number)
         rest = plain_columns(row, {"prompt", "chosen", "rejected", "id"})
         for k, chosen in enumerate(better, 1):
             for j, rejected in enumerate(worse, 1):
                 yield {
-                    **rest, **exchanged(asked), "id": f"{name}-{k}-{j}",
+                    **rest, **exchanged(question), "id": f"{name}-{k}-{j}",
                     "chosen": chosen, "rejected": rejected,
                 }  # fmt: skip
 
-    return Reading("rewardbench-2", read, to_rows)
+    return LayoutMatch("rewardbench-2", read, to_rows)
 
 
 def _list(row: Row, column: str) -> list[str]:
@@ -102,12 +104,12 @@ def _list(row: Row, column: str) -> list[str]:
     return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
-PREFERENCE = Layout(
+PREFERENCE = RowLayout(
     "preference",
     "chosen and rejected as texts, messages or transcripts, with a prompt or without (TRL, HH, "
     "UltraFeedback binarized, RewardBench)",
     _preference,
 )
-REWARDBENCH_2 = Layout(
+REWARDBENCH_2 = RowLayout(
     "rewardbench-2", "lists of chosen and rejected responses to one prompt", _rewardbench_2
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from palate.data.layouts.columns import Peek, Row, plain_columns
-from palate.data.layouts.layout import Layout, LayoutOptions, Reading, half_pair
+from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, half_pair
 from palate.errors import DataError
 
 POST_TEXT = ("text", "abstract", "reviewText", "content")
@@ -16,7 +16,7 @@ WRITER = ("user_id", "reviewerId", "name", "author")
 TURN = re.compile(r"response_(\d+)_a")
 
 
-def _lamp(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _lamp(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     del options
     if "input" not in peek.columns or "profile" not in peek.columns:
         return "no columns `input` and `profile`"
@@ -46,7 +46,7 @@ def _lamp(peek: Peek, options: LayoutOptions) -> Reading | str:
             **({"user_id": row.get(who)} if who else {}),
         }
 
-    return Reading("lamp", read, to_rows)
+    return LayoutMatch("lamp", read, to_rows)
 
 
 def _post(post: object, parts: list[str]) -> dict[str, Any] | None:
@@ -59,7 +59,7 @@ def _post(post: object, parts: list[str]) -> dict[str, Any] | None:
     return {**kept, "text": "\n".join(filter(None, texts))}
 
 
-def _personalllm(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _personalllm(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     del options
     numbers = sorted(int(match[1]) for name in peek.columns if (match := TURN.fullmatch(name)))
     wanted = [f"{name}_{number}" for number in numbers for name in ("prompt", "chosen")]
@@ -94,10 +94,10 @@ def _personalllm(peek: Peek, options: LayoutOptions) -> Reading | str:
         if not some:
             raise DataError("missing", field=f"prompt_{numbers[0]}")
 
-    return Reading("personalllm", read, to_rows)
+    return LayoutMatch("personalllm", read, to_rows)
 
 
-LAMP = Layout("lamp", "input, profile and perhaps output (LaMP, LongLaMP)", _lamp)
-PERSONALLLM = Layout(
+LAMP = RowLayout("lamp", "input, profile and perhaps output (LaMP, LongLaMP)", _lamp)
+PERSONALLLM = RowLayout(
     "personalllm", "a person's numbered prompts, responses and choices in one row", _personalllm
 )

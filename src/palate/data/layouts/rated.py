@@ -17,7 +17,7 @@ from palate.data.layouts.columns import (
     who_column,
 )
 from palate.data.layouts.conversations import decoded, exchange
-from palate.data.layouts.layout import Layout, LayoutOptions, Reading, exchanged
+from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged
 from palate.data.layouts.vote import decoded_list
 from palate.errors import DataError
 
@@ -33,7 +33,7 @@ class Rated(NamedTuple):
     score: float
 
 
-def _rated(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _rated(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     column = next((name for name in LISTS if _lists(peek, name)), None)
     if column is None:
         return "no list of responses such as completions or answers"
@@ -68,7 +68,7 @@ def _rated(peek: Peek, options: LayoutOptions) -> Reading | str:
         for pair in _pairs(responses(row), row.get(prompt), prompt, column, lowest, options.pairs):
             yield {**rest, **named, **pair, "id": f"{row.get('id', number)}-{pair['id']}"}
 
-    return Reading("rated", read, to_rows)
+    return LayoutMatch("rated", read, to_rows)
 
 
 def _of_objects(row: Row, column: str, text: str, score: str) -> list[Rated]:
@@ -100,7 +100,7 @@ def _lists(peek: Peek, name: str) -> bool:
     return bool(values) and all(isinstance(value, list) for value in values)
 
 
-def _rated_rows(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _rated_rows(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     prompt, text, score = peek.first(QUESTION), peek.first(RESPONSE), peek.first(SCORE)
     if prompt is None or text is None or score is None or prompt == text:
         lacking = "question" if prompt is None else "response" if text is None else "score"
@@ -122,22 +122,22 @@ def _rated_rows(peek: Peek, options: LayoutOptions) -> Reading | str:
         rated = [Rated(row.get(text), _score(row.get(score), score)) for row in rows]
         if len(rows) < 2:
             raise DataError("the only response to its question: there is no pair", field=text)
-        asked = rows[0].get(prompt)
-        for pair in _pairs(rated, asked, prompt, text, lowest, options.pairs):
+        question = rows[0].get(prompt)
+        for pair in _pairs(rated, question, prompt, text, lowest, options.pairs):
             yield {**rest, **named, **pair, "id": f"{rows[0].get('id', number)}-{pair['id']}"}
 
-    return Reading("rated-rows", read, to_rows, grouped_by=common)
+    return LayoutMatch("rated-rows", read, to_rows, grouped_by=common)
 
 
 def _pairs(
-    rated: Sequence[Rated], asked: object, prompt: str, column: str, lowest: bool, which: str
+    rated: Sequence[Rated], question: object, prompt: str, column: str, lowest: bool, which: str
 ) -> Iterator[dict[str, Any]]:
     if len(rated) < 2:
         raise DataError(f"{len(rated)} responses; a pair takes two", field=column)
-    if asked is None:
+    if question is None:
         raise DataError("missing", field=prompt)
     names = [prompt, *(f"{column}[{k}]" for k in range(len(rated)))]
-    read = exchange(asked, [decoded(it.text) for it in rated], names)
+    read = exchange(question, [decoded(it.text) for it in rated], names)
     order = sorted(range(len(rated)), key=lambda k: rated[k].score, reverse=not lowest)
     if which == "all":
         chosen = list(combinations(order, 2))
@@ -169,9 +169,9 @@ def _score(value: object, field: str) -> float:
         raise DataError(f"expected a number, got {value!r}", field=field) from None
 
 
-RATED = Layout(
+RATED = RowLayout(
     "rated", "a list of responses with scores or ranks in each row (UltraFeedback, Nectar)", _rated
 )
-RATED_ROWS = Layout(
+RATED_ROWS = RowLayout(
     "rated-rows", "a row for each response with a score (HelpSteer, TRL unpaired)", _rated_rows
 )

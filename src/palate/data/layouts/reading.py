@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from palate.data.layouts.columns import PEEK, Peek, Row
 from palate.data.layouts.conversations import turns_of
-from palate.data.layouts.layout import Layout, LayoutOptions, Numbered, Reading
+from palate.data.layouts.layout import LayoutMatch, LayoutOptions, Numbered, RowLayout
 from palate.data.layouts.preference import PREFERENCE, REWARDBENCH_2
 from palate.data.layouts.published import LAMP, PERSONALLLM
 from palate.data.layouts.rated import RATED, RATED_ROWS
@@ -29,7 +29,7 @@ CONTRACT, NONE = "contract", "none"
 class Understood(NamedTuple):
     """Rows of the contract, and how they were read."""
 
-    reading: Reading | None
+    reading: LayoutMatch | None
     """None where the rows are of the contract as they lie."""
     rows: Iterator[Numbered]
     numbered: bool
@@ -54,7 +54,7 @@ def understand(rows: Iterator[Numbered], source: str, options: LayoutOptions) ->
     return Understood(reading, _named(_read(rows, reading)), numbered=numbered)
 
 
-def recognised(peek: Peek, source: str, options: LayoutOptions) -> Reading | None:
+def recognised(peek: Peek, source: str, options: LayoutOptions) -> LayoutMatch | None:
     """Return the reading of a file, or None where it is of the contract."""
     if options.name not in (None, CONTRACT):
         layout = LAYOUTS.get(options.name or "")
@@ -72,7 +72,7 @@ def recognised(peek: Peek, source: str, options: LayoutOptions) -> Reading | Non
         return None
     fitting = [
         (layout, reading) for layout in LAYOUTS.values()
-        if isinstance(reading := layout.recognise(peek, options), Reading)
+        if isinstance(reading := layout.recognise(peek, options), LayoutMatch)
     ]  # fmt: skip
     if len(fitting) > 1:
         names = " and ".join(layout.name for layout, _ in fitting)
@@ -93,7 +93,7 @@ def is_contract(peek: Peek) -> bool:
     choices = [name for name in ("chosen", "rejected") if name in peek.columns]
     if not choices:
         return not any(
-            isinstance(layout.recognise(peek, LayoutOptions()), Reading)
+            isinstance(layout.recognise(peek, LayoutOptions()), LayoutMatch)
             for layout in (VOTE, RATED, RATED_ROWS)
         )
     return all(_plain(peek, name) for name in choices)
@@ -114,7 +114,7 @@ def _conversation(value: object) -> bool:
         return True
 
 
-def _read(rows: Iterator[Numbered], reading: Reading) -> Iterator[Numbered]:
+def _read(rows: Iterator[Numbered], reading: LayoutMatch) -> Iterator[Numbered]:
     stream = _grouped(rows, reading) if reading.grouped_by else rows
     unknown: Counter[str] | None = None
     while (numbered := next(stream, None)) is not None:
@@ -141,7 +141,7 @@ def _vote_of(row: object, column: str) -> str:
     return spelled(row.get(column)) if isinstance(row, Mapping) else ""
 
 
-def _grouped(rows: Iterator[Numbered], reading: Reading) -> Iterator[tuple[int, Any]]:
+def _grouped(rows: Iterator[Numbered], reading: LayoutMatch) -> Iterator[tuple[int, Any]]:
     groups: dict[object, tuple[int, list[Row]]] = {}
     assert reading.grouped_by is not None
     for number, row in rows:
@@ -164,6 +164,6 @@ def _named(rows: Iterator[Numbered]) -> Iterator[Numbered]:
             yield number, row
 
 
-def layout_lines(layouts: Sequence[Layout] = tuple(LAYOUTS.values())) -> list[tuple[str, str]]:
+def layout_lines(layouts: Sequence[RowLayout] = tuple(LAYOUTS.values())) -> list[tuple[str, str]]:
     """Return every layout's name and what it is, for a table."""
     return [(layout.name, layout.description) for layout in layouts]

@@ -18,7 +18,7 @@ from palate.data.layouts.columns import (
     who_column,
 )
 from palate.data.layouts.conversations import Exchange, decoded, exchange, interleaved
-from palate.data.layouts.layout import Layout, LayoutOptions, Reading, exchanged, half_pair
+from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged, half_pair
 from palate.data.layouts.votes import Side, by_model, meanings, spelled
 from palate.errors import DataError, UsageError
 
@@ -38,7 +38,7 @@ class Ballot(NamedTuple):
     ratings: tuple[str, str] | None = None
 
 
-def _vote(peek: Peek, options: LayoutOptions) -> Reading | str:
+def _vote(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     pairs = two_responses(peek)
     if not pairs:
         return "no two columns of responses such as response_a and response_b"
@@ -94,26 +94,25 @@ def _vote(peek: Peek, options: LayoutOptions) -> Reading | str:
             }  # fmt: skip
 
     vote = ballot.columns[0] if ballot and len(ballot.columns) == 1 else None
-    return Reading("vote", read, to_rows, vote=vote)
+    return LayoutMatch("vote", read, to_rows, vote=vote)
 
 
 def _exchange(row: Row, prompt: str | None, two: TwoResponses) -> Exchange:
     names = [prompt or two.columns[0], *two.columns]
-    asked = decoded(row.get(prompt)) if prompt else None
+    question = decoded(row.get(prompt)) if prompt else None
     answers = [decoded(row[column]) for column in two.columns]
-    if prompt and asked is None:
+    if prompt and question is None:
         raise DataError("missing", field=prompt)
-    lists = [asked, *answers]
+    lists = [question, *answers]
     # One list of questions and two of answers: several turns.
     if all(isinstance(it, list) and all(isinstance(t, str) for t in it) for it in lists):
         texts: list[list[object]] = [list(it) for it in lists if isinstance(it, list)]
-        both = [
-            [turn._asdict() for turn in interleaved(texts[0], answer, name)]
+        conversations = [
+            [turn.model_dump() for turn in interleaved(texts[0], answer, name)]
             for answer, name in zip(texts[1:], two.columns, strict=True)
         ]
-        conversations = [[{"role": t["role"], "content": t["text"]} for t in it] for it in both]
         return exchange(None, conversations, names)
-    return exchange(asked, answers, names)
+    return exchange(question, answers, names)
 
 
 def _ballot(peek: Peek, two: TwoResponses, options: LayoutOptions) -> Ballot | None:
@@ -263,7 +262,7 @@ def decoded_list(value: object) -> list[Mapping[str, Any]]:
     return [it for it in items if isinstance(it, Mapping)] if isinstance(items, list) else []
 
 
-VOTE = Layout(
+VOTE = RowLayout(
     "vote",
     "two responses and a winner, label, preference or two scores (Chatbot Arena, HelpSteer 2 and 3 "
     "preference, SHP, WebGPT), by one annotator or several",

@@ -8,7 +8,7 @@ from palate.benchmarks import Dataset
 from palate.downstream.quality import QualityMetric, build_quality
 from palate.downstream.quality.protocol import QuestionResponse
 from palate.errors import UsageError
-from palate.records import Question, ScorerInfo, Scores, Settings, Slate, user_key
+from palate.records import Message, Question, ScorerInfo, Scores, Settings, Slate, user_key
 from palate.seeding import digest
 from palate.session import Session
 
@@ -27,9 +27,9 @@ class OracleGuide:
             fingerprint=digest("oracle", metric.fingerprint, pairs.content_hash),
             exact=True, needs_user=True, details=metric.details,
         )  # fmt: skip
-        self._rows: dict[tuple[str, str | None], Question] = {}
+        self._rows: dict[tuple[tuple[Message, ...], str | None], Question] = {}
         for row in pairs.rows:
-            first = self._rows.setdefault((row.text, user_key(row.user_id)), row)
+            first = self._rows.setdefault((row.messages, user_key(row.user_id)), row)
             if first.gold != row.gold:
                 raise UsageError(
                     f"{self.spec}: rows {first.id} and {row.id} are one user's same question with "
@@ -39,7 +39,7 @@ class OracleGuide:
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield the quality of every candidate for the slate's user."""
         items = [
-            QuestionResponse(self._rows[slate.question[-1].content, slate.user], text)
+            QuestionResponse(self._rows[slate.question, slate.user], text)
             for slate in slates
             for text in slate.candidates
         ]

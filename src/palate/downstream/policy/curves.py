@@ -29,7 +29,7 @@ class PairUnits:
         self._order = run.verdicts.order_by_id()
         self._rows = run.verdicts.take(self._order)
         self.mirrored = self._rows.mirrored
-        names = [row.text for row in pairs.rows]
+        names = [row.key for row in pairs.rows]
         distinct = sorted(set(names))
         self.folds = deal(distinct, 0)[np.searchsorted(distinct, names)]
         """Of each row its fold; the rows of a question are in one."""

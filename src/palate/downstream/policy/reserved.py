@@ -39,13 +39,13 @@ def split(
 
     Raises `UsageError` where there are too few rows to set any aside.
     """
-    questions = {row.text for row in pairs.rows}
+    questions = {row.key for row in pairs.rows}
     whole = (*pairs.everyone, *pairs.rows)
 
     def not_evaluated(rows: Sequence[object]) -> list[PreferencePair]:
         return [
             row for row in rows
-            if isinstance(row, PreferencePair) and not row.tie and row.text not in questions
+            if isinstance(row, PreferencePair) and not row.tie and row.key not in questions
             and (row.profile or not reads_posts)
         ]  # fmt: skip
 
@@ -61,17 +61,17 @@ def split(
         return Split(pairs, as_mirrored(drawn), "left out")
     aside: set[str] = set()
     wanted = min(PAIRS, len(pairs.rows) // SHARE)
-    for text in shuffled(sorted(questions), "set aside", seed):
-        if sum(row.text in aside for row in pairs.rows) >= wanted:
+    for question in shuffled(sorted(questions), "set aside", seed):
+        if sum(row.key in aside for row in pairs.rows) >= wanted:
             break
-        aside.add(text)
+        aside.add(question)
     if not aside or aside == questions:
         raise UsageError(
             f"{pairs.name}: {len(pairs.rows)} rows of {len(questions)} questions leave none to set "
             "the unit of relative weights; give more rows, or absolute weights (without --relative)"
         )
     evaluated, reserved = (
-        tuple(row for row in pairs.rows if (row.text in aside) is which) for which in (False, True)
+        tuple(row for row in pairs.rows if (row.key in aside) is which) for which in (False, True)
     )
     return Split(
         as_mirrored(replace(pairs, rows=evaluated, everyone=whole)),

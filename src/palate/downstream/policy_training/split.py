@@ -25,8 +25,8 @@ class UserSplit(NamedTuple):
     @property
     def shared_questions(self) -> int:
         """Held-out rows whose question other users asked in training."""
-        trained_on = {normal_form(row.text) for row in self.train.rows}
-        return sum(normal_form(row.text) in trained_on for row in self.held_out.rows)
+        trained_on = {row.normal_key for row in self.train.rows}
+        return sum(row.normal_key in trained_on for row in self.held_out.rows)
 
 
 def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) -> UserSplit:

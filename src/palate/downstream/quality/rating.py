@@ -113,4 +113,4 @@ def _unique_responses(
 def _content(question: Question) -> str:
     gold = question.gold
     aspects = [aspect.model_dump(mode="json") for aspect in gold.aspects]
-    return digest(question.text, gold.narrative, aspects, gold.reference)
+    return digest(question.key, gold.narrative, aspects, gold.reference)

@@ -10,7 +10,7 @@ from palate.contexts.writers import Writer, build_writer
 from palate.downstream.quality.protocol import QualityScore, QuestionResponse
 from palate.downstream.quality.rows import QualityMetricBase, rows_of
 from palate.engines import Reply
-from palate.prompts import Unreadable, parse_numbers, prompt_hash, titles_prompt
+from palate.prompts import Unreadable, as_text, parse_numbers, prompt_hash, titles_prompt
 from palate.records import Settings
 from palate.seeding import digest
 from palate.session import Session
@@ -59,11 +59,12 @@ class ReleasedJudge(QualityMetricBase):
         return self.writer.model.asked_afresh()
 
     def _read(self, item: QuestionResponse) -> tuple[object, ...]:
-        return (item.question.text, _titles(item), item.response)
+        return (item.question.key, _titles(item), item.response)
 
     def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         prompts = [
-            titles_prompt(item.question.text, item.response, _titles(item)) for item in items
+            titles_prompt(as_text(item.question.messages), item.response, _titles(item))
+            for item in items
         ]
         for k, reply in self.writer.write(prompts):
             yield k, _by_rule(reply)

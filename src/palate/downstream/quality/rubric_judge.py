@@ -12,7 +12,7 @@ from palate.downstream.quality.rows import QualityMetricBase
 from palate.engines import Reply
 from palate.engines.language_model import Messages
 from palate.errors import SpecError
-from palate.prompts import Form, Unreadable, aspect_prompt, prompt_hash
+from palate.prompts import Form, Unreadable, as_text, aspect_prompt, prompt_hash
 from palate.records import Lazy, Settings
 from palate.scorers.model_answers import MAX_TOKENS, ModelAnswers
 from palate.scorers.rating import read_rating
@@ -81,7 +81,7 @@ class RubricJudge(QualityMetricBase):
         return self.answers.model.asked_afresh()
 
     def _prompts(self, item: QuestionResponse) -> list[Messages]:
-        text, gold = item.question.text, item.question.gold
+        text, gold = as_text(item.question.messages), item.question.gold
         return [
             aspect_prompt(text, gold.narrative, item.response, aspect, self.form)
             for aspect in gold.aspects
@@ -89,7 +89,7 @@ class RubricJudge(QualityMetricBase):
 
     def _read(self, item: QuestionResponse) -> tuple[object, ...]:
         gold = item.question.gold
-        return (item.question.text, gold.narrative, gold.aspects, item.response)
+        return (item.question.key, gold.narrative, gold.aspects, item.response)
 
     def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         groups = Lazy(len(items), lambda k: self._prompts(items[k]))

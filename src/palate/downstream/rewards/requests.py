@@ -7,7 +7,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from pydantic import FiniteFloat, model_validator
 
-from palate.records import Record, Scores, User
+from palate.records import Message, Record, Scores, User
 
 
 class RewardRequest(Record):
@@ -18,13 +18,15 @@ class RewardRequest(Record):
     >>> RewardRequest(responses=("Tea.",), question="Tea?", user=User(id="ann")).user.id
     'ann'
 
-    Raises `ValueError` for a row beside a question or a user, and for one of these alone.
+    Raises `ValueError` for a row beside a question, turns or a user, and for one of these alone.
     """
 
     responses: tuple[str, ...]
     """They are one slate: what they share is read once."""
     row: str | None = None
     question: str | None = None
+    turns: tuple[Message, ...] = ()
+    """What was said before the question, oldest first."""
     user: User | None = None
     """With their posts before the question, oldest first, and their earlier choices."""
 
@@ -33,6 +35,8 @@ class RewardRequest(Record):
         given = self.question is not None, self.user is not None
         if given != (self.row is None,) * 2:
             raise ValueError("expected a row, or a question and a user")
+        if self.turns and self.row is not None:
+            raise ValueError("a row brings its own turns")
         return self
 
 
@@ -42,6 +46,8 @@ class RatedResponse(Record):
     question: str
     response: str
     rating: FiniteFloat
+    turns: tuple[Message, ...] = ()
+    """What was said before the question, oldest first."""
 
 
 @runtime_checkable

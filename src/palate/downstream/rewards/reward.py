@@ -24,12 +24,14 @@ from palate.records import (
     NO_STRANGER,
     Choice,
     Context,
+    Message,
     Question,
     Scorer,
     ScorerInfo,
     Slate,
     User,
     UserPool,
+    question_key,
     user_key,
 )
 from palate.seeding import digest
@@ -68,15 +70,21 @@ class Reward:
     unscored: Counter[str] = field(default_factory=Counter, init=False, compare=False)
     """Why completions that `trl` was given have no reward, and how many."""
 
-    def __call__(self, question: str, response: str, user: User) -> RewardValue:
+    def __call__(
+        self, question: str, response: str, user: User, *, turns: Sequence[Message] = ()
+    ) -> RewardValue:
         """Return the reward of one response for a user who is given in the call.
+
+        `turns` are what was said before the question, oldest first.
 
         The user's choices are learnt from where the scorer keeps a state for each user. A stranger
         is drawn among the data's users, who are given to `reward`.
 
         Raises `UsageError` for a user without what the context shows, and what scoring raises.
         """
-        request = RewardRequest(responses=(response,), question=question, user=user)
+        request = RewardRequest(
+            responses=(response,), question=question, turns=tuple(turns), user=user
+        )
         return self.values([request])[0][0]
 
     def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
@@ -185,7 +193,13 @@ class Reward:
         return self.scaled(scale.model_copy(update=named))
 
     def alignment(
-        self, question: str, response: str, user: User, ratings: Iterable[RatedResponse]
+        self,
+        question: str,
+        response: str,
+        user: User,
+        ratings: Iterable[RatedResponse],
+        *,
+        turns: Sequence[Message] = (),
     ) -> RewardValue:
         """Return the rating that the user is expected to give a response, on their own scale.
 
@@ -195,10 +209,16 @@ class Reward:
 
         Raises as a call does.
         """
-        rated = [it for it in ratings if (it.question, it.response) != (question, response)]
+        this = RatedResponse(question=question, response=response, rating=0, turns=tuple(turns))
+        rated = [
+            it for it in ratings
+            if (it.turns, it.question, it.response) != (this.turns, question, response)
+        ]  # fmt: skip
         requests = [
-            RewardRequest(question=each.question, responses=(each.response,), user=user)
-            for each in (*rated, RatedResponse(question=question, response=response, rating=0))
+            RewardRequest(
+                question=each.question, turns=each.turns, responses=(each.response,), user=user
+            )
+            for each in (*rated, this)
         ]
         *known, (new,) = self.values(requests)
         if new.value is None:
@@ -295,8 +315,8 @@ class Reward:
         user, text = request.user, request.question
         assert user is not None and text is not None, "a request has a row, or both"
         question = Question(
-            id=digest("live", user.id, text)[:16], user_id=user.id, text=text, profile=user.posts,
-            traits=user.traits,
+            id=digest("live", user.id, question_key(request.turns, text))[:16], user_id=user.id,
+            text=text, turns=request.turns, profile=user.posts, traits=user.traits,
         )  # fmt: skip
         data = Dataset("live", (question,))
         return make_rows(

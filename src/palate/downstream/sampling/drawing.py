@@ -42,7 +42,7 @@ def policy_prompt(question: Question, shown: Shown | None) -> tuple[Message, ...
     >>> [message.content for message in policy_prompt(question, None)]
     ['Tea?']
     """
-    return render((Message(role="user", content=question.text),), shown(question) if shown else ())
+    return render(question.messages, shown(question) if shown else ())
 
 
 def refuse_draws(drawing: object, spec: str, command: str = "best-of-n") -> None:

@@ -125,7 +125,7 @@ def _rows(
         ScoreRow(
             id=row.id,
             content_hash=row.content,
-            question_hash=VerdictRow.hash_of(row.text),
+            question_hash=VerdictRow.hash_of(row.key),
             user=row.user_id,
             sample_hashes=tuple(VerdictRow.hash_of(sample.text) for sample in drawn),
             scores=tuple(None if isinstance(each, str) else each for each in of_row),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from palate.engines import ChatTemplate, Encoded
 from palate.prompts import render
-from palate.records import Choice, Message
+from palate.records import Choice
 
 
 class EncodedChoice(NamedTuple):
@@ -43,6 +43,6 @@ def encode_choices(
 
 
 def _encoded(template: ChatTemplate, choice: Choice) -> EncodedChoice:
-    question = render((Message(role="user", content=choice.question),))
+    question = render(choice.messages)
     sides = (template.closed(question, text) for text in (choice.chosen, choice.rejected))
     return EncodedChoice(*sides)

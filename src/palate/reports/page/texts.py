@@ -117,7 +117,7 @@ def by_key(run: Run, column: NDArray[np.float64]) -> dict[Key, float]:
 def nearest_posts(pair: PreferencePair) -> list[str]:
     """Return up to three posts of the user's, the nearest to the question first."""
     rank, _ = build_ranking("bm25", Session(), Settings())
-    return [post.text for post in rank(pair.text, pair.profile).things[:POSTS]]
+    return [post.text for post in rank(pair.view.query, pair.profile).things[:POSTS]]
 
 
 def cut(text: str, longest: int = 700) -> str:

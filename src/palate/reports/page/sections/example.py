@@ -42,6 +42,8 @@ class Example:
     """One question with its users; `rejected` is the other answer where there is one user."""
 
     template: ClassVar[str] = "example.html"
+    turns: list[tuple[str, str]]
+    """Role and text of what was said before the question."""
     question: str
     sides: list[UserSide]
     rejected: str
@@ -89,6 +91,7 @@ def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names
     users = [names.user(pair.user_id) for pair in pairs]
     credits = dict.fromkeys(texts.credit(key) for key in both)
     return Example(
+        [(turn.role, cut(turn.content, 420)) for turn in pairs[0].turns],
         cut(pairs[0].text, 900),
         [
             UserSide(user, [cut(post, 420) for post in nearest_posts(pair)], cut(pair.chosen, 900))
