@@ -434,3 +434,5 @@ def test_loads_hold_each_group_once_and_keep_all_workers_busy(sizes, target, mul
 def test_only_what_would_leave_threads_waiting_is_read_on_all(sizes, threads, apart):
     loads = [[(k, [TokenSpan([k] * size, 0, size)])] for k, size in enumerate(sizes)]
     assert loads_apart(loads, threads) == apart
+    all_or_none = apart if apart in (0, len(sizes)) else 0
+    assert loads_apart(loads, threads, all_alike=True) == all_or_none

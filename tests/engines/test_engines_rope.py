@@ -175,7 +175,7 @@ def test_threads_that_read_both_sides_at_once_do_not_mix_them(tiny, monkeypatch)
     folder = tiny.model(architecture, **config)
     local = load(folder)
     monkeypatch.setattr(batches, "workers", lambda *_: 4)
-    monkeypatch.setattr(batches, "loads_apart", lambda loads, _: len(loads))
+    monkeypatch.setattr(batches, "loads_apart", lambda loads, *_, **__: len(loads))
     local.budget = 256
     groups = [[it] for it in ENCODED] * 6
     found = dict(local.log_probabilities(groups))

@@ -38,7 +38,8 @@ def read(
         most = share_of(local, side_by_side)
         target = min(most, CPU_TOKENS) if local.device == "cpu" else most
         loads = cut(some, target, side_by_side)
-        apart = loads_apart(loads, side_by_side)
+        exact = local.dtype == local.torch.float32
+        apart = loads_apart(loads, side_by_side, all_alike=exact)
         jobs = (
             (load, partial(read_load, local, load, reduce, logits, side_by_side))
             for load in loads[:apart]
@@ -52,10 +53,11 @@ def read(
             yield from zip((k for k, _ in load), outputs, strict=True)
 
 
-def loads_apart(loads: Sequence[Load], side_by_side: int) -> int:
+def loads_apart(loads: Sequence[Load], side_by_side: int, *, all_alike: bool = False) -> int:
     """Return how many of the loads, largest first, are read on one thread each.
 
     The rest is read on all threads, which costs more but leaves none of them waiting at the end.
+    With `all_alike`, which float32 keeps its last bits by, it is all of them or none.
     """
     sizes = [sum(unique_tokens([one.ids for one in group]) for _, group in load) for load in loads]
     lanes, left = [0] * side_by_side, sum(sizes)
@@ -64,7 +66,8 @@ def loads_apart(loads: Sequence[Load], side_by_side: int) -> int:
         lanes[lanes.index(min(lanes))] += size
         left -= size
         times.append(max(lanes) + TOGETHER * left / side_by_side)
-    return min(range(len(times)), key=lambda apart: (times[apart], -apart))
+    choices = (0, len(loads)) if all_alike else range(len(times))
+    return min(choices, key=lambda apart: (times[apart], -apart))
 
 
 def cut(groups: Load, target: int, multiple: int) -> list[Load]:
