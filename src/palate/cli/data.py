@@ -103,17 +103,14 @@ def _counts(loaded: Dataset, pairs: Sequence[PreferencePair]) -> Iterator[tuple[
     votes = sorted(users.values())
     middle = votes[len(votes) // 2]
     named = sum(row.user_id != row.id for row in rows)
-    yield "users", (
-        f"{len(users):,}, with {votes[0]:,} to {votes[-1]:,} rows (median {middle:,})"
-        if named else "not named: each row is its own user"
-    )  # fmt: skip
+    each = f"{_span(votes)} rows each (median {middle:,})"
+    yield "users", f"{len(users):,}, {each}" if named else "not named: each row is its own user"
     decided = replace(loaded, rows=tuple(pair for pair in pairs if not pair.tie))
     if named and decided.rows:
         yield "couples", f"{len(couple_votes(decided)) // 2:,} of opposite votes (--mirrors only)"
     posts = [len(row.profile) for row in rows if row.profile]
     if posts:
-        total, most = sum(posts), max(posts)
-        yield "posts", f"{total:,} in {len(posts):,} rows, {min(posts):,} to {most:,} each"
+        yield "posts", f"{sum(posts):,} in {len(posts):,} rows, {_span(sorted(posts))} each"
     turns = sum(bool(row.turns) for row in rows)
     if turns:
         yield "earlier turns", f"in {turns:,} rows"
@@ -129,6 +126,11 @@ def _counts(loaded: Dataset, pairs: Sequence[PreferencePair]) -> Iterator[tuple[
         yield "rated", f"{rated:,} pairs (--target rating)"
     if loaded.bad_rows:
         yield "bad rows", f"{len(loaded.bad_rows):,}, left out"
+
+
+def _span(ordered: Sequence[int]) -> str:
+    least, most = ordered[0], ordered[-1]
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _row(number: int, row: Question) -> Iterator[str]:

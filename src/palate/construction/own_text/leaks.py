@@ -25,9 +25,14 @@ NOT_EARLIER, SAME_INPUT = "not earlier", "same input"
 SHARES_REFERENCE = "shares the reference"
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text's normal form, in lower case and without punctuation."""
+    return plain_words(normal(text))
+
+
 def text_key(text: str) -> bytes:
     """Return the hash of a text's words; of a text without words, of its characters."""
-    plain = " ".join(plain_words(normal(text))) or normal(text)
+    plain = " ".join(words_of(text)) or normal(text)
     return blake2b(plain.encode(), digest_size=16).digest()
 
 
@@ -48,7 +53,7 @@ class Passage:
     """A text to which many others are compared."""
 
     def __init__(self, text: str) -> None:
-        self.words = plain_words(text)
+        self.words = words_of(text)
         self._weight = weight(self.words)
 
     @cached_property
@@ -86,7 +91,7 @@ class Guard:
     """What no other text of the user may hold beside one row."""
 
     def __init__(self, question: str, source: str, reference: str) -> None:
-        self.source, self.reference = Passage(normal(source)), Passage(normal(reference))
+        self.source, self.reference = Passage(source), Passage(reference)
         self.title = asked_title(question)
         self.openings = [
             (_beginning(self.title, normal(question)), SAME_INPUT),
@@ -95,9 +100,8 @@ class Guard:
 
     def reason(self, text: str, source: str | None) -> str | None:
         """Return why a text, written on this source, may not stand beside the row; else None."""
-        plain = normal(text)
-        words = plain_words(plain)
-        on = plain_words(normal(source)) if source else []
+        plain, words = normal(text), words_of(text)
+        on = words_of(source) if source else []
         if self.source.is_near(on) or self.source.is_near(words) or asked_title(text) == self.title:
             return SAME_INPUT
         if self.reference.is_near(words) or self.reference.shares_run(on):
@@ -107,4 +111,4 @@ class Guard:
 
 def _beginning(text: str, otherwise: str) -> str:
     # The opening of very few words is in texts that have nothing to do with it.
-    return opening(text, OPENING) if weight(plain_words(text)) >= FEWEST else otherwise
+    return opening(text, OPENING) if weight(words_of(text)) >= FEWEST else otherwise

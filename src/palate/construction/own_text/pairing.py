@@ -9,14 +9,13 @@ import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.construction.own_text.entries import ADAPT
-from palate.construction.own_text.leaks import Passage, text_key
+from palate.construction.own_text.leaks import Passage, text_key, words_of
 from palate.construction.own_text.spool import Spool, Spooled
 from palate.downstream.sampling import build_policy, draw_samples
 from palate.evaluation import Progress, Start
 from palate.records import Question, Settings
 from palate.seeding import digest
 from palate.session import Session
-from palate.words import plain_words
 
 OTHERS = "others"
 AT_ONCE = 256
@@ -89,7 +88,7 @@ def pair_with_authors(spool: Spool, split: str, seed: int) -> set[int]:
             shared = shared or bool(texts)
             order = {text: digest("other author", seed, row.row["id"], text) for text in texts}
             drawn = sorted(texts, key=order.__getitem__)
-            unlike = next((text for text in drawn if not chosen.is_alike(plain_words(text))), None)
+            unlike = next((text for text in drawn if not chosen.is_alike(words_of(text))), None)
             if unlike is not None:
                 spool.reject(n, unlike, OTHERS)
                 break
@@ -109,6 +108,6 @@ def drop_unpaired(spool: Spool, split: str, alike: Collection[int]) -> Counter[s
 def _useless(text: str, row: Spooled, spool: Spool) -> str | None:
     if not text:
         return EMPTY
-    if text_key(text) == row.text or Passage(row.row["chosen"]).is_alike(plain_words(text)):
+    if text_key(text) == row.text or Passage(row.row["chosen"]).is_alike(words_of(text)):
         return SAME
     return IN_TEST if row.row["split"] == ADAPT and spool.is_test_text(text) else None
