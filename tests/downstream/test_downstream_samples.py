@@ -132,6 +132,17 @@ def test_a_file_is_read_as_the_data_is(tmp_path, ending):
     assert [[one.text for one in of_row] for of_row in read.of_row] == [["a", "b"], ["c", "d"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("s.json", '[{"id": "r0", "samples": ["a", {"text": "b"}]}]'),
+     ("s.csv", 'id,samples\nr0,"[""a"", {""text"": ""b""}]"\n')],
+)  # fmt: skip
+def test_a_file_may_be_a_list_or_csv(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    (of_row,) = load_samples(tmp_path / name, rows(1)).of_row
+    assert [one.text for one in of_row] == ["a", "b"]
+
+
 def test_a_gzipped_file_that_was_cut_short_says_so(tmp_path):
     file = tmp_path / "s.jsonl.gz"
     file.write_bytes(gzip.compress(b'{"id": "r0", "samples": ["a"]}\n')[:-9])
@@ -306,5 +317,5 @@ def test_a_bad_policy_is_one_clear_line(text, said):
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="no such file"):
         load_samples(tmp_path / "none.jsonl", rows(1))

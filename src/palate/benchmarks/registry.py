@@ -33,8 +33,8 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def is_path(name: str) -> bool:
-    """Tell a path from a benchmark's name: it has a separator or one of the known endings."""
-    return "/" in name or is_readable(name)
+    """Tell a path from a benchmark's name: a separator, a known ending, or a file with a dot."""
+    return "/" in name or is_readable(name) or ("." in name and Path(name).is_file())
 
 
 def file_benchmark(path: str) -> Benchmark:

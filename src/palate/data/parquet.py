@@ -12,7 +12,7 @@ from palate.errors import DataError, UsageError
 def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (row number from 1, row or its `DataError`).
 
-    Raises `DataError` where the file itself cannot be read.
+    Raises `DataError` where the file itself cannot be read, or names two columns alike.
     """
     try:
         import pyarrow as pa
@@ -22,6 +22,10 @@ def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         row = 0
         with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise DataError(f"two columns are named {twice[0]!r}", file=str(path))
             for batch in file.iter_batches(batch_size=256):
                 for value in _rows(batch):
                     row += 1
