@@ -88,7 +88,7 @@ WRONG: list[tuple[object, str, str]] = [
     ([{"role": "user", "content": [{"type": "text"}]}], "turns[0].content", "got list"),
     ([{"role": "user", "content": "\ud800"}], "turns[0].content", "half a surrogate pair"),
     ([{"role": "assistant", "content": "?", "tool_calls": [1]}], "turns[0].tool_calls", "else"),
-    ([TURNS[1], {"role": "system", "content": "Be brief."}], "turns[1].role", "stands first"),
+    ([TURNS[1], {"role": "system", "content": "Be brief."}], "turns[1].role", "only the first"),
 ]  # fmt: skip
 
 

@@ -11,12 +11,12 @@ from palate.errors import DataError, UsageError
 from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, adapt, adapting, train_p_dpo
 from palate.personal.p_dpo.adapting import encode_all
 from palate.personal.p_dpo.folder import STATE
-from palate.records import Choice, Settings, Slate
+from palate.records import Choice, Message, Settings, Slate
 from palate.session import default_session
 from palate.specs import Reference
 from palate.training.user_tokens import opening
 from policies import TOKENS, choice, plainly, untrained
-from tiny import ENDS_WITH_EOS, make_slate
+from tiny import ENDS_WITH_EOS
 
 SETTINGS = Settings(dtype="float32", device="cpu")
 
@@ -36,7 +36,12 @@ def learnt(policy: PersonalPolicy, **history: list[Choice]) -> np.ndarray:
 
 
 def slate_of(one: Choice) -> Slate:
-    return make_slate(one.chosen, one.rejected, question=one.question)
+    return Slate(question=one.messages, candidates=(one.chosen, one.rejected))
+
+
+def after_turns(one: Choice) -> Choice:
+    turns = Message(role="user", content="Hi."), Message(role="assistant", content="Yes?")
+    return one.model_copy(update={"turns": turns})
 
 
 def margin(made, tiny, one: Choice, offset: np.ndarray) -> float:
@@ -70,7 +75,7 @@ def local_template(policy):
 
 def test_the_loss_is_the_posterior_and_its_slope_is_its_slope(made, tiny):
     policy, _ = made
-    some = [choice(1), choice(2), choice(4, True)]
+    some = [choice(1), choice(2), choice(4, True), after_turns(choice(5))]
     objective = objective_of(policy, *some)
     z = np.random.default_rng(0).normal(size=(1, policy.generic.size))
     ((value,), (slope,)) = objective(np.array([0]), z)

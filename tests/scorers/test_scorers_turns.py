@@ -174,3 +174,17 @@ def test_personal_states_are_learnt_from_the_whole_conversation(tiny: Any, embed
     # A sentence embedder reads the response alone, a hidden state the conversation.
     reads_alone = embedder is not None
     assert np.allclose(gathered.choices.features, alone.choices.features) is reads_alone
+
+
+@pytest.mark.parametrize("n", [1, 12])
+def test_a_judges_prompt_of_many_turns_surely_fits_where_that_is_claimed(tiny: Any, n: int) -> None:
+    said = [Message(role=role, content="user: \u00e9") for role in ("user", "assistant")] * n  # type: ignore[arg-type]
+    shown = (Part(kind="post", text="I drink it strong."),)
+    asked = Slate(question=(*said, ASKED), shown=shown, candidates=("Assam.", "Mint."))
+    for window in range(256, 4096, 256):
+        folder = tiny.model(max_position_embeddings=window)
+        scorer: Any = build_scorer(f"judge:{folder}?verdict=logits", default_session(), SETTINGS)
+        read = scorer.prepare(asked)
+        template = scorer.answers.model.reader.template
+        widths = [len(template.answer_prompt(it)) for it in scorer._prompts(read.slate)]
+        assert max(widths) < window or not read.slate.shown

@@ -98,7 +98,12 @@ REFUSED = [
     ("/classify", {"messages": chat("2?", "7"), "user": "zed"}, 404, "user: no user 'zed'"),
     ("/classify", {"messages": chat("2?", "7")}, 422, "user: names no row"),
     ("/classify", {"messages": chat("2?")}, 422, "must end with the assistant's response"),
-    ("/classify", {"messages": chat("a", "b", "2?", "7"), "user": "bob"}, 422, "one question of"),
+    (
+        "/classify",
+        {"messages": [*chat("2?", "7"), *chat("2?", "8")[1:]], "user": "bob"},
+        422,
+        "a question of theirs before",
+    ),
     ("/classify", {"input": "7", "user": "bob-0", "use_activation": True}, 422, "use_activation: "),
     ("/classify", {"input": ["7", "no"], "user": "bob-0"}, 422, "input[1]: unscored: no number"),
     ("/pooling", {"input": "7", "user": "bob-0", "task": "embed"}, 422, "task: "),

@@ -52,7 +52,7 @@ def test_a_post_that_holds_a_turn_is_left_out(server):
     [
         ({"turns": [{"role": "tool", "content": "?"}]}, "items[0].turns[0].role: "),
         ({"turns": [{"role": "user", "content": " "}]}, "items[0].turns[0].content: "),
-        ({"turns": [HI[0], TURNS[0]]}, "items[0].turns[1].role: a message of the system"),
+        ({"turns": [HI[0], TURNS[0]]}, "items[0].turns[1].role: only the first turn"),
         ({"turns": "Hi."}, "items[0].turns: "),
     ],
 )
@@ -80,7 +80,7 @@ def test_vllms_clients_send_a_users_conversation(server):
     assert status == 422 and "a question of theirs before the response" in reply["detail"]
     body = {"messages": [HI[0], TURNS[0], asked, said], "user": "ann"}
     status, reply = server.post("/classify", body)
-    assert status == 422 and "stands first" in reply["detail"]
+    assert status == 422 and "only the first turn" in reply["detail"]
 
 
 def test_what_a_user_chose_keeps_its_turns(tmp_path):

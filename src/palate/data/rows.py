@@ -224,10 +224,12 @@ def read_turns(value: object) -> tuple[Message, ...]:
                 field=f"{within}role",
             )
         if role == "system" and turns:
-            raise DataError("a message of the system stands first", field=f"{within}role")
+            raise DataError("only the first turn may be the system's", field=f"{within}role")
         more = [name for name, held in entry.items() if name not in MESSAGE and held]
         if more:
-            raise DataError("a turn has a role and a content, nothing else", field=within + more[0])
+            raise DataError(
+                "a turn has a role and a content, nothing else", field=f"{within}{more[0]}"
+            )
         turns.append(Message(role=role, content=_text(entry, "content", within)))
     return tuple(turns)
 

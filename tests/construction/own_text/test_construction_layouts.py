@@ -12,7 +12,8 @@ from lamp_shaped import ASK, article, clean, headline, item, read, write
 
 from palate import Dataset, load_benchmark
 from palate.construction import build_own_text
-from palate.errors import PalateError
+from palate.construction.own_text.rows import read_rows
+from palate.errors import DataError, PalateError
 
 OTHER_COLUMNS = {"chosen", "id", "profile", "question", "reference", "rejected", "rejected_by",
                  "split", "user_id"}  # fmt: skip
@@ -261,3 +262,13 @@ def test_real_answers_of_several_authors(real_data: Path, tmp_path: Path) -> Non
     assert build.rows["test"]["inputs"] == 150
     again = build_own_text(path, tmp_path / "again.jsonl.gz", layout="rows")
     assert again.rows_hash == build.rows_hash
+
+
+def test_a_row_with_earlier_turns_is_refused_by_name(tmp_path: Path) -> None:
+    row = {"id": "1", "question": "Which?", "chosen": "Assam.", "rejected": "Mint.",
+           "turns": [{"role": "user", "content": "Tea?"}]}  # fmt: skip
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{json.dumps(row)}\n", encoding="utf-8")
+    (error,) = read_rows([path])
+    assert isinstance(error, DataError) and (error.line, error.field) == (1, "turns")
+    assert "questions of one turn" in error.problem

@@ -30,6 +30,11 @@ def read_rows(files: list[Path]) -> Entries:
 
 def _entry(row: Mapping[str, Any]) -> OwnTextEntry:
     name, question = text_of(row, "id"), text_of(row, "question")
+    if row.get("turns"):
+        raise DataError(
+            "pairs of own texts are built for questions of one turn; leave the row out, or write "
+            "the conversation into its question", field="turns",
+        )  # fmt: skip
     text = possible_text(row, "reference") or possible_text(row, "chosen")
     if not text:
         raise DataError("expected the user's own text here or in `chosen`", field="reference")
