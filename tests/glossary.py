@@ -20,7 +20,7 @@ from textwrap import fill
 
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
-MOST_ROWS = 80
+MOST_ROWS = 90
 MOST_LINES = 5
 NAMES = frozenset({"found", "one", "own", "said", "kept", "asked", "ours", "theirs"})
 """They say nothing of what they hold, so they may live for five lines at most."""
