@@ -35,6 +35,7 @@ CACHED = {
     "prompts/rendering.py: about": "texts of texts",
     "reports/html.py: _environment": "templates, which come with palate",
     "contexts/examples.py: _plain": "texts of texts",
+    "records/dates.py: read_date": "instants of texts",
     "selfcheck/trials.py: hash_of": "hashes of texts",
     "downstream/quality/ngrams.py: _latest_characters": "counts of one text",
     "metrics/ranks/null_distribution.py: all_orders": "an array of a number, changed by nobody",

@@ -72,11 +72,14 @@ def test_a_newcomer_runs_the_blocks_and_the_tutorials_file_is_data(tmp_path: Pat
     assert titles[-1] == "palate demo"
     kinds = [step.title.split()[1] for step in todo["docs/tutorial.md"] if step.title[0] == "p"]
     assert [kinds[0], kinds[1], *kinds[-2:]] == ["demo", "evaluate", "compare", "report"]
-    (file,) = [step for step in todo["docs/tutorial.md"] if step.title.startswith("cat ")]
-    subprocess.run(file.command, cwd=tmp_path, check=True)
-    (path,) = tmp_path.iterdir()
-    grid = palate.evaluate_grid(path, "longest", root=None)
+    for step in todo["docs/tutorial.md"]:
+        if step.title.startswith("cat "):
+            subprocess.run(step.command, cwd=tmp_path, check=True)
+    grid = palate.evaluate_grid(tmp_path / "dinner.jsonl", "longest", root=None)
     assert [run.accuracy for run in grid.runs] == [0.5, 0.5, 0.5]
+    votes = palate.load_benchmark(str(tmp_path / "lunch.csv"))
+    assert (len(votes.pairs), votes.ties) == (4, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"dinner.jsonl", "lunch.csv", "wrote.csv"}
 
 
 ENVIRONMENT = r"PALATE_DATA|PALATE_API_KEY|PALATE_CACHE|OPENAI_API_KEY|CUDA_VISIBLE_DEVICES"

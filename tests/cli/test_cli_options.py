@@ -19,7 +19,13 @@ from palate.cli.app import app, main
 from palate.cli.bench import Cases
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingTwice, Devices
-from palate.cli.data_options import Loading, LoadingLongLines, LoadingWithChoices, RowReading
+from palate.cli.data_options import (
+    LayoutReading,
+    Loading,
+    LoadingAnyLayout,
+    LoadingWithChoices,
+    RowReading,
+)
 from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
@@ -30,7 +36,8 @@ from palate.errors import UsageError
 
 MOST = 10
 RECORDS = {
-    "evaluate": [LoadingLongLines, ComputingTwice, Shots, Reported],
+    "data": [LayoutReading],
+    "evaluate": [LoadingAnyLayout, ComputingTwice, Shots, Reported],
     "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [Loading],
     "bench": [Cases],

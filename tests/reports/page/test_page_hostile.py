@@ -78,7 +78,9 @@ def rendered(text: str) -> str:
     view = PairView(1, pair, "U1", text, 0, "0", table(text), text, text)
     parts = [
         Text(text), Text(text, "h3"), table(text),
-        Example(text, [UserSide("U1", [text], text)], text, table(text), text),
+        Example(
+            [("user", text)], text, [UserSide("U1", [text], text)], text, table(text), text
+        ),
         Disagreements([view], [text, "b"], [text], filtered=True),
     ]  # fmt: skip
     return render_page(

@@ -20,7 +20,7 @@ def posts_of(rows: Iterable[Numbered], source: str) -> Posts:
     """Return each user's posts; raises `DataError` for a row without user or text.
 
     >>> posts_of(iter([(1, {"user_id": 7.0, "text": "I like tea.", "date": "2026"})]), "p.csv")
-    {'7': [{'text': 'I like tea.', 'date': '2026'}]}
+    {'7': [{'date': '2026', 'text': 'I like tea.'}]}
     """
     numbered = list(rows)
     peek = Peek.of(row for _, row in numbered)
