@@ -22,8 +22,9 @@ demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and
 # Two processes of one thread; a file of tests stays with one process: its models are loaded once.
 SHARD  ?= 1/1
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --shard $(SHARD)
-# Coverage comes with `test-all` alone: what is traced takes up to 1.8 times as long.
-PYTEST += --cpu-limit $(if $(filter test-all,$(MAKECMDGOALS)),5 --cov --cov-report=,3)
+# Coverage comes with `test-all` alone: what is traced takes up to 1.8 times as long, and processors
+# differ by half as much again.
+PYTEST += --cpu-limit $(if $(filter test-all,$(MAKECMDGOALS)),8 --cov --cov-report=,3)
 
 test: $(VENV)/.dev ## Run the quick tests: under five minutes
 	$(PYTEST) -m "not full"

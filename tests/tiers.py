@@ -18,6 +18,7 @@ FULL = {
         "tests/studies/test_studies_ppo.py",
         "tests/training",
     ),
+    "the whole source": ("tests/test_module_state.py",),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
         "tests/comparison/test_comparison_planted_noise.py",
