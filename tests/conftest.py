@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 # The machines that run the tests are shared: how long an example takes says nothing.
 settings.register_profile("palate", deadline=None)
 settings.load_profile("palate")
-# In a fresh clone the tables of Unicode take seconds to make: no test's time.
-find(st.text(), bool)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unicode_tables():
+    """Make Hypothesis's tables of Unicode, which in a fresh clone takes seconds of a test's time."""
+    find(st.text(), bool)
 
 
 @pytest.fixture(scope="session")
