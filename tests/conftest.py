@@ -18,7 +18,7 @@ settings.load_profile("palate")
 
 @pytest.fixture(scope="session", autouse=True)
 def unicode_tables():
-    """Make Hypothesis's tables of Unicode: in a fresh clone they take seconds, of no test's time."""
+    """Make Hypothesis's tables of Unicode, which take seconds in a fresh clone: no test's time."""
     find(st.text(), bool)
 
 

@@ -46,7 +46,10 @@ def understand(rows: Iterator[Numbered], source: str, options: LayoutOptions) ->
     seen = list(islice(rows, PEEK))
     peek = Peek.of(row for _, row in seen)
     rows = chain(seen, rows)
-    reading = recognised(peek, source, options)
+    try:
+        reading = recognised(peek, options)
+    except UsageError as error:
+        raise UsageError(f"{source}: {error}") from None
     numbered = bool(peek.rows) and "id" not in peek.columns
     if reading is None:
         return Understood(None, _named(rows) if numbered else rows, numbered=numbered)
@@ -54,7 +57,7 @@ def understand(rows: Iterator[Numbered], source: str, options: LayoutOptions) ->
     return Understood(reading, _named(_read(rows, reading)), numbered=numbered)
 
 
-def recognised(peek: Peek, source: str, options: LayoutOptions) -> LayoutMatch | None:
+def recognised(peek: Peek, options: LayoutOptions) -> LayoutMatch | None:
     """Return the reading of a file, or None where it is of the contract."""
     if options.name not in (None, CONTRACT):
         layout = LAYOUTS.get(options.name or "")
@@ -65,7 +68,7 @@ def recognised(peek: Peek, source: str, options: LayoutOptions) -> LayoutMatch |
         if isinstance(reading, str):
             first = ", ".join(peek.columns) or "none"
             raise UsageError(
-                f"{source}: not of layout {layout.name}: {reading} (the first rows have {first})"
+                f"not of layout {layout.name}: {reading} (the first rows have {first})"
             )
         return reading
     if options.name == CONTRACT or is_contract(peek):
@@ -76,7 +79,7 @@ def recognised(peek: Peek, source: str, options: LayoutOptions) -> LayoutMatch |
     ]  # fmt: skip
     if len(fitting) > 1:
         names = " and ".join(layout.name for layout, _ in fitting)
-        raise UsageError(f"{source}: could be of layout {names}; say which with --layout NAME")
+        raise UsageError(f"could be of layout {names}; say which with --layout NAME")
     return fitting[0][1] if fitting else None
 
 
