@@ -102,3 +102,18 @@ def test_what_differs_in_kind_differs(old: object, new: object, found: str) -> N
 def test_the_table_of_renames_is_read() -> None:
     table = Renames.read(ROOT / "tools" / "renames.json")
     assert set(table.fields) | set(table.new) | set(table.gone) <= {"rows", "summary", "output"}
+
+
+def test_a_field_that_came_within_one_format_is_left_out_where_only_the_new_has_it(
+    tmp_path: Path,
+) -> None:
+    renames = Renames({}, {}, {}, added={"summary": ["met_nothing"]})
+    plain, more = {"id": "1"}, {"id": "1", "met_nothing": 3}
+    old, new = results(tmp_path / "old", plain, OLD), results(tmp_path / "new", plain, OLD)
+    folder = next(new.glob("runs/**/summary.json"))
+    folder.write_text(json.dumps({**json.loads(folder.read_text()), "met_nothing": 3}))
+    assert differences(old, new, renames)["run b s none 3"] == "equal"
+    assert differences(old, new)["run b s none 3"] != "equal"
+    assert differences(new, old, renames)["run b s none 3"] != "equal"
+    changed = results(tmp_path / "changed", more, OLD)
+    assert differences(old, changed, renames)["run b s none 3"] != "equal"  # a row, no summary

@@ -91,15 +91,17 @@ class Renames(NamedTuple):
     """By kind, the paths that the older commit does not write; left out of the comparison."""
     gone: Mapping[str, Sequence[str]] = {}
     """By kind, the paths that only the older commit writes; left out as well."""
+    added: Mapping[str, Sequence[str]] = {}
+    """By kind, fields that came within one format; left out where the older commit has none."""
 
     @classmethod
     def read(cls, file: Path) -> Renames:
         """Read the table."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 
-
-NOTHING = Renames({}, {}, {})
-"""The table between two commits of one format."""
+    def within_one_format(self) -> Renames:
+        """Return the table between two commits of one format."""
+        return Renames({}, {}, {}, added=self.added)
 
 
 class Difference(NamedTuple):
@@ -227,13 +229,14 @@ def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Diff
         text = printed.read_text(encoding="utf-8"), (new / printed.name).read_text(encoding="utf-8")
         if all(part.startswith("{") for part in text):
             first, second = (json.loads(part) for part in text)
-            table = NOTHING if first["schema"] == second["schema"] else renames
+            same = first["schema"] == second["schema"]
+            table = renames.within_one_format() if same else renames
             yield f"output {printed.stem}", _document(first, second, "output", table, "")
 
 
 def _of_run(old: Path, new: Path, renames: Renames) -> Iterator[Difference]:
     same = {path.name for path in old.iterdir()} <= {path.name for path in new.iterdir()}
-    renames = NOTHING if same else renames
+    renames = renames.within_one_format() if same else renames
     verdicts = "verdicts.jsonl" if (old / "verdicts.jsonl").exists() else "rows.jsonl"
     for kind, name in (("rows", verdicts), ("summary", "summary.json")):
         renamed = renames.files.get(name, name)
@@ -259,6 +262,9 @@ def _document(
     for document, paths in ((new, renames.new), (old, renames.gone)):
         for path in paths.get(kind, ()):
             _change(document, path.split("."), None)
+    for name in renames.added.get(kind, ()):
+        if name not in old:
+            new.pop(name, None)
     # The deepest first: an upper name is still the old one while what lies below it is renamed.
     fields = renames.fields.get(kind, {})
     for path in sorted(fields, key=lambda path: -path.count(".")):
