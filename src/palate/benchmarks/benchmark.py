@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from palate.benchmarks.dataset import Dataset, as_mirrored
-from palate.data import MAX_LINE, LayoutOptions
+from palate.data import MAX_LINE, LayoutOptions, load_rows
 from palate.errors import BenchmarkError
 
 
@@ -52,3 +52,28 @@ class Benchmark:
             known = ", ".join(loaded.subsets)
             raise BenchmarkError(f"{self.name} has no subset {subset!r} (subsets: {known})")
         return as_mirrored(replace(loaded, name=f"{self.name}?subset={subset}", rows=kept))
+
+
+def read_dataset(
+    path: str,
+    name: str,
+    options: LoadOptions,
+    *,
+    revision: str | None = None,
+    files: Sequence[Path] | None = None,
+) -> Dataset:
+    """Read what lies at a path, or the `files` that it stands for, as the options say."""
+    loaded = load_rows(
+        path,
+        subset=name,
+        columns=options.columns,
+        skip_bad_rows=options.skip_bad_rows,
+        order_as_in_file=options.order_as_in_file,
+        max_line=options.max_line,
+        layout=options.layout,
+        files=files,
+    )
+    reading = str(loaded.reading) if loaded.reading else None
+    return Dataset(
+        name, loaded.rows, revision, loaded.bad_rows, loaded.unknown_columns, reading=reading
+    )

@@ -103,9 +103,9 @@ class Dataset:
         columns = columns or {}
         structured = {columns.get(column, column) for column in STRUCTURED}
         rows = rows_of_frame(frame, structured)
-        told = layout if isinstance(layout, LayoutOptions) else LayoutOptions(layout)
+        how = layout if isinstance(layout, LayoutOptions) else LayoutOptions(layout)
         loaded = understood(
-            rows, name, name, columns, told, skip_bad_rows=skip_bad_rows,
+            rows, name, name, columns, how, skip_bad_rows=skip_bad_rows,
             order_as_in_file=order_as_in_file,
         )  # fmt: skip
         made = cls(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, read_dataset
 from palate.benchmarks.dataset import Dataset
-from palate.data import download, load_rows, one_data_set, stem
+from palate.data import download, one_data_set, stem
 from palate.errors import BenchmarkError
 
 HUB = "hf://"
@@ -41,20 +41,7 @@ def hub_benchmark(url: str) -> Benchmark:
             unquote(pinned) if pinned else options.revision or "main",
             "without a network give a local copy, -b FOLDER",
         )
-        loaded = load_rows(
-            url,
-            subset=name,
-            columns=options.columns,
-            skip_bad_rows=options.skip_bad_rows,
-            order_as_in_file=options.order_as_in_file,
-            max_line=options.max_line,
-            layout=options.layout,
-            files=paths,
-        )
-        reading = str(loaded.reading) if loaded.reading else None
-        return Dataset(
-            name, loaded.rows, commit, loaded.bad_rows, loaded.unknown_columns, reading=reading
-        )
+        return read_dataset(url, name, options, revision=commit, files=paths)
 
     name = "-".join([match["name"], *(stem(part).split("/") if part else ())])
     return Benchmark(name, f"rows of {url}", load, licence="as the data set's")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.benchmark import Benchmark, LoadOptions, read_dataset
 from palate.benchmarks.dataset import Dataset
 from palate.benchmarks.hub_files import HUB, hub_benchmark
 from palate.benchmarks.mirrors import mirrors
-from palate.data import is_readable, load_rows, stem
+from palate.data import is_readable, stem
 from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.specs import Spec, load, registered
 
@@ -47,19 +47,7 @@ def file_benchmark(path: str) -> Benchmark:
     def load(options: LoadOptions) -> Dataset:
         if options.source is not None or options.revision is not None:
             raise BenchmarkError(f"{path} is a file: it takes no --source or --revision")
-        loaded = load_rows(
-            path,
-            subset=name,
-            columns=options.columns,
-            skip_bad_rows=options.skip_bad_rows,
-            order_as_in_file=options.order_as_in_file,
-            max_line=options.max_line,
-            layout=options.layout,
-        )
-        reading = str(loaded.reading) if loaded.reading else None
-        return Dataset(
-            name, loaded.rows, None, loaded.bad_rows, loaded.unknown_columns, reading=reading
-        )
+        return read_dataset(path, name, options)
 
     place = Path(path) if Path(path).name.strip(".") else Path(path).resolve()
     name = stem(place.name)

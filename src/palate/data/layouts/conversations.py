@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palate.errors import DataError
-from palate.records import Message
+from palate.records import Message, normal_form
 
 ROLES = {
     "user": "user", "human": "user", "prompter": "user",
@@ -110,10 +110,10 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     )
 
 
-def alike(ours: Sequence[Message], theirs: Sequence[Message]) -> bool:
-    """Tell whether two conversations hold the same turns, white space apart."""
-    return [(turn.role, SPACE.sub(" ", turn.content).strip()) for turn in ours] == [
-        (turn.role, SPACE.sub(" ", turn.content).strip()) for turn in theirs
+def alike(first: Sequence[Message], second: Sequence[Message]) -> bool:
+    """Tell whether two conversations hold the same turns, in normal form."""
+    return [(turn.role, normal_form(turn.content)) for turn in first] == [
+        (turn.role, normal_form(turn.content)) for turn in second
     ]
 
 

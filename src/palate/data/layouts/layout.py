@@ -57,7 +57,7 @@ class LayoutMatch:
         >>> str(LayoutMatch("preference", {"question": "prompt"}, lambda k, row: iter(())))
         'layout preference: question = prompt'
         """
-        read = ", ".join(f"{ours} = {theirs}" for ours, theirs in self.columns.items())
+        read = ", ".join(f"{column} = {source}" for column, source in self.columns.items())
         return f"layout {self.layout}: {read}"
 
 

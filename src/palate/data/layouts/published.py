@@ -55,8 +55,8 @@ def _post(post: object, parts: list[str]) -> dict[str, Any] | None:
     texts = [str(post[name]).strip() for name in parts if post.get(name)]
     if not any(texts):
         return None
-    kept = {name: post[name] for name in ("id", "date", "category") if post.get(name) is not None}
-    return {**kept, "text": "\n".join(filter(None, texts))}
+    beside = {name: post[name] for name in ("id", "date", "category") if post.get(name) is not None}
+    return {**beside, "text": "\n".join(filter(None, texts))}
 
 
 def _personalllm(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
