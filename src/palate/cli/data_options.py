@@ -67,6 +67,11 @@ class Loading(RowReading):
 
 
 @dataclass(frozen=True)
+class LoadingOfLayout(LayoutReading, Loading):
+    """Which rows of any layout are read, and all that is said of it."""
+
+
+@dataclass(frozen=True)
 class LoadingWithChoices(Loading):
     """A draw of the rows, and users' earlier choices from a file of their own."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +10,12 @@ import typer
 
 from palate.cli import options as flags
 from palate.cli.console import err
+from palate.cli.data_options import LayoutReading
+from palate.cli.flatten import flatten_options
 from palate.reports.page import report
 
 
+@flatten_options
 def make_report(
     runs: Annotated[
         list[Path],
@@ -25,6 +29,7 @@ def make_report(
         list[str] | None,
         flags.benchmark_option(help="Data whose texts are shown: a benchmark or a file."),
     ] = None,
+    reading: LayoutReading,
     source: flags.Source = None,
     texts: Annotated[
         bool, typer.Option("--texts", help="Show texts of files of your own too, and ids of rows.")
@@ -37,5 +42,6 @@ def make_report(
 
     Users are named U1, U2, …; no path is on the page.
     """
-    report(runs, output, data=benchmark or [], source=source, texts=texts, figures=figures)
+    options = replace(reading.options(), source=source)
+    report(runs, output, data=benchmark or [], reading=options, texts=texts, figures=figures)
     err.print(f"wrote {output}", highlight=False, markup=False)

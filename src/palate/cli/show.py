@@ -10,7 +10,7 @@ import typer
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.console import show_text
-from palate.cli.data_options import Loading
+from palate.cli.data_options import LoadingOfLayout
 from palate.cli.flatten import flatten_options
 from palate.contexts import build_context
 from palate.errors import BenchmarkError
@@ -27,7 +27,7 @@ def show_pair(
     *,
     pair: Annotated[str | None, typer.Option(help="Id of the pair; default the first.")] = None,
     context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
-    loading: Loading,
+    loading: LoadingOfLayout,
     seed: flags.Seed = 0,
     template_date: flags.TemplateDate = None,
     chat_template: flags.ChatTemplate = None,

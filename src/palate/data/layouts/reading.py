@@ -71,7 +71,7 @@ def recognised(peek: Peek, options: LayoutOptions) -> LayoutMatch | None:
                 f"not of layout {layout.name}: {reading} (the first rows have {first})"
             )
         return reading
-    if options.name == CONTRACT or is_contract(peek):
+    if options.name == CONTRACT or is_contract(peek, options):
         return None
     fitting = [
         (layout, reading) for layout in LAYOUTS.values()
@@ -83,7 +83,7 @@ def recognised(peek: Peek, options: LayoutOptions) -> LayoutMatch | None:
     return fitting[0][1] if fitting else None
 
 
-def is_contract(peek: Peek) -> bool:
+def is_contract(peek: Peek, options: LayoutOptions | None = None) -> bool:
     """Tell whether rows have the contract's columns already: a question, and texts to choose from.
 
     >>> row = {"question": "Tea?", "chosen": "Green.", "rejected": "Black."}
@@ -96,7 +96,7 @@ def is_contract(peek: Peek) -> bool:
     choices = [name for name in ("chosen", "rejected") if name in peek.columns]
     if not choices:
         return not any(
-            isinstance(layout.recognise(peek, LayoutOptions()), LayoutMatch)
+            isinstance(layout.recognise(peek, options or LayoutOptions()), LayoutMatch)
             for layout in (VOTE, RATED, RATED_ROWS)
         )
     return all(_plain(peek, name) for name in choices)

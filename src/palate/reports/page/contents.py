@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palate.benchmarks import Benchmark, list_benchmarks
+from palate.benchmarks import Benchmark, LoadOptions, list_benchmarks
 from palate.comparison import Grid, gains_of
 from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.findings import Finding, findings_of, oracle_runs
@@ -83,7 +83,7 @@ def gather(
     data: Iterable[str],
     *,
     private: bool,
-    source: Path | None,
+    reading: LoadOptions,
 ) -> Contents:
     """Read every finished result at or under these folders, and the texts of its rows.
 
@@ -101,7 +101,7 @@ def gather(
     references = {str(each["reference"]) for each in details if "reference" in each}
     specs = _specs(runs, others, manifests) | references
     names = names_of(runs, specs, _hub_models(references))
-    texts = read_texts(data, runs, manifests.values(), private=private, source=source)
+    texts = read_texts(data, runs, manifests.values(), private=private, reading=reading)
     return Contents(tuple(others), tuple(_by_benchmark(runs)), manifests, names, texts)
 
 

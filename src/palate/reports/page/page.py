@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
+from palate.benchmarks import LoadOptions
 from palate.reports.noise import doubts
 from palate.reports.page.contents import BenchmarkRuns, Contents, gather
 from palate.reports.page.figures.drawing import look, save
@@ -57,14 +58,15 @@ def report(
     output: Path,
     *,
     data: Iterable[str] = (),
-    source: Path | None = None,
+    reading: LoadOptions | None = None,
     texts: bool = False,
     figures: Path | None = None,
 ) -> list[Section]:
     """Write one self-contained page from the finished results at or under these folders.
 
     Nothing is computed by a model, and nothing is fetched but `data`, whose texts stand beside the
-    rows they belong to. `texts` shows those of the reader's own files too, and ids of rows.
+    rows they belong to. `reading` says how files are read, as in `load_benchmark`.
+    `texts` shows those of the reader's own files too, and ids of rows.
     `figures` is a folder for every drawing as SVG and PDF.
 
     Raises:
@@ -75,7 +77,7 @@ def report(
     check_output(output)
     with look():
         pass
-    contents = gather(runs, data, private=texts, source=source)
+    contents = gather(runs, data, private=texts, reading=reading or LoadOptions())
     sections = [made for make in SECTIONS if (made := make(contents)).parts]
     write_page(
         render_page(

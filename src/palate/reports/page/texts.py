@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,24 +71,26 @@ def read_texts(
     manifests: Iterable[Manifest],
     *,
     private: bool,
-    source: Path | None,
+    reading: LoadOptions,
 ) -> Texts:
-    """Load the data, every split, and keep the rows that a run has.
+    """Load the data as told, every split, and keep the rows that a run has.
+
+    A column that `reading` does not name is the runs', and so is the order of files without dates.
 
     Raises `DataError` for data of other rows.
     """
     wanted = {key for run in runs for key in run.verdicts.keys}
     columns: dict[str, str] = {}
-    in_file_order = False
+    in_file_order = reading.order_as_in_file
     for manifest in manifests:
         columns |= manifest.identity.get("columns", {})
         in_file_order |= "order" in manifest.identity
     rows: dict[Key, tuple[PreferencePair, Source]] = {}
     for name in data:
-        options = LoadOptions(source=source, skip_bad_rows=True, order_as_in_file=in_file_order)
+        options = replace(reading, skip_bad_rows=True, order_as_in_file=in_file_order)
         of_file = is_path(name)
         if of_file:
-            options = replace(options, columns=columns, source=None)
+            options = replace(options, columns=columns | dict(reading.columns), source=None)
         loaded = load_benchmark(name, split="all", options=options)
         told = None if of_file else find_benchmark(name.partition("?")[0])
         credit = f"{told.citation} Licence: {told.licence}.".strip() if told else ""

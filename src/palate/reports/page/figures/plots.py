@@ -115,6 +115,7 @@ def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
         ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
         ax.set_title(label(name, 30))
         ax.set_ylim(-0.04, 1.04)
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.grid(axis="y")
     figure.supxlabel("users, the worst served first", fontsize=10)
     figure.supylabel("accuracy", fontsize=10)

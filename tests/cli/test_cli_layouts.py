@@ -1,0 +1,55 @@
+"""Every command that shows texts of a file reads it as evaluate did."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from palate.cli import app
+
+VOTES = [
+    ("question", "response_a", "response_b", "winner", "annotator"),
+    *((f"Which tea on day {day}?", "Assam, smoked.", "Sencha, brewed briefly.", "1", "ann")
+      for day in range(4)),
+]  # fmt: skip
+READ = ["--vote", "1=second", "--vote", "0=first"]
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> list[str]:
+    """Votes of one user whose posts lie in a second file, with the options that read them."""
+    for name, rows in (
+        ("votes.csv", VOTES),
+        ("posts.csv", [("user_id", "text"), ("ann", "Green tea calms me.")]),
+    ):
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(rows)
+    return ["-b", str(tmp_path / "votes.csv"), "--posts", str(tmp_path / "posts.csv"), *READ]
+
+
+def palate(*words: object) -> str:
+    """Run a command that succeeds; return what it prints."""
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_show_reads_votes_and_posts_as_evaluate_does(votes: list[str]) -> None:
+    shown = palate("show", *votes, "-s", "longest", "-c", "profile:1")
+    assert "Green tea calms me." in shown and "response 0: Sencha" in shown
+
+
+def test_the_page_shows_the_texts_of_votes_that_options_explain(
+    votes: list[str], tmp_path: Path
+) -> None:
+    palate("evaluate", *votes, "-s", "longest", "-s", "random", "-o", tmp_path / "runs")
+    page = tmp_path / "page.html"
+    palate("report", tmp_path / "runs", "-o", page, "--texts", *votes)
+    assert "Sencha, brewed briefly." in page.read_text(encoding="utf-8")
+
+
+def test_a_vote_that_is_explained_is_read(votes: list[str], tmp_path: Path) -> None:
+    assert "chosen      Sencha, brewed briefly." in palate("data", votes[1], *READ)
