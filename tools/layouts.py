@@ -357,7 +357,7 @@ def two_responses() -> Iterator[Case]:
         votes(
             lambda u, q, x, y, side: {
                 "worker": u,
-                "question": q,
+                "question": {"dataset": "eli5", "full_text": q},
                 "answer_0": x,
                 "answer_1": y,
                 "score_0": named(1.0, -1.0, 0.0)(side),
@@ -414,7 +414,8 @@ def many_responses() -> Iterator[Case]:
         "Nectar: ranks",
         [
             {
-                "prompt": hh(TEA, "").rsplit("\n\nAssistant:", 1)[0],
+                "prompt": hh(TEA, ""),
+                "turns": 2,
                 "answers": [{"answer": GREEN, "rank": 1.0}, {"answer": BLACK, "rank": 2.0}],
             }
         ],
@@ -427,6 +428,51 @@ def many_responses() -> Iterator[Case]:
             {"user": "bob", "prompt": TEA, "responses": [GREEN, BLACK], "scores": [1, 3]},
         ],
         Read("rated", 2, 2, 0, 1, 0),
+    )
+    yield Case(
+        "PRISM: a row for each response",
+        [
+            {"user_id": u, "user_prompt": TEA, "model_response": text, "score": score, "turn": 0}
+            for u, text, score in (
+                ("ann", GREEN, 90),
+                ("ann", BLACK, 20),
+                ("bob", GREEN, 10),
+                ("bob", BLACK, 60),
+            )
+        ],
+        Read("rated-rows", 2, 2, 0, 1, 0),
+    )
+    yield Case(
+        "TL;DR comparisons: the number of the chosen summary",
+        choices(
+            lambda u, q, c, r: {
+                "info": {"id": "t3", "post": q, "title": "Tea", "article": None},
+                "summaries": [{"text": GREEN, "policy": "sup"}, {"text": BLACK, "policy": "ref"}],
+                "choice": int(c == BLACK),
+                "worker": u,
+            }
+        ),
+        Read("choice", 2, 2, 0, 1, 0),
+    )
+    yield Case(
+        "PKU-SafeRLHF: better_response_id",
+        choices(
+            lambda u, q, c, r: {
+                "worker": u,
+                "prompt": q,
+                "response_0": GREEN,
+                "response_1": BLACK,
+                "is_response_0_safe": True,
+                "better_response_id": int(c == BLACK),
+                "safer_response_id": 0,
+            }
+        ),
+        Read("vote", 2, 2, 0, 1, 0),
+    )
+    yield Case(
+        "paired Stack Exchange: response_j, response_k",
+        choices(lambda u, q, c, r: {"user": u, "question": q, "response_j": c, "response_k": r}),
+        Read("preference", 2, 2, 0, 1, 0),
     )
     yield Case(
         "HelpSteer: a row each",

@@ -53,3 +53,11 @@ def test_the_page_shows_the_texts_of_votes_that_options_explain(
 
 def test_a_vote_that_is_explained_is_read(votes: list[str], tmp_path: Path) -> None:
     assert "chosen      Sencha, brewed briefly." in palate("data", votes[1], *READ)
+
+
+def test_a_file_of_another_split_is_described_all_the_same(tmp_path: Path) -> None:
+    row = '{"question": "Tea?", "chosen": "Green.", "rejected": "Black.", "split": "train"}\n'
+    (tmp_path / "train.jsonl").write_text(row, encoding="utf-8")
+    described = palate("data", tmp_path / "train.jsonl")
+    assert "rejected    Black." in described
+    assert "Evaluation would stop: train has no split 'test' (splits: train;" in described

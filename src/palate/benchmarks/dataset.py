@@ -190,7 +190,9 @@ class Dataset:
         wanted = split or ("test" if splits else "all")
         if wanted != "all" and wanted not in splits:
             known = ", ".join(sorted(str(s) for s in splits)) or "none: the rows have no split"
-            raise BenchmarkError(f"{self.name} has no split {wanted!r} (splits: {known})")
+            raise BenchmarkError(
+                f"{self.name} has no split {wanted!r} (splits: {known}; all takes every row)"
+            )
         kept = [row for row in self.rows if wanted in ("all", row.split)]
         decided = tuple(row for row in kept if not getattr(row, "tie", False))
         if not decided:

@@ -18,6 +18,7 @@ from palate.cli.data_options import LayoutReading
 from palate.cli.flatten import flatten_options
 from palate.construction.own_text.writing import check_output, rows_file
 from palate.data import layout_lines
+from palate.errors import BenchmarkError
 from palate.records import PreferencePair, Question
 
 SHOWN, WIDTH = 3, 100
@@ -157,7 +158,10 @@ def _text(name: str, text: str) -> list[str]:
 def _use(loaded: Dataset, pairs: Sequence[PreferencePair]) -> str:
     if not pairs:
         return "Evaluation takes pairs, and these are questions: best-of-n and decode take them."
-    used = loaded.select()
+    try:
+        used = loaded.select()
+    except BenchmarkError as error:
+        return f"Evaluation would stop: {error}."
     what = f"Evaluation reads {many(len(used.rows), 'pair')}"
     if used.split != "all":
         what += f" of the split {used.split}"

@@ -91,7 +91,7 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
         texts, start = [text for _, text in ended], starts[0]
         if prompt is None:
             return _question_of(start, texts, names[1])
-        turns = turns_of(prompt, names[0])
+        turns = _turns_asked(prompt, names[0])
         before = (
             turns if turns is not None else (Message(role="user", content=_text(prompt, names[0])),)
         )
@@ -104,7 +104,7 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     texts = [_text(answer, name) for answer, name in zip(answers, names[1:], strict=True)]
     if prompt is None:
         return _implicit(texts, names[1])
-    turns = turns_of(prompt, names[0])
+    turns = _turns_asked(prompt, names[0])
     return _question_of(
         turns or (Message(role="user", content=_text(prompt, names[0])),), texts, names[0]
     )
@@ -176,6 +176,14 @@ def _transcript(text: str) -> tuple[Message, ...] | None:
     )
 
 
+def _turns_asked(prompt: object, name: str) -> tuple[Message, ...] | None:
+    # A prompt may end with the mark of the answer to come (Nectar's `Assistant:`).
+    turns = turns_of(prompt, name)
+    if turns and turns[-1].role == "assistant" and not turns[-1].content.strip():
+        return turns[:-1]
+    return turns
+
+
 def _ended(turns: Sequence[Message], name: str) -> tuple[tuple[Message, ...], str]:
     if not turns or turns[-1].role != "assistant":
         raise DataError("the conversation does not end with the assistant", field=name)
@@ -201,6 +209,8 @@ def _implicit(texts: Sequence[str], name: str) -> Exchange:
 
 
 def _text(value: object, name: str) -> str:
+    if isinstance(value, Mapping):  # WebGPT's question is an object of its source and its text
+        value = value.get("full_text", value)
     if isinstance(value, str):
         return value
     raise DataError(f"expected a text or a conversation, got {type(value).__name__}", field=name)

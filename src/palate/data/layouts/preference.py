@@ -10,6 +10,8 @@ from palate.data.layouts.conversations import decoded, exchange, turns_of
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged, half_pair
 from palate.errors import DataError
 
+NAMES = (("chosen", "rejected"), ("response_j", "response_k"))
+"""Columns of the better and the worse response; the second are those of paired Stack Exchange."""
 RATINGS = {
     "chosen_rating": ("chosen_rating", "score_chosen", "chosen_score", "chosen_reward"),
     "rejected_rating": ("rejected_rating", "score_rejected", "rejected_score", "rejected_reward"),
@@ -18,33 +20,33 @@ RATINGS = {
 
 def _preference(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     del options
-    missing = [name for name in ("chosen", "rejected") if name not in peek.columns]
-    if missing:
-        return f"no column {missing[0]!r}"
-    if _texts(peek, "chosen") or _texts(peek, "rejected"):
-        return "`chosen` or `rejected` holds lists of texts (see rewardbench-2)"
+    names = next((both for both in NAMES if all(name in peek.columns for name in both)), None)
+    if names is None:
+        missing = next(name for name in NAMES[0] if name not in peek.columns)
+        return f"no column {missing!r}"
+    if any(_texts(peek, name) for name in names):
+        return f"`{names[0]}` or `{names[1]}` holds lists of texts (see rewardbench-2)"
     prompt, who = peek.first(QUESTION), who_column(peek)
     ratings = {ours: column for ours, names in RATINGS.items() if (column := peek.first(names))}
-    forms = {name: _form(peek, name) for name in ("chosen", "rejected")}
+    forms = [_form(peek, name) for name in names]
     read = {
         "question": prompt or "what both begin with",
-        "chosen": f"chosen{forms['chosen']}",
-        "rejected": f"rejected{forms['rejected']}",
+        "chosen": f"{names[0]}{forms[0]}",
+        "rejected": f"{names[1]}{forms[1]}",
         **({"user_id": who} if who else {}),
         **ratings,
     }
-    used = {"chosen", "rejected", *filter(None, (prompt, who)), *ratings.values()}
+    used = {*names, *filter(None, (prompt, who)), *ratings.values()}
     # TRL's files hold the whole conversation of the chosen response once more.
-    used |= {"messages"} if prompt is None or forms["chosen"] else set()
+    used |= {"messages"} if prompt is None or forms[0] else set()
 
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
         del number
-        half_pair(row.get("chosen"), row.get("rejected"), ("chosen", "rejected"))
+        half_pair(row.get(names[0]), row.get(names[1]), names)
         question = row.get(prompt) if prompt else None
         if prompt and question is None:
             raise DataError("missing", field=prompt)
-        both = exchange(question, [row["chosen"], row["rejected"]],
-                        [prompt or "chosen", "chosen", "rejected"])  # fmt: skip
+        both = exchange(question, [row[name] for name in names], [prompt or names[0], *names])
         yield {
             **plain_columns(row, used),
             **exchanged(both),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from palate.data.layouts.choice import CHOICE_OF_LIST
 from palate.data.layouts.columns import PEEK, Peek, Row
 from palate.data.layouts.conversations import turns_of
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, Numbered, RowLayout
@@ -19,10 +20,8 @@ from palate.data.layouts.votes import spelled
 from palate.errors import DataError, UsageError
 
 LOG = logging.getLogger("palate")
-LAYOUTS = {
-    layout.name: layout
-    for layout in (PREFERENCE, REWARDBENCH_2, VOTE, RATED, RATED_ROWS, PERSONALLLM, LAMP)
-}
+READ = (PREFERENCE, REWARDBENCH_2, VOTE, CHOICE_OF_LIST, RATED, RATED_ROWS, PERSONALLLM, LAMP)
+LAYOUTS = {layout.name: layout for layout in READ}
 CONTRACT, NONE = "contract", "none"
 
 
@@ -97,7 +96,7 @@ def is_contract(peek: Peek, options: LayoutOptions | None = None) -> bool:
     if not choices:
         return not any(
             isinstance(layout.recognise(peek, options or LayoutOptions()), LayoutMatch)
-            for layout in (VOTE, RATED, RATED_ROWS)
+            for layout in (PREFERENCE, VOTE, CHOICE_OF_LIST, RATED, RATED_ROWS)
         )
     return all(_plain(peek, name) for name in choices)
 
@@ -127,7 +126,7 @@ def _read(rows: Iterator[Numbered], reading: LayoutMatch) -> Iterator[Numbered]:
             continue
         try:
             for made in reading.to_rows(number, row):
-                yield number, made
+                yield number, _without_foreign_turns(made)
         except DataError as error:
             if reading.vote is None or error.field != reading.vote:
                 yield number, error
@@ -138,6 +137,13 @@ def _read(rows: Iterator[Numbered], reading: LayoutMatch) -> Iterator[Numbered]:
                 stream = iter(rest)
             rows_alike = unknown[_vote_of(row, reading.vote)]
             yield number, DataError(f"{error.problem} ({rows_alike} rows)", field=error.field)
+
+
+def _without_foreign_turns(row: dict[str, Any]) -> dict[str, Any]:
+    """Give a column of that name another where it is no conversation (Nectar's number of turns)."""
+    if "turns" in row and not isinstance(row["turns"], list):
+        row["turns (of the file)"] = row.pop("turns")
+    return row
 
 
 def _vote_of(row: object, column: str) -> str:
