@@ -40,9 +40,9 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         return "no column of the question"
     items = Peek.of(item for value in peek.values(column) for item in _list(value))
     text = items.first(RESPONSE)
-    asked = f"{about}.{prompt}" if about else prompt
+    source = f"{about}.{prompt}" if about else prompt
     read = {
-        "question": asked, "responses": f"{column}.{text}" if text else column,
+        "question": source, "responses": f"{column}.{text}" if text else column,
         "choice": f"{choice} (counted from 0)", **({"user_id": who} if who else {}),
     }  # fmt: skip
     used = {column, choice, about or prompt, *filter(None, (who,))}
@@ -59,8 +59,8 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         named = row.get(about) if about else row
         question = named.get(prompt) if isinstance(named, Mapping) else None
         if question is None:
-            raise DataError("missing", field=asked)
-        both = exchange(question, texts, [asked, *(f"{column}[{k}]" for k in range(len(texts)))])
+            raise DataError("missing", field=source)
+        both = exchange(question, texts, [source, *(f"{column}[{k}]" for k in range(len(texts)))])
         for k in range(len(texts)):
             if k != int(best):
                 yield {
