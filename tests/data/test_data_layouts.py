@@ -219,6 +219,41 @@ def test_posts_of_a_second_file_become_profiles(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("post", "problem"),
+    [
+        ({"user": "ann", "text": "Mild.", "date": "2/3/2026"}, "date"),
+        ({"user": "ann\u0301", "text": "Mild."}, "nothing but white space or the form of accents"),
+    ],
+)
+def test_posts_of_a_second_file_are_held_to_the_rules_of_rows(tmp_path, post, problem):
+    posts = tmp_path / "posts.jsonl"
+    lines = [json.dumps(row) + "\n" for row in ({"user": "an\u0144", "text": "Old."}, post)]
+    posts.write_text("".join(lines))
+    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
+    with pytest.raises(DataError, match=problem):
+        load_rows(file, layout=LayoutOptions(posts=posts))
+
+
+def test_a_user_of_the_posts_is_spelt_as_in_the_rows(tmp_path):
+    posts = tmp_path / "posts.jsonl"
+    posts.write_text(json.dumps({"user": "ann ", "text": "Mild."}) + "\n")
+    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
+    with pytest.raises(DataError, match=r"row 1 of the data.*write both alike"):
+        load_rows(file, layout=LayoutOptions(posts=posts))
+
+
+def test_epochs_of_a_second_file_are_instants(tmp_path):
+    posts = tmp_path / "posts.jsonl"
+    days = [("Late.", 1767225600), ("Early.", "2024-01-01T00:00:00+02:00"), ("Mid.", 1735689600000)]
+    posts.write_text(
+        "".join(json.dumps({"user": "ann", "text": t, "date": d}) + "\n" for t, d in days)
+    )
+    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
+    row = load_rows(file, layout=LayoutOptions(posts=posts)).rows[0]
+    assert [post.text for post in row.profile] == ["Early.", "Mid.", "Late."]
+
+
 def test_a_vote_told_by_hand_wins_over_what_a_number_usually_means(tmp_path):
     file = write(tmp_path, layouts.vote("label", 1, 2, 0))
     rows = load_rows(file, layout=LayoutOptions(votes=parse_votes(["1=second", "2=first"]))).rows

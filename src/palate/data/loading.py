@@ -86,7 +86,8 @@ def understood(
     mapped = Mapped(rows, columns)
     read = understand(iter(mapped), source, layout)
     if layout.posts is not None:
-        posts = posts_of(read_rows(layout.posts), str(layout.posts))
+        dated = not order_as_in_file
+        posts = posts_of(read_rows(layout.posts), str(layout.posts), dated=dated)
         read = read._replace(rows=iter(WithPosts(read.rows, posts, str(layout.posts))))
     loaded = collect(
         read.rows, source, subset, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file,

@@ -10,14 +10,18 @@ from palate.data.layouts.columns import Peek, who_column
 from palate.data.layouts.layout import Numbered
 from palate.data.types import tidied
 from palate.errors import DataError
+from palate.records import DistinctNames
+from palate.records.dates import date_text, read_date
 
 TEXT = ("text", "post", "content", "body", "comment", "review", "message")
 Posts = Mapping[str, list[dict[str, Any]]]
 """By user, what they wrote, in the file's order."""
 
 
-def posts_of(rows: Iterable[Numbered], source: str) -> Posts:
-    """Return each user's posts; raises `DataError` for a row without user or text.
+def posts_of(rows: Iterable[Numbered], source: str, *, dated: bool = True) -> Posts:
+    """Return each user's posts; where `dated`, their dates are to be dates.
+
+    Raises `DataError` for a row without user or text, and for what is no date.
 
     >>> posts_of(iter([(1, {"user_id": 7.0, "text": "I like tea.", "date": "2026"})]), "p.csv")
     {'7': [{'date': '2026', 'text': 'I like tea.'}]}
@@ -38,6 +42,11 @@ def posts_of(rows: Iterable[Numbered], source: str) -> Posts:
             if row.get(name) in (None, ""):
                 raise DataError("missing", file=source, line=number, field=name)
         user = tidied({"user_id": row[who]})["user_id"]
+        try:
+            if dated and (day := date_text(row.get("date"))) is not None:
+                read_date(day)
+        except DataError as error:
+            raise DataError(error.problem, file=source, line=number, field="date") from None
         more = {n: row[n] for n in ("id", "category", "date") if row.get(n) not in (None, "")}
         posts[str(user)].append({**more, "text": row[text]})
     return dict(posts)
@@ -50,11 +59,15 @@ class WithPosts:
         self.rows, self.posts, self.source = rows, posts, source
         self.users: set[str] = set()
         self.unknown: set[str] = set()
+        self.names = DistinctNames()
+        for user in posts:
+            self.names.add("user", user, source)
 
     def __iter__(self) -> Iterator[Numbered]:
         """Yield the rows; one that holds posts of its own is a bad row.
 
-        Raises `DataError` where no user of the rows is in the second file.
+        Raises `DataError` where no user of the rows is in the second file, and where two users' ids
+        differ in nothing but their form.
         """
         for number, row in self.rows:
             if not isinstance(row, Mapping):
@@ -65,6 +78,7 @@ class WithPosts:
                                         field="profile")  # fmt: skip
                 continue
             user = str(tidied({"user_id": row.get("user_id")})["user_id"])
+            self.names.add("user", user, f"row {number} of the data")
             (self.users if user in self.posts else self.unknown).add(user)
             yield number, {**row, "profile": self.posts.get(user, [])}
         if not self.users:
