@@ -21,8 +21,8 @@ from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingTwice, Devices
 from palate.cli.data_options import (
     LayoutReading,
-    Loading,
     LoadingAnyLayout,
+    LoadingOfLayout,
     LoadingWithChoices,
     RowReading,
 )
@@ -39,7 +39,8 @@ RECORDS = {
     "data": [LayoutReading],
     "evaluate": [LoadingAnyLayout, ComputingTwice, Shots, Reported],
     "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
-    "show": [Loading],
+    "show": [LoadingOfLayout],
+    "report": [LayoutReading],
     "bench": [Cases],
     "serve": [Serving, LoadingWithChoices, Computing],
     "adapt": [RowsToRead, Devices],

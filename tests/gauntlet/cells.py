@@ -42,6 +42,8 @@ PAIRS = tuple(
     slate.replace(candidates=two) for slate in SLATES for two in combinations(slate.candidates, 2)
 )
 DENSE = ReadMode(False, "told so")
+FLOAT32 = Settings(dtype="float32")
+"""On an accelerator too, where the default is bfloat16."""
 WHOLE = 4096
 REPLY = 8
 """Tokens of a reply."""
@@ -149,13 +151,13 @@ class Cells:
         return "equal"
 
     def _loaded(self, folder: str, head: str) -> LocalModel:
-        return self.session.model(Reference.parse(folder), head, Settings())
+        return self.session.model(Reference.parse(folder), head, FLOAT32)
 
     def _compare(self, how: Column, folder: str) -> None:
         folders = [folder]
         if how.reference:
             folders.append(self.shelf.language_model(self.name, self.tokenizer, seed=8))
-        scorer = build_scorer(how.spec.format(*folders), self.session)
+        scorer = build_scorer(how.spec.format(*folders), self.session, FLOAT32)
         together = _numbers(scorer, how.slates)  # refuses first where it refuses
         models = [self._plain(it, LOADERS[how.head], FAMILIES[self.name].kind) for it in folders]
         expected = _expected(how, models)
@@ -184,7 +186,7 @@ class Cells:
                 model.budget, model.read_mode = WHOLE, own
 
     def _compare_replies(self, folder: str) -> None:
-        model = self.session.language_model(folder, Settings())
+        model = self.session.language_model(folder, FLOAT32)
         prompts = [render(slate.question, slate.shown) for slate in SLATES]
         found = {
             k: it.text for k, _, it in model.generate([[p] for p in prompts], max_tokens=REPLY)
