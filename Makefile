@@ -34,7 +34,7 @@ test-all: test ## Run the quick tests, then all the rest, and print coverage (SH
 	$(BIN)/coverage report --fail-under $(if $(filter 1/1,$(SHARD)),92,0)
 
 servers: $(VENV)/.dev $(SERVERS)/.ready ## Run a real vLLM in an environment of its own, and hold palate's numbers to it
-	$(BIN)/python -m pytest tests/servers
+	$(PYTEST) tests/servers
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools
