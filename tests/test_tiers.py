@@ -69,10 +69,8 @@ def test_the_longest_files_start_first_then_those_of_most_tests(pytester, monkey
         test_b="def test_it(): pass\ndef test_again(): pass",
         test_long="def test_it(): pass",
     )
-    monkeypatch.setattr(tiers, "LONGEST", tiers.LONGEST)  # what the line below changes here
-    pytester.makeconftest(
-        "import pathlib, tiers\ntiers.LONGEST = [pathlib.Path(__file__).parent / 'test_long.py']"
-    )
-    done = pytester.runpytest_inprocess("-p", "tiers", "-n1", "--dist", "loadfile", "-v")
-    files = [line.split("PASSED ")[1].split("::")[0] for line in done.outlines if "PASSED" in line]
+    monkeypatch.setattr(tiers, "LONGEST", [pytester.path / "test_long.py"])
+    done = pytester.runpytest_inprocess("-p", "tiers", "--collect-only", "-q")
+    files = [line.split("::")[0] for line in done.outlines if "::" in line]
     assert files == ["test_long.py", "test_b.py", "test_b.py", "test_a.py"]
+    assert not pytester.parseconfigure("-p", "tiers").option.loadscopereorder, "or xdist sorts anew"
