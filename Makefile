@@ -34,7 +34,7 @@ test-all: test ## Run the quick tests, print what they cover, then all the rest 
 	$(PYTEST) --cpu-limit 3 -m full
 
 servers: $(VENV)/.dev $(SERVERS)/.ready ## Run a real vLLM in an environment of its own, and hold palate's numbers to it
-	$(BIN)/python -m pytest tests/servers
+	$(PYTEST) tests/servers
 
 check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/ruff format --check src tests studies tools

@@ -1,6 +1,8 @@
-"""The check that reads processor times, and the shards."""
+"""The check that reads processor times, the shards, and the order of files."""
 
 import pytest
+
+import tiers
 
 SPENDERS = """
 import subprocess, sys, time, pytest
@@ -58,3 +60,17 @@ def test_shards_hold_each_file_once(pytester):
         if "::" in line
     ]
     assert sorted(collected) == [f"test_{name}.py::test_it" for name in "abcde"]
+
+
+def test_the_longest_files_start_first_then_those_of_most_tests(pytester, monkeypatch):
+    pytester.makeini("[pytest]\nmarkers = full")
+    pytester.makepyfile(
+        test_a="def test_it(): pass",
+        test_b="def test_it(): pass\ndef test_again(): pass",
+        test_long="def test_it(): pass",
+    )
+    monkeypatch.setattr(tiers, "LONGEST", [pytester.path / "test_long.py"])
+    done = pytester.runpytest_inprocess("-p", "tiers", "--collect-only", "-q")
+    files = [line.split("::")[0] for line in done.outlines if "::" in line]
+    assert files == ["test_long.py", "test_b.py", "test_b.py", "test_a.py"]
+    assert not pytester.parseconfigure("-p", "tiers").option.loadscopereorder, "or xdist sorts anew"

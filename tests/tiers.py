@@ -1,10 +1,11 @@
-"""The two tiers of tests, and shards for several machines.
+"""The two tiers of tests, shards for several machines, and the order of files.
 
 Files named here carry the marker `full`; all others are quick: under 3 s of processor time a test.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,29 @@ FULL = {
     ),
 }
 PATHS = [ROOT / path for paths in FULL.values() for path in paths]
+LONGEST = [
+    ROOT / path
+    for path in (
+        "tests/comparison/test_comparison_planted_noise.py",
+        "tests/downstream/test_downstream_policy_training.py",
+        "tests/downstream/test_downstream_ppo_optimum.py",
+        "tests/downstream/test_processor_real.py",
+        "tests/engines/test_engines_memory.py",
+        "tests/evaluation/test_evaluation_killed.py",
+        "tests/execution/test_execution_memory.py",
+        "tests/execution/test_execution_ray.py",
+        "tests/personal/test_personal_amortised_planted.py",
+        "tests/personal/test_personal_gpo.py",
+        "tests/personal/test_personal_p_dpo_planted.py",
+        "tests/personal/test_personal_planted.py",
+        "tests/selfcheck/test_selfcheck_decoding.py",
+        "tests/selfcheck/test_selfcheck_run.py",
+        "tests/studies/test_studies_selection_crisis.py",
+        "tests/studies/test_studies_validity.py",
+        "tests/training/test_training_autoregressive.py",
+    )
+]
+"""They start first, so that no process ends with a long file alone: 40 s or more each."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,8 +119,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if missing := [str(path) for path in PATHS if not path.exists()]:
-        raise pytest.UsageError(f"tests/tiers.py: no {', '.join(missing)}: correct FULL")
+    if missing := [str(path) for path in (*PATHS, *LONGEST) if not path.exists()]:
+        raise pytest.UsageError(f"tests/tiers.py: no {', '.join(missing)}: correct FULL or LONGEST")
+    config.option.loadscopereorder = False  # pytest-xdist then keeps the order that is made below
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,7 +130,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, parts = map(int, config.getoption("--shard").split("/"))
     chosen = set(files[part - 1 :: parts])
     config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
-    items[:] = [item for item in items if item.path in chosen]
+    tests = Counter(item.path for item in items)
+    items[:] = sorted(
+        (item for item in items if item.path in chosen),
+        key=lambda item: (item.path not in LONGEST, -tests[item.path]),
+    )
     for item in items:
         if any(item.path.is_relative_to(path) for path in PATHS):
             item.add_marker("full")

@@ -44,10 +44,10 @@ def peaks_beyond_model(**variables: str) -> tuple[list[int], int, int]:
 
 def test_peak_memory_stays_within_what_is_promised_however_many_slates(tiny):
     # One arena, and what is freed goes back: the C library keeps little, so what is in use is seen.
-    # What it does keep differs from run to run by up to a third: the least of three is in use.
+    # What it does keep differs from run to run by up to a third, so one of three is within.
     gives_back = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "131072"}
-    runs = [peaks_beyond_model(**gives_back) for _ in range(3)]
-    assert 0 < min(max(grown) for grown, _, _ in runs) <= runs[0][2]
+    runs = (peaks_beyond_model(**gives_back) for _ in range(3))
+    assert any(0 < max(grown) <= promised for grown, _, promised in runs)
 
 
 def test_peak_memory_stays_within_a_tenth_of_model_and_promise_with_what_was_freed(tiny):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
-import torch
-import transformers
+from reward_heads import save_with_head
 from vllm_process import NAME, serve
 
 from palate.records import Settings
@@ -25,17 +22,7 @@ SLATES = [
 
 @pytest.fixture(scope="module")
 def head(tiny, tmp_path_factory):
-    """Put a head of one output on SmolLM2."""
-    folder = tmp_path_factory.mktemp("head")
-    torch.manual_seed(3)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(
-        tiny.smol, num_labels=1, dtype=torch.float32
-    )
-    torch.nn.init.normal_(model.score.weight, std=0.1)
-    model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
-        shutil.copy(tiny.smol / name, folder)
-    return str(folder)
+    return save_with_head(tiny.smol, tmp_path_factory.mktemp("head"), 1)
 
 
 @pytest.fixture(scope="module")
