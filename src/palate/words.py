@@ -50,6 +50,16 @@ MARKS = "".join(
 """Marks on letters of scripts that write vowels so; `\\w` does not hold them. Accents are none."""
 TAILS = "\u0e33\u0eb3\uff9e\uff9f"
 """Letters that are part of the one before: Thai and Lao am, marks of half-width kana."""
+ENDS = (
+    "。！？\ufe12\ufe15\ufe16\ufe56\ufe57\uff61"
+    "\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u0f0d\u0f0e"
+    "\u104b\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945\u1aa8-\u1aab"
+    "\u1b4e\u1b4f\u1b5a\u1b5b\u1b5e\u1b5f\u1b7d-\u1b7f\u1c3b\u1c3c\u1c7e\u1c7f\u2cf9-\u2cfb\ua4ff"
+    "\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f\uaaf0\uaaf1"
+    "\uabeb"
+)
+"""Marks that end a sentence without a space: Sentence_Terminal of Unicode's PropList.txt up to
+U+FFFF, less those of Latin text and the Burmese comma, with Tibetan's shad. Thai has none."""
 
 _LETTER = rf"[{UNSPACED}](?<=\w)"
 _SPACED = rf"[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*"

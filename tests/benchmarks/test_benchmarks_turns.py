@@ -87,6 +87,13 @@ def test_a_choice_that_was_asked_with_an_evaluated_response_is_not_learnt_from(
             history_of(replace(data(JUDGED), history=data(later).pairs))
 
 
+def test_a_question_that_offers_its_responses_may_return() -> None:
+    offers = f"Which do you prefer: {LONG} Or: No."
+    judged = data({**JUDGED, "question": offers, "split": "test"},
+                  {**asked(offers), "split": "adapt"})  # fmt: skip
+    assert [pair.id for pair in judged.select().history] == ["later"]
+
+
 RESPONSES = st.text("ab ", min_size=30, max_size=40).filter(lambda text: len(text.split()) > 0)
 
 

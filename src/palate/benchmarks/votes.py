@@ -32,12 +32,13 @@ class EvaluatedVotes:
         self._answers: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._openings: dict[str, dict[str, dict[int, set[str]]]] = {}
         for pair in pairs:
-            question = normal(pair.text)
+            *before, question = _texts_of(pair)
             answers = {(question, normal(text)) for text in (pair.chosen, pair.rejected)}
             self._answers[pair.user_id] |= answers
             starts = self._openings.setdefault(pair.user_id, {})
             for opening in forbidden_responses(pair.view):
-                if len(opening.encode()) >= TELLING:
+                offered = any(opening in text for text in (*before, question))
+                if len(opening.encode()) >= TELLING and not offered:
                     sizes = starts.setdefault(opening[:START], {})
                     sizes.setdefault(len(opening), set()).add(opening)
 
@@ -45,8 +46,9 @@ class EvaluatedVotes:
         """Tell whether a choice is one of them, or was asked with a response of one at hand.
 
         A user goes on from the response that they chose. So a choice tells a vote of the same user
-        if its question or a turn before it holds the opening of a response of 30 bytes or more; or
-        if it answers the vote's question with one, however short.
+        if its question or a turn before it holds the opening of a response of 30 bytes or more,
+        unless the vote's own question offers that; or if one, however short, follows the vote's
+        question there.
         """
         return vote_of(pair) in self.votes or self._asked_with_a_response(pair)
 
@@ -54,10 +56,14 @@ class EvaluatedVotes:
         starts = self._openings.get(pair.user_id)
         if starts is None:
             return False
-        texts = [normal(text) for text in (*(turn.content for turn in pair.turns), pair.text)]
+        texts = _texts_of(pair)
         if not self._answers[pair.user_id].isdisjoint(pairwise(texts)):
             return True
         return any(_holds(text, starts) for text in texts)
+
+
+def _texts_of(pair: PreferencePair) -> list[str]:
+    return [normal(text) for text in (*(turn.content for turn in pair.turns), pair.text)]
 
 
 def _holds(text: str, starts: dict[str, dict[int, set[str]]]) -> bool:
