@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 WORD = 60
 """What a word between spaces weighs; a letter of a script without spaces weighs a part of it."""
@@ -60,6 +60,10 @@ ENDS = (
 )
 """Marks that end a sentence without a space: Sentence_Terminal of Unicode's PropList.txt up to
 U+FFFF, less those of Latin text and the Burmese comma, with Tibetan's shad. Thai has none."""
+FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+"""Two of them are a flag."""
+LINKERS = "\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d\u1039\u17d2\u1a60\u1b44\u1bab\ua9c0\uaaf6"
+"""Signs that stack the next letter of Indian scripts and their relatives under the one before."""
 
 _LETTER = rf"[{UNSPACED}](?<=\w)"
 _SPACED = rf"[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*"
@@ -205,6 +209,37 @@ def opening(text: str, characters: int) -> str:
         return text[:characters]
     sizes = (_weight(c) * CHARACTERS if LETTER.match(c) else WORD for c in text)
     return text[: sum(size <= characters * WORD for size in accumulate(sizes))]
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text of at most so many characters and a sign of the cut, at the end of a word.
+
+    A word that is longer is cut between two of its letters, with the marks on them.
+
+    >>> shortened("one two three", 9), shortened("热的红茶，很好", 4), shortened("cafe\u0301", 4)
+    ('one two …', '热的红 …', 'caf …')
+    """
+    if len(text) <= longest:
+        return text
+    within = takewhile(lambda word: word.end() <= longest, BETWEEN_SPACES.finditer(text))
+    ends = [word.end() for word in within][::-1] or range(longest, 0, -1)
+    end = next((k for k in ends if not _is_joined(text, k)), longest)
+    return f"{text[:end].rstrip()} …"
+
+
+def _is_joined(text: str, k: int) -> bool:
+    # Marks, vowels and finals of Hangul, joined or coloured emoji, and flags stay in one piece.
+    before, after = text[k - 1], text[k]
+    if after in FLAG_LETTERS and before in FLAG_LETTERS:
+        return (k - len(text[:k].rstrip(FLAG_LETTERS))) % 2 == 1
+    return (
+        unicodedata.category(after).startswith("M")
+        or after in TAILS
+        or "\u200d" in (before, after)
+        or (before in LINKERS and after.isalpha())
+        or "\u1160" <= after <= "\u11ff"
+        or "\U0001f3fb" <= after <= "\U0001f3ff"
+    )
 
 
 def _ends(words: Sequence[str], n: int) -> Sequence[int]:
