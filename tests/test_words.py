@@ -113,3 +113,44 @@ def test_forms_by_width_and_composition_are_one() -> None:
         words.search_terms("한글")[1] == words.search_terms("\u1112\u1161\u11ab글")[1] == ["한글"]
     )
     assert words.search_terms("茶")[1] == ["茶"]
+
+
+CLUSTERS = st.text(
+    st.sampled_from("aé茶。कषि्ाน้ำဗဘို့\u0301\u200d\ufe0f👩🏽👧🇫🇷한\u1112\u1161\u11ab. ")
+    | st.characters()
+)
+
+
+@given(CLUSTERS, st.integers(2, 9))
+def test_a_shortened_text_ends_between_two_letters(text: str, longest: int) -> None:
+    regex = pytest.importorskip("regex")
+    short = words.shortened(text, longest)
+    if len(text) <= longest:
+        assert short == text
+        return
+    start = short.removesuffix(" …")
+    assert text.startswith(start) and len(start) <= longest
+    ends = {match.end() for match in regex.finditer(r"\X", text)}
+    rest = text[len(start) :]
+    whole = {len(text) - len(rest.lstrip())} | {len(start)}
+    held = any(match.end() - match.start() >= longest for match in regex.finditer(r"\X", text))
+    assert whole & ends or not start or held
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "short"),
+    [
+        ("one two three", 9, "one two …"),
+        ("one two three", 7, "one two …"),
+        ("我 每天早上都喝一杯热的红茶", 8, "我 每天早上都喝 …"),
+        ("ฉันชอบดื่มน้ำชา", 8, "ฉันชอบ …"),
+        ("ฉันชอบดื่มน้ำชา", 12, "ฉันชอบดื่ม …"),
+        ("क्षि" * 4, 6, "क्षि …"),
+        ("លក្ខណៈ", 3, "ល …"),
+        ("👩\u200d👩\u200d👧" * 3, 7, "👩\u200d👩\u200d👧 …"),
+        ("🇫🇷🇩🇪🇮🇹", 3, "🇫🇷 …"),
+        ("x" * 12, 5, "xxxxx …"),
+    ],
+)
+def test_a_text_is_shortened_at_its_words(text: str, longest: int, short: str) -> None:
+    assert words.shortened(text, longest) == short

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 WORD = 60
 """What a word between spaces weighs; a letter of a script without spaces weighs a part of it."""
@@ -50,6 +50,20 @@ MARKS = "".join(
 """Marks on letters of scripts that write vowels so; `\\w` does not hold them. Accents are none."""
 TAILS = "\u0e33\u0eb3\uff9e\uff9f"
 """Letters that are part of the one before: Thai and Lao am, marks of half-width kana."""
+ENDS = (
+    "。！？\ufe12\ufe15\ufe16\ufe56\ufe57\uff61"
+    "\u0589\u061d-\u061f\u06d4\u0700-\u0702\u07f9\u0837\u0839\u083d\u083e\u0964\u0965\u0f0d\u0f0e"
+    "\u104b\u1362\u1367\u1368\u166e\u1735\u1736\u17d4\u17d5\u1803\u1809\u1944\u1945\u1aa8-\u1aab"
+    "\u1b4e\u1b4f\u1b5a\u1b5b\u1b5e\u1b5f\u1b7d-\u1b7f\u1c3b\u1c3c\u1c7e\u1c7f\u2cf9-\u2cfb\ua4ff"
+    "\ua60e\ua60f\ua6f3\ua6f7\ua876\ua877\ua8ce\ua8cf\ua92f\ua9c8\ua9c9\uaa5d-\uaa5f\uaaf0\uaaf1"
+    "\uabeb"
+)
+"""Marks that end a sentence without a space: Sentence_Terminal of Unicode's PropList.txt up to
+U+FFFF, less those of Latin text and the Burmese comma, with Tibetan's shad. Thai has none."""
+FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+"""Two of them are a flag."""
+LINKERS = "\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d\u1039\u17d2\u1a60\u1b44\u1bab\ua9c0\uaaf6"
+"""Signs that stack the next letter of Indian scripts and their relatives under the one before."""
 
 _LETTER = rf"[{UNSPACED}](?<=\w)"
 _SPACED = rf"[^\W{UNSPACED}]+(?:[{MARKS}]+[^\W{UNSPACED}]*)*"
@@ -195,6 +209,37 @@ def opening(text: str, characters: int) -> str:
         return text[:characters]
     sizes = (_weight(c) * CHARACTERS if LETTER.match(c) else WORD for c in text)
     return text[: sum(size <= characters * WORD for size in accumulate(sizes))]
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text of at most so many characters and a sign of the cut, at the end of a word.
+
+    A word that is longer is cut between two of its letters, with the marks on them.
+
+    >>> shortened("one two three", 9), shortened("热的红茶，很好", 4), shortened("cafe\u0301", 4)
+    ('one two …', '热的红 …', 'caf …')
+    """
+    if len(text) <= longest:
+        return text
+    within = takewhile(lambda word: word.end() <= longest, BETWEEN_SPACES.finditer(text))
+    ends = [word.end() for word in within][::-1] or range(longest, 0, -1)
+    end = next((k for k in ends if not _is_joined(text, k)), longest)
+    return f"{text[:end].rstrip()} …"
+
+
+def _is_joined(text: str, k: int) -> bool:
+    # Marks, vowels and finals of Hangul, joined or coloured emoji, and flags stay in one piece.
+    before, after = text[k - 1], text[k]
+    if after in FLAG_LETTERS and before in FLAG_LETTERS:
+        return (k - len(text[:k].rstrip(FLAG_LETTERS))) % 2 == 1
+    return (
+        unicodedata.category(after).startswith("M")
+        or after in TAILS
+        or "\u200d" in (before, after)
+        or (before in LINKERS and after.isalpha())
+        or "\u1160" <= after <= "\u11ff"
+        or "\U0001f3fb" <= after <= "\U0001f3ff"
+    )
 
 
 def _ends(words: Sequence[str], n: int) -> Sequence[int]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from palate.cli import app
@@ -61,3 +63,15 @@ def test_a_file_of_another_split_is_described_all_the_same(tmp_path: Path) -> No
     described = palate("data", tmp_path / "train.jsonl")
     assert "rejected    Black." in described
     assert "Evaluation would stop: train has no split 'test' (splits: train;" in described
+
+
+def test_wide_letters_fit_the_lines_of_palate_data(tmp_path: Path) -> None:
+    long = "我每天早上都喝一杯热的红茶，然后看书。" * 6
+    file = tmp_path / "wide.jsonl"
+    row = {"id": 1, "question": long, "chosen": "ดื่มน้ำชา" * 30, "rejected": "一\u0007"}
+    file.write_text(json.dumps(row), encoding="utf-8")
+    printed = palate("data", file)
+    lines = printed.splitlines()
+    assert max(map(cell_len, lines)) <= 100
+    assert long in "".join(line.strip() for line in lines).replace("question  ", "")
+    assert "一\ufffd" in printed

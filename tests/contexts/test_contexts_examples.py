@@ -115,8 +115,10 @@ def test_a_choice_that_holds_a_response_is_dropped_and_counted(where: str, side:
     long = "A long answer, told in many words. " * 9
     pair = row("1", "ann", **{side: long})
     history = [past("ann", 0), past("ann", 1, **{where: f"He said:  {long.upper()[:140]}\n etc."})]
-    (one,) = rows(made(pair, history=history), "examples:5")
-    assert (numbers(one), one.shown.leaks_dropped) == ([0], 1)
+    pairs = made(pair, history=history)
+    (one,) = rows(pairs, "examples:5")
+    assert (numbers(one), one.shown.leaks_dropped + pairs.history_left_out) == ([0], 1)
+    assert pairs.history_left_out == (where == "text"), "asked with a response: for no row at all"
 
 
 def test_the_same_question_with_other_answers_is_no_leak() -> None:

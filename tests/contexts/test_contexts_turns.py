@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conversations import QUESTION, TURNS, in_order, row
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
@@ -76,7 +78,7 @@ def test_a_past_choice_in_whose_turns_a_response_stands_is_dropped() -> None:
     later = {"id": "p", "user_id": "ann", "question": "How hot?", "chosen": "Very.",
              "rejected": "Tepid.", "turns": went_on}  # fmt: skip
     data = Dataset.from_rows("teas", [row("1", "ann")])
-    data = data.with_history(Dataset.from_rows("past", [later]).rows)
+    data = replace(data, history=Dataset.from_rows("past", [later]).pairs)
     shown = first(data, "examples:1").shown
     assert shown.leaks_dropped == 1 and not shown.parts
 

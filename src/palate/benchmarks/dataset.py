@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from palate.benchmarks.votes import EvaluatedVotes, vote_of
 from palate.data import (
     STRUCTURED,
     LayoutOptions,
@@ -160,7 +161,7 @@ class Dataset:
 
     @property
     def subsets(self) -> tuple[str, ...]:
-        """DistinctNames of the subsets, in order of appearance."""
+        """Names of the subsets, in order of appearance."""
         return tuple(dict.fromkeys(row.subset for row in self.rows))
 
     def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
@@ -206,7 +207,8 @@ class Dataset:
         """Return the set with more past choices of its users; undecided ones are left out.
 
         A row that is one of its user's evaluated pairs (the same question and two responses, in
-        whichever order) is left out and counted. Raises `BenchmarkError` for a row with the id of
+        whichever order), or was asked with a response of one at hand, is left out and counted.
+        Raises `BenchmarkError` for a row with the id of
         an evaluated row, and for one that is no pair; `DataError` for a user whose id differs from
         an evaluated one's in form alone.
         """
@@ -216,7 +218,6 @@ class Dataset:
             return self
         evaluated = (*self.everyone, *self.rows)
         ids = {row.id for row in evaluated}
-        votes = {vote_of(row) for row in evaluated if isinstance(row, PreferencePair)}
         names = DistinctNames()
         for row in (*evaluated, *past):
             names.add("user", row.user_id, f"row {row.id!r}")
@@ -226,16 +227,17 @@ class Dataset:
                 f"{self.name}: the past choice {twice!r} has the id of an evaluated row; past "
                 "choices are other rows, with ids of their own"
             )
-        kept = tuple(pair for pair in past if vote_of(pair) not in votes)
+        votes = EvaluatedVotes(evaluated)
+        kept = tuple(pair for pair in past if not votes.told_by(pair))
         left_out = self.history_left_out + len(past) - len(kept)
         return replace(self, history=kept, history_left_out=left_out)
 
     def for_training(self, split: str | None = None) -> Dataset:
         """Return what may be learnt from: by default the split `adapt`, or all rows without splits.
 
-        A vote that the same user casts in another split too is left out and counted
-        (`history_left_out`): it would be evaluated. Raises `BenchmarkError` where rows have splits
-        and no `adapt`, and none is named.
+        A vote that the same user casts in another split too, or that tells of one there, is left
+        out and counted (`history_left_out`): it would be evaluated. Raises `BenchmarkError` where
+        rows have splits and no `adapt`, and none is named.
         """
         splits = {row.split for row in self.rows} - {None}
         if split is None and not splits:
@@ -248,12 +250,8 @@ class Dataset:
         chosen = self.select(split or PAST)
         if chosen.split == "all":
             return chosen
-        apart = {
-            vote_of(row)
-            for row in self.rows
-            if row.split != chosen.split and isinstance(row, PreferencePair)
-        }
-        rows = tuple(pair for pair in chosen.pairs if vote_of(pair) not in apart)
+        apart = EvaluatedVotes(row for row in self.rows if row.split != chosen.split)
+        rows = tuple(pair for pair in chosen.pairs if not apart.told_by(pair))
         if not rows:
             raise BenchmarkError(
                 f"{self.name}: every row of {chosen.split} is in another split too"
@@ -283,15 +281,6 @@ def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ..
             "(best-of-n takes questions)"
         )
     return pairs
-
-
-def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
-    """Return who was asked what about which two responses, whichever way it went.
-
-    In normal form: a file that was written anew holds the same vote.
-    """
-    responses = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
-    return pair.user_id, pair.normal_key, responses
 
 
 def _are_mirrors(pair: PreferencePair, other: PreferencePair) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from palate.benchmarks.dataset import Dataset, vote_of
+from palate.benchmarks.dataset import Dataset
+from palate.benchmarks.votes import vote_of
 from palate.errors import BenchmarkError
 from palate.records import PreferencePair, normal_form
 from palate.seeding import rng

@@ -61,6 +61,15 @@ def show_text(text: str) -> None:
     sys.stdout.write(f"{printable(text)}\n")
 
 
+def wrapped_text(text: str, cells: int) -> list[str]:
+    """Return a person's text in lines of so many cells; letters as wide as two take two.
+
+    >>> wrapped_text("one two", 4), wrapped_text("热的红茶", 4)
+    (['one', 'two'], ['热的', '红茶'])
+    """
+    return [line.plain.rstrip() for line in Text(printable(text)).wrap(err, cells)]
+
+
 def width() -> int:
     """Return how many columns the terminal has; 100 where there is none."""
     return Console().width if sys.stdout.isatty() else 100

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from palate.benchmarks import Dataset, couple_votes, find_benchmark
-from palate.cli.console import show_text
+from palate.cli.console import show_text, wrapped_text
 from palate.cli.data_options import LayoutReading
 from palate.cli.flatten import flatten_options
 from palate.construction.own_text.writing import check_output, rows_file
@@ -151,7 +151,7 @@ def _row(number: int, row: Question) -> Iterator[str]:
 
 
 def _text(name: str, text: str) -> list[str]:
-    lines = [part for line in text.splitlines() for part in wrap(line, WIDTH - 14) or [""]]
+    lines = [part for line in text.splitlines() for part in wrapped_text(line, WIDTH - 14)]
     return [f"  {name:<10}  {lines[0] if lines else ''}", *(f"  {'':<10}  {x}" for x in lines[1:])]
 
 

@@ -162,7 +162,10 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
     if len(pairs.bad_rows) > 5:
         err.print(f"left out: {len(pairs.bad_rows) - 5} more bad rows", style="yellow")
     if pairs.history_left_out:
-        said = f"{pairs.history_left_out} past choices that are evaluated pairs of the same user"
+        said = (
+            f"{pairs.history_left_out} past choices that are evaluated pairs of the same user, or "
+            "were asked with a response of one"
+        )
         err.print(f"{pairs.name}: left out: {said}", style="yellow", markup=False)
     if differing := pairs.couples_in_two_forms:
         err.print(

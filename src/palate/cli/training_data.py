@@ -35,7 +35,7 @@ class RowsToRead(RowReading):
         if pairs.history_left_out:
             notice = (
                 f"{pairs.history_left_out} votes left out: their users cast them in another split "
-                "too"
+                "too, or went on from a response of one"
             )
             err.print(f"{pairs.name}: {notice}", style="yellow", markup=False)
         return pairs

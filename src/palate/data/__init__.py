@@ -1,6 +1,5 @@
 """Rows on disk or on the hub, checked against the row contract."""
 
-from palate.data.csv import STRUCTURED
 from palate.data.files import (
     FORMATS,
     files_of,
@@ -17,6 +16,7 @@ from palate.data.loading import LoadedRows, collect, content_hash, load_rows, un
 from palate.data.mapping import parse_columns
 from palate.data.rows import asked_title, telling_turns
 from palate.data.streams import MAX_LINE
+from palate.data.types import STRUCTURED
 
 __all__ = [
     "FORMATS",

@@ -7,7 +7,6 @@ objects are decoded, where they hold JSON.
 from __future__ import annotations
 
 import csv
-import json
 import logging
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -15,11 +14,10 @@ from typing import Any
 
 from palate.data.jsonl import too_long
 from palate.data.streams import MAX_LINE, ByteStream, to_convert
+from palate.data.types import STRUCTURED, decoded
 from palate.errors import DataError
 
 LOG = logging.getLogger("palate")
-STRUCTURED = frozenset({"profile", "rating_scale", "responses", "rubric_aspects", "traits"})
-"""Columns of the contract that hold lists or objects."""
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons"}
 
 
@@ -126,24 +124,10 @@ def _row(
         if "\0" in cell:
             return DataError("holds a NUL byte", file=str(path), line=line, field=name)
         try:
-            row[name] = decoded(cell) if name in structured else cell or None
+            row[name] = decoded(cell) if cell and name in structured else cell or None
         except DataError as error:
             return DataError(error.problem, file=str(path), line=line, field=name)
     return row
-
-
-def decoded(cell: str) -> Any:
-    """Return the list or object that a text holds as JSON; another text as it is, None if empty.
-
-    >>> decoded('["Green.", "Black."]'), decoded("Green."), decoded("")
-    (['Green.', 'Black.'], 'Green.', None)
-    """
-    if not cell.lstrip().startswith(("[", "{")):
-        return cell or None
-    try:
-        return json.loads(cell)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error}); write lists and objects with json.dumps") from error
 
 
 def _reason(error: csv.Error, line: int) -> str:

@@ -10,11 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from palate.data.csv import STRUCTURED, read_csv
+from palate.data.csv import read_csv
 from palate.data.json_array import read_json
 from palate.data.jsonl import parse, read_jsonl
 from palate.data.parquet import read_parquet
 from palate.data.streams import MAX_LINE, PACKED, ByteStream
+from palate.data.types import STRUCTURED
 from palate.errors import DataError
 
 LOG = logging.getLogger("palate")

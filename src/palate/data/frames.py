@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from palate.data.csv import STRUCTURED, decoded
+from palate.data.types import STRUCTURED, decoded, is_missing
 from palate.errors import DataError, UsageError
 
 TAKEN = (
@@ -67,19 +66,11 @@ def _rows(frame: Any) -> Iterator[Any]:
 
 def _plain(value: Any, field: str, structured: bool) -> Any:
     if isinstance(value, str):
-        return _decoded(value, field) if structured else value
+        return (decoded(value, field) if value else None) if structured else value
     if isinstance(value, Mapping):
         return {name: _plain(part, field, False) for name, part in value.items()}
     if hasattr(value, "tolist"):  # an array of numpy, a number of it, a tensor
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(part, field, False) for part in value]
-    missing = type(value).__name__ in ("NAType", "NaTType")
-    return None if missing or (isinstance(value, float) and math.isnan(value)) else value
-
-
-def _decoded(text: str, field: str) -> Any:
-    try:
-        return decoded(text)
-    except DataError as error:
-        raise DataError(error.problem, field=field) from error
+    return None if is_missing(value) else value

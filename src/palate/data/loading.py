@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.data.csv import STRUCTURED
 from palate.data.files import read_rows, stem
 from palate.data.layouts import LayoutMatch, LayoutOptions, understand
 from palate.data.layouts.posts import WithPosts, posts_of
 from palate.data.mapping import Mapped
 from palate.data.rows import CHOICE, read_question
 from palate.data.streams import MAX_LINE
-from palate.data.types import tidied
+from palate.data.types import STRUCTURED, tidied
 from palate.errors import DataError
 from palate.records import DistinctNames, PreferencePair, Question
 from palate.seeding import canonical_json

@@ -12,8 +12,11 @@ from palate.errors import DataError
 
 IDENTIFIERS = ("id", "user_id", "mirror_of")
 NUMBERS = ("chosen_rating", "rejected_rating")
-LISTS = ("profile", "responses", "rubric_aspects", "rating_scale", "turns", "traits")
-OPTIONAL = ("user_id", "mirror_of", "tie", *NUMBERS, *LISTS)
+STRUCTURED = frozenset(
+    {"profile", "rating_scale", "responses", "rubric_aspects", "traits", "turns"}
+)
+"""Columns of the contract that hold lists or objects."""
+OPTIONAL = ("user_id", "mirror_of", "tie", *NUMBERS, *STRUCTURED)
 """Columns in which an empty text is a missing value."""
 FLAGS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False,
          "yes": True, "no": False}  # fmt: skip
@@ -35,7 +38,7 @@ def tidied(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if name not in KNOWN:
             continue
-        if _is_nan(value) or (value == "" and name in OPTIONAL):
+        if is_missing(value) or (value == "" and name in OPTIONAL):
             tidy[name] = None
         elif name in IDENTIFIERS:
             tidy[name] = _whole(value)
@@ -43,16 +46,38 @@ def tidied(row: Mapping[str, Any]) -> dict[str, Any]:
             tidy[name] = FLAGS.get(str(value).strip().lower(), value)
         elif name in NUMBERS and isinstance(value, str):
             tidy[name] = _number(value)
-        elif name in LISTS:
+        elif name in STRUCTURED:
             tidy[name] = _listed(name, value)
     return tidy
 
 
-def _is_nan(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Tell whether a value stands for none: NaN, NaT or NA.
+
+    >>> is_missing(float("nan")), is_missing(None), is_missing("nan")
+    (True, False, False)
+    """
     # NaT and pandas' NA differ from themselves, or refuse to be compared.
     if isinstance(value, float):
         return math.isnan(value)
     return type(value).__name__ in ("NaTType", "NAType")
+
+
+def decoded(text: str, field: str | None = None) -> Any:
+    """Return the list or object that a text holds as JSON; another text as it is.
+
+    Raises `DataError`, with the field, for a text that begins as one and is none.
+
+    >>> decoded('["Green.", "Black."]'), decoded("Green.")
+    (['Green.', 'Black.'], 'Green.')
+    """
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"not JSON ({error}); write lists and objects with json.dumps"
+        raise DataError(problem, field=field) from None
 
 
 def _whole(value: object) -> object:
@@ -69,11 +94,8 @@ def _number(text: str) -> float | str:
 
 
 def _listed(name: str, value: object) -> object:
-    if isinstance(value, str) and value.strip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"looks like JSON and is not ({error})", field=name) from None
+    if isinstance(value, str):
+        value = decoded(value, name)
     if name != "profile":
         return value
     if isinstance(value, str):
@@ -87,5 +109,5 @@ def _post(post: object) -> object:
     if isinstance(post, str):
         return {"text": post}
     if isinstance(post, Mapping) and "id" in post:
-        return {**post, "id": None if _is_nan(post["id"]) else _whole(post["id"])}
+        return {**post, "id": None if is_missing(post["id"]) else _whole(post["id"])}
     return post

@@ -11,12 +11,15 @@ import numpy as np
 from palate.embeddings.items import Item
 from palate.embeddings.sources import OfResponse, Vector
 from palate.seeding import digest
+from palate.words import ENDS, OTHER, plain_words
 
 
 class Style(OfResponse):
     """Sixteen counts of how a response is written: cheap, and of no model.
 
-    Logarithms of lengths, shares of kinds of characters, and marks per sentence or word.
+    Logarithms of lengths, shares of kinds of characters, and marks per sentence or word. Words are
+    those of `palate.words` where a script has no spaces or writes vowels as marks; pronouns are
+    English ones.
     """
 
     stored, exact = False, True
@@ -33,6 +36,16 @@ WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 SENTENCE = re.compile(r"[.!?]+(?:\s|\Z)")
 FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself", "we", "us", "our", "i'm", "i've"))
 SECOND_PERSON = frozenset(("you", "your", "yours", "you're", "yourself"))
+OTHER_MARKS = {
+    "?": "？؟՞፧", "!": "！՜߹", ",": "，、､،၊፣՝", ";": "；؛፤", ":": "：፥", "(": "（", ")": "）",
+    '"': "「」『』《》〈〉｢｣",
+}  # fmt: skip
+"""Marks of other scripts, by the Latin mark that does what they do."""
+ENDING = re.compile(rf"(?:[{ENDS}]|．(?!\d))+")
+AS_LATIN = str.maketrans({mark: latin for latin, marks in OTHER_MARKS.items() for mark in marks})
+OTHER_SCRIPT = re.compile(f"{OTHER.pattern}|[\u0530-\u08ff\u1200-\u137f]")
+"""Scripts without spaces, those with marks for vowels, and those with marks of their own between
+sentences: Armenian, Arabic and its neighbours, Ethiopic."""
 
 
 def style_of(text: str) -> Vector:
@@ -40,8 +53,14 @@ def style_of(text: str) -> Vector:
 
     >>> style_of("I like tea. Do you?")[:3].astype(float).round(2).tolist()
     [1.79, 0.96, 0.25]
+    >>> style_of("我喜欢茶。你呢？")[:3].astype(float).round(2).tolist()
+    [1.95, 0.0, 0.39]
     """
-    words = WORD.findall(text.lower())
+    if text.isascii() or not OTHER_SCRIPT.search(text):
+        words = WORD.findall(text.lower())
+    else:
+        words = [word for word in plain_words(text) if any(c.isalpha() for c in word)]
+        text = ENDING.sub(_as_latin, text).translate(AS_LATIN)
     n, letters = max(1, len(words)), max(1, sum(c.isalpha() for c in text))
     sentences = max(1, len(SENTENCE.findall(text)))
     lines = [line for line in text.splitlines() if line.strip()]
@@ -68,3 +87,8 @@ def style_of(text: str) -> Vector:
         share(w for w in words if w in SECOND_PERSON),
     ]
     return np.array(counts, np.float32)
+
+
+def _as_latin(ends: re.Match[str]) -> str:
+    # With a space behind it, as a stop has that ends a sentence.
+    return "".join(mark if mark in "?!" else "." for mark in ends[0].translate(AS_LATIN)) + " "

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-from palate.benchmarks import Dataset, vote_of
+from palate.benchmarks import Dataset, EvaluatedVotes
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation.rows import UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.records import (
     Choice,
     Judge,
-    PreferencePair,
     Question,
     Scorer,
     ScorerInfo,
@@ -87,16 +86,17 @@ def need_choices(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> None:
 def history_of(pairs: Dataset) -> dict[str, list[Choice]]:
     """Return each user's earlier choices, in the order of the data.
 
-    Raises `BenchmarkError` for one that is among the evaluated pairs: the same user's vote on the
-    same question and responses, whichever way it went.
+    Raises `BenchmarkError` for one that is among the evaluated pairs (the same user's vote on the
+    same question and responses, whichever way it went), or was asked with a response of one.
     """
-    evaluated = {vote_of(row) for row in pairs.rows if isinstance(row, PreferencePair)}
+    evaluated = EvaluatedVotes(pairs.rows)
     ids = {row.id for row in pairs.rows}
     for pair in pairs.history:
-        if pair.id in ids or vote_of(pair) in evaluated:
+        if pair.id in ids or evaluated.told_by(pair):
             raise BenchmarkError(
-                f"{pairs.name}: row {pair.id!r} is among the choices to learn from and among the "
-                "pairs to evaluate; a test pair is never learnt from"
+                f"{pairs.name}: row {pair.id!r} is among the choices to learn from, and among the "
+                "pairs to evaluate or asked with a response of theirs; a test pair is never learnt "
+                "from"
             )
     return choices_of(pairs.history)
 

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Sequence
 from palate.prompts.judging import Unreadable, without_thought
 from palate.prompts.rendering import about, as_text, render_text
 from palate.records import Choice, Message, Part
+from palate.words import ENDS
 
-ITEM = re.compile(r"\s*(?:[-*+–—]\s+|•\s*|\(?\d{1,2}[.):]\s+)(?P<text>\S.*)")
+ITEM = re.compile(
+    r"\s*(?:[-*+–—]\s+|[•・]\s*|\(?\d{1,2}(?:[.):]\s+|[、．](?!\d)\s*))(?P<text>\S.*)"
+)
 NOTHING = re.compile(r"[\s\"'`*_-]*none[\s\"'`*_.-]*", re.IGNORECASE)
-ENDS = re.compile(r"[.!?…](?=[\s\"')\]”’]|\Z)[\"')\]”’]*")
+END = re.compile(rf"(?:[.!?…](?=[\s\"')\]”’]|\Z)|[{ENDS}])[\"')\]”’」』）]*")
 
 
 def example_text(choice: Choice) -> str:
@@ -105,6 +108,6 @@ def parse_persona(reply: str, *, cut_off: bool = False) -> str:
     if not text:
         raise Unreadable("unreadable: empty reply")
     if cut_off:
-        ends = [match.end() for match in ENDS.finditer(text)]
+        ends = [match.end() for match in END.finditer(text)]
         text = text[: ends[-1]] if ends else text
     return text

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from textwrap import shorten
 from typing import Literal
 
 from palate.errors import UsageError
 from palate.records.conversations import Message
 from palate.records.record import Record
 from palate.seeding import digest, shuffled
+from palate.words import shortened
 
 PartKind = Literal["post", "turn", "plan", "persona", "example", "aspect"]
 
@@ -68,7 +68,7 @@ class Slate(Record):
     def need_two(self) -> None:
         """Raise `UsageError` where there is no second response for a judge to compare."""
         if len(self.candidates) < 2:
-            question = shorten(self.question[-1].content, 60)
+            question = shortened(" ".join(self.question[-1].content.split()), 60)
             raise UsageError(f"a judge compares two responses; {question!r} has one")
 
     def replace(self, **changes: object) -> Slate:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from palate.data import types
 from palate.errors import DataError
 from palate.records import Message, normal_form
 
@@ -59,8 +59,8 @@ def decoded(value: object) -> object:
     """
     if isinstance(value, str) and value.lstrip()[:1] == "[" and value.rstrip()[-1:] == "]":
         try:
-            read: object = json.loads(value)
-        except (ValueError, RecursionError):
+            read: object = types.decoded(value)
+        except DataError:
             return value
         return read if isinstance(read, list) else value
     return value

@@ -8,7 +8,7 @@ from typing import Any
 
 from palate.data.layouts.columns import Peek, who_column
 from palate.data.layouts.layout import Numbered
-from palate.data.types import tidied
+from palate.data.types import is_missing, tidied
 from palate.errors import DataError
 from palate.records import DistinctNames
 from palate.records.dates import date_text, read_date
@@ -39,7 +39,7 @@ def posts_of(rows: Iterable[Numbered], source: str, *, dated: bool = True) -> Po
         if isinstance(row, DataError):
             raise DataError(row.problem, file=source, line=number, field=row.field)
         for name in (who, text):
-            if row.get(name) in (None, ""):
+            if is_missing(row.get(name)) or row.get(name) in (None, ""):
                 raise DataError("missing", file=source, line=number, field=name)
         user = tidied({"user_id": row[who]})["user_id"]
         try:
@@ -53,7 +53,10 @@ def posts_of(rows: Iterable[Numbered], source: str, *, dated: bool = True) -> Po
 
 
 class WithPosts:
-    """Rows with the posts of a second file as their profile; counts the users that it knows."""
+    """Rows with the posts of a second file as their profile; counts the users that it knows.
+
+    A row that names no user is its own user, as everywhere: its id is looked up.
+    """
 
     def __init__(self, rows: Iterator[Numbered], posts: Posts, source: str) -> None:
         self.rows, self.posts, self.source = rows, posts, source
@@ -77,7 +80,8 @@ class WithPosts:
                 yield number, DataError("holds posts, and --posts too: which are meant?",
                                         field="profile")  # fmt: skip
                 continue
-            user = str(tidied({"user_id": row.get("user_id")})["user_id"])
+            named = tidied({name: row.get(name) for name in ("user_id", "id")})
+            user = str(named["id"] if named["user_id"] is None else named["user_id"])
             self.names.add("user", user, f"row {number} of the data")
             (self.users if user in self.posts else self.unknown).add(user)
             yield number, {**row, "profile": self.posts.get(user, [])}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from palate.downstream.decoding.methods import GuidedBatch, Method
@@ -33,6 +32,7 @@ from palate.errors import ModelError, UsageError
 from palate.models import choose_device
 from palate.records import Scorer, ScorerInfo
 from palate.seeding import digest
+from palate.words import shortened
 
 if TYPE_CHECKING:
     from palate.engines.guidance.segments import Rate
@@ -162,8 +162,8 @@ class GuidedPolicy:
                 if why is not None:
                     raise ModelError(
                         f"{self.name}: a text that was begun has no reward ({why}): "
-                        f"{shorten(slate.question[-1].content, 60)!r}; take a smaller max_tokens, "
-                        "or leave the question out"
+                        f"{shortened(slate.question[-1].content, 60)!r}; take a smaller "
+                        "max_tokens, or leave the question out"
                     )
             values = dict(zip(by_row, scored, strict=True))
             rewards = (values[row].get(text) for row, text in texts)

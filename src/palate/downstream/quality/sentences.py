@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 
+from palate.words import ENDS
+
 MARK = re.compile(r"\s*+(?:[-*+•#>–—]++\s++)*+(?:\d{1,3}[.)]\s++)?+")
 """Signs of lists, headings and quotations, and a number; each only before a space."""
-STOP = re.compile(r"([.!?…。！？]++[\"'”’»›)\]}」』）】*_`]*+)(\s*+)")
+STOP = re.compile(rf"((?:[.!?…{ENDS}]|．(?!\d))++[\"'”’»›)\]}}」』）】*_`]*+)(\s*+)")
 """Stops and what closes with them, then white space. Possessive: a line of dots takes no longer."""
-WIDE = re.compile("[。！？]")
+CLOSED = re.compile(f"[{ENDS}．]")
 
 
 def sentences(text: str) -> tuple[str, ...]:
     """Split a text; every letter of it is in exactly one sentence, in order.
 
-    A stop ends a sentence before a space, a wide one (。！？) in any case. List markers and pieces
-    without a letter or digit are dropped; a text of nothing else is one sentence, so that only a
-    blank text has none.
+    A stop ends a sentence before a space, one of another script (。 ؟ ।) in any case. List markers
+    and pieces without a letter or digit are dropped; a text of nothing else is one sentence, so
+    that only a blank text has none. Thai, which has no stops, is split at line breaks alone.
 
     >>> sentences("- Buy Assam. It costs 3.50!\\n***\\n2. Skip the milk")
     ('Buy Assam.', 'It costs 3.50!', 'Skip the milk')
@@ -35,4 +37,4 @@ def _marked(line: str) -> int:
 
 def _ended(match: re.Match[str]) -> str:
     stop, space = match.groups()
-    return f"{stop}\n" if space or WIDE.search(stop) else stop
+    return f"{stop}\n" if space or CLOSED.search(stop) else stop

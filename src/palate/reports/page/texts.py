@@ -119,14 +119,3 @@ def nearest_posts(pair: PreferencePair) -> list[str]:
     """Return up to three posts of the user's, the nearest to the question first."""
     rank, _ = build_ranking("bm25", Session(), Settings())
     return [post.text for post in rank(pair.view.query, pair.profile).things[:POSTS]]
-
-
-def cut(text: str, longest: int = 700) -> str:
-    """Return a text up to a length, at the end of a word.
-
-    >>> cut("one two three", 9)
-    'one two …'
-    """
-    if len(text) <= longest:
-        return text
-    return f"{text[:longest].rsplit(None, 1)[0]} …"

@@ -14,7 +14,7 @@ from palate.errors import UsageError, writing
 from palate.reports.html import filled
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.parts import Section
-from palate.reports.page.texts import cut
+from palate.words import shortened
 
 GENERATOR = '<meta name="generator" content="palate">'
 SCRIPTS = ("tablesort/tablesort.min.js", "tablesort/tablesort.number.min.js", "templates/page.js")
@@ -50,7 +50,7 @@ def render_page(sections: Iterable[Section], **more: object) -> str:
     # The policy and the generator stand first, so that nothing precedes them.
     return filled(
         "page.html", sections=list(sections), style=Markup(style), script=Markup(script),
-        policy=policy, generator=Markup(GENERATOR), inline=inline, cut=cut, **more,
+        policy=policy, generator=Markup(GENERATOR), inline=inline, cut=shortened, **more,
     )  # fmt: skip
 
 

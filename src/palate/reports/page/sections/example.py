@@ -13,9 +13,10 @@ from palate.comparison.findings import Finding
 from palate.reports.page.contents import BenchmarkRuns, Contents
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Section, Text, symbol
-from palate.reports.page.texts import POSTS, Key, Texts, by_key, cut, nearest_posts
+from palate.reports.page.texts import POSTS, Key, Texts, by_key, nearest_posts
 from palate.reports.table import Table
 from palate.runs import Run
+from palate.words import shortened
 
 COUPLE = (
     "couple of users",
@@ -91,13 +92,17 @@ def _example(benchmark: BenchmarkRuns, best: Finding, texts: Texts, names: Names
     users = [names.user(pair.user_id) for pair in pairs]
     credits = dict.fromkeys(texts.credit(key) for key in both)
     return Example(
-        [(turn.role, cut(turn.content, 420)) for turn in pairs[0].turns],
-        cut(pairs[0].text, 900),
+        [(turn.role, shortened(turn.content, 420)) for turn in pairs[0].turns],
+        shortened(pairs[0].text, 900),
         [
-            UserSide(user, [cut(post, 420) for post in nearest_posts(pair)], cut(pair.chosen, 900))
+            UserSide(
+                user,
+                [shortened(post, 420) for post in nearest_posts(pair)],
+                shortened(pair.chosen, 900),
+            )
             for user, pair in zip(users, pairs, strict=True)
         ],
-        "" if benchmark.mirrored else cut(pairs[0].rejected, 900),
+        "" if benchmark.mirrored else shortened(pairs[0].rejected, 900),
         _preferred(best, both, users, names, mirrored=benchmark.mirrored),
         " ".join(filter(None, credits)),
     )
