@@ -16,6 +16,7 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import summarise
+from palate.evaluation.undecided import undecided_to_rate
 from palate.records import Progress
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "root_margins",
     "spec_of",
     "summarise",
+    "undecided_to_rate",
     "user_keys_fn",
     "with_shots",
     "with_states",
