@@ -28,7 +28,7 @@ from palate.comparison.grid import plan_grid
 from palate.comparison.ratings import evaluate_ratings
 from palate.errors import BenchmarkError, DataError, RunError
 from palate.evaluation import evaluate
-from palate.evaluation.undecided import JOURNAL, undecided_to_rate
+from palate.evaluation.undecided import JOURNAL
 from palate.records import Post, ScorerInfo, Settings
 from palate.reports.ratings import rating_tables
 from palate.runs import RatingReport, Run, load
@@ -199,7 +199,7 @@ def test_couples_and_past_choices_take_no_undecided_row() -> None:
         row("p", "bob", "ca", (None, None)), row("q", "ann", "ac", (None, None)),
     ])  # fmt: skip
     assert len(learnt.undecided) == 1
-    assert undecided_to_rate(learnt) == ()
+    assert learnt.undecided_to_rate == ()
     _, found = rated(Planted(TABLE), learnt)
     assert found.n_undecided == 1
 

@@ -155,6 +155,12 @@ class Dataset:
                 found.append((i, j))
         return tuple(found)
 
+    @cached_property
+    def undecided_to_rate(self) -> tuple[PreferencePair, ...]:
+        """Rated undecided rows, without those whose vote is a past choice of their user too."""
+        learnt = {vote_of(past) for past in self.history}
+        return tuple(row for row in self.undecided if vote_of(row) not in learnt)
+
     @property
     def couples_in_two_forms(self) -> int:
         """Couples whose texts are one in normal form only: what reads them reads other bytes."""

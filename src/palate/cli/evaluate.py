@@ -26,7 +26,7 @@ from palate.comparison import (
     run_grid,
 )
 from palate.errors import EndpointError, UnscoredError
-from palate.evaluation import undecided_to_rate, with_shots
+from palate.evaluation import with_shots
 from palate.records import Settings
 from palate.reports import (
     Form,
@@ -179,7 +179,7 @@ def _print_plan(cells: Sequence[Cell], output: Path, session: Session, settings:
     for cell in cells:
         rows = len(cell.benchmark.pairs)
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""
-        if cell.rate_undecided and (undecided := len(undecided_to_rate(cell.benchmark))):
+        if cell.rate_undecided and (undecided := len(cell.benchmark.undecided_to_rate)):
             times += f" + {undecided:,} undecided"
         fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows{times}"
         show_text(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")

@@ -20,7 +20,6 @@ from palate.evaluation import (
     need_choices,
     refuse,
     spec_of,
-    undecided_to_rate,
     with_states,
 )
 from palate.execution import build_runner
@@ -228,7 +227,7 @@ def _cell(
                 if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
     rows = len(pairs.rows)
     if rate_undecided and draws == 1 and not isinstance(scorer, Judge):
-        rows += len(undecided_to_rate(pairs))
+        rows += len(pairs.undecided_to_rate)
     calls = 0 if void else 2 * len(modelled) * draws * rows
     asks = any(info_of(part.scorer, text).details.get("base_url") for part in modelled)
     return Cell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)

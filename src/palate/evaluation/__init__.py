@@ -16,7 +16,6 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import summarise
-from palate.evaluation.undecided import undecided_to_rate
 from palate.records import Progress
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "root_margins",
     "spec_of",
     "summarise",
-    "undecided_to_rate",
     "user_keys_fn",
     "with_shots",
     "with_states",

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.benchmarks import Dataset, vote_of
 from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.rows import NOBODY_LIVE, ContextRows
 from palate.evaluation.verdict_rows import undecided_rows
 from palate.execution import build_runner
-from palate.records import PreferencePair, Progress
+from palate.records import Progress
 from palate.runs import Journal, Verdicts
 
 JOURNAL = "undecided.journal.jsonl"
@@ -38,7 +37,7 @@ def score_undecided(
     own, whose journal lies in the run's folder. Judges and means over strangers have no scores of
     single responses, so nothing is computed for them.
     """
-    undecided = undecided_to_rate(job.pairs)
+    undecided = job.pairs.undecided_to_rate
     if not undecided:
         return UndecidedRows(None, 0)
     pairs = replace(
@@ -62,9 +61,3 @@ def score_undecided(
         passes = work.run(journal, root, build_runner(job.session.engine), progress)
     outages = np.logical_or.reduce([results.outages for results in passes])
     return UndecidedRows(Verdicts(undecided_rows(beside, passes)), int(outages.sum()))
-
-
-def undecided_to_rate(pairs: Dataset) -> tuple[PreferencePair, ...]:
-    """Return the rated undecided rows, without those that are past choices of their user too."""
-    learnt = {vote_of(past) for past in pairs.history}
-    return tuple(row for row in pairs.undecided if vote_of(row) not in learnt)
