@@ -293,7 +293,4 @@ def test_undecided_rows_are_named_whose_ratings_do_not_count() -> None:
     found = evaluate_ratings(evaluate(Planted(TABLE), data, root=None, name="p"))
     assert (found.n_undecided, found.n_ratings) == (2, 11)
     (table,) = rating_tables([found])
-    assert (
-        "2 undecided rows left out: their responses are not scored, so what they were rated is in "
-        "no figure."
-    ) in table.notes
+    assert any(note.startswith("2 undecided rows left out: ") for note in table.notes)

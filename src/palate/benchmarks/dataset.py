@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from palate.benchmarks.votes import EvaluatedVotes, vote_of
 from palate.data import (
@@ -36,6 +36,9 @@ class Dataset:
     unknown_columns: tuple[str, ...] = ()
     ties: int = 0
     """Rows the user called a tie: counted, left out of accuracy."""
+    undecided: tuple[PreferencePair, ...] = ()
+    """Those of them that are rated: scored where scores are held against ratings, and nowhere
+    else. None beside the couples of a larger set."""
     mirrored: bool = False
     """True where every row is a pair and stands in a couple with the pair it is a mirror of."""
     split: str | None = None
@@ -153,6 +156,12 @@ class Dataset:
                 found.append((i, j))
         return tuple(found)
 
+    @cached_property
+    def undecided_to_rate(self) -> tuple[PreferencePair, ...]:
+        """Rated undecided rows, without those whose vote is a past choice of their user too."""
+        learnt = {vote_of(past) for past in self.history}
+        return tuple(row for row in self.undecided if vote_of(row) not in learnt)
+
     @property
     def couples_in_two_forms(self) -> int:
         """Couples whose texts are one in normal form only: what reads them reads other bytes."""
@@ -199,8 +208,11 @@ class Dataset:
         if not decided:
             raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
         ties = len(kept) - len(decided)
+        rated = tuple(row for row in kept if _is_undecided_and_rated(row))
         past = [r for r in self.rows if wanted not in ("all", PAST) and r.split == PAST]
-        selected = as_mirrored(replace(self, rows=decided, ties=ties, split=wanted))
+        selected = as_mirrored(
+            replace(self, rows=decided, ties=ties, undecided=rated, split=wanted)
+        )
         return selected.with_history(past)
 
     def with_history(self, rows: Iterable[Question]) -> Dataset:
@@ -260,14 +272,26 @@ class Dataset:
         return replace(chosen, rows=rows, history=(), history_left_out=left_out)
 
     def limit(self, n: int | None, seed: int = 0) -> Dataset:
-        """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order."""
+        """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order.
+
+        The same share of the undecided rows is drawn, rounded up.
+        """
         units = self.couples if self.mirrored else tuple((i,) for i in range(len(self.rows)))
         if n is None or n >= len(units):
             return self
         drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
         keep = sorted(i for unit in drawn for i in units[int(unit)])
         kept = tuple(self.rows[i] for i in keep)
-        return replace(self, rows=kept, limited=n, everyone=(*self.everyone, *self.rows))
+        rated, share = self.undecided, -(-n * len(self.undecided) // len(units))
+        some = sorted(rng("limit", "undecided", seed, len(rated)).permutation(len(rated))[:share])
+        return replace(
+            self, rows=kept, limited=n, everyone=(*self.everyone, *self.rows),
+            undecided=tuple(rated[int(i)] for i in some),
+        )  # fmt: skip
+
+
+def _is_undecided_and_rated(row: Question) -> TypeGuard[PreferencePair]:
+    return isinstance(row, PreferencePair) and row.tie and row.gold.ratings != (None, None)
 
 
 def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ...]:

@@ -66,8 +66,9 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
         for pair in pairs.pairs if pair.id in mirror_row
     )  # fmt: skip
     return replace(
-        pairs, rows=rows, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows
-    )
+        pairs, rows=rows, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows,
+        undecided=(),
+    )  # fmt: skip
 
 
 def match_opposite(

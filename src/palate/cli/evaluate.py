@@ -90,7 +90,7 @@ def evaluate(
             check_ratings(pairs)
     scorers = with_shots(scorer, drawn.shots or [], drawn.repeats)
     with computing.session() as session:
-        cells = plan_grid(pair_sets, scorers, context, session, settings)
+        cells = plan_grid(pair_sets, scorers, context, session, settings, rate_undecided=rated)
         err.print(_size(cells), highlight=False, markup=False)
         if dry_run:
             _print_plan(cells, output, session, settings)
@@ -182,6 +182,8 @@ def _print_plan(cells: Sequence[Cell], output: Path, session: Session, settings:
     for cell in cells:
         rows = len(cell.benchmark.pairs)
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""
+        if cell.rate_undecided and (undecided := len(cell.benchmark.undecided_to_rate)):
+            times += f" + {undecided:,} undecided"
         fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows{times}"
         show_text(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
     show_text(f"runs go under {output}/")

@@ -53,6 +53,8 @@ class Cell(NamedTuple):
     """How many responses, or orders of two, models are given at most."""
     asks: bool = False
     """Whether an endpoint computes it."""
+    rate_undecided: bool = False
+    """Whether undecided rows are scored for their ratings."""
 
 
 POSTS = ("none", "profile:5", "stranger:5")
@@ -120,13 +122,14 @@ def evaluate_grid(
     start: Start | None = None,
     noise_rows: int | None = None,
     ask_again: float = 0.0,
+    rate_undecided: bool = False,
 ) -> Grid:
     """Evaluate every scorer under every context on every benchmark, and what contexts gain.
 
     Without `contexts`, users with posts are shown nothing, five posts of theirs and as many words
     of a stranger; a personal scorer is shown nothing. `root` is where runs live; None keeps them in
     memory. `start` is told of each piece of work and gives its progress. What is finished is not
-    computed again. `noise_rows` and `ask_again` are those of `evaluate`.
+    computed again. `noise_rows`, `ask_again` and `rate_undecided` are those of `evaluate`.
 
     Raises what `evaluate` does, and `UsageError` for two benchmarks of one name and for two
     contexts that differ in draws alone.
@@ -143,6 +146,7 @@ def evaluate_grid(
         [contexts] if isinstance(contexts, str) else contexts,
         session,
         settings,
+        rate_undecided=rate_undecided,
     )
     return run_grid(
         cells, root=root, session=session, settings=settings, retry_unscored=retry_unscored,
@@ -156,6 +160,8 @@ def plan_grid(
     contexts: Iterable[str] | None,
     session: Session,
     settings: Settings,
+    *,
+    rate_undecided: bool = False,
 ) -> list[Cell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
@@ -187,7 +193,7 @@ def plan_grid(
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
             wanted = shown if contexts is not None else _usual(scorer, text, pairs, shown)
-            cells += [_cell(pairs, text, scorer, context) for context in wanted]
+            cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
     if cells and all(cell.meaningless for cell in cells):
         raise UsageError(
             f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"
@@ -209,7 +215,9 @@ def _usual(
     return usual
 
 
-def _cell(pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context) -> Cell:
+def _cell(
+    pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context, rate_undecided: bool
+) -> Cell:
     info = info_of(scorer, text)
     void = meaningless(info, context)
     if not void:
@@ -217,9 +225,12 @@ def _cell(pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context) -
     draws = getattr(context, "draws", 1) * getattr(scorer, "draws", 1)
     modelled = [part for part in components_of(scorer)
                 if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
-    calls = 0 if void else 2 * len(modelled) * draws * len(pairs.rows)
+    rows = len(pairs.rows)
+    if rate_undecided and draws == 1 and not isinstance(scorer, Judge):
+        rows += len(pairs.undecided_to_rate)
+    calls = 0 if void else 2 * len(modelled) * draws * rows
     asks = any(info_of(part.scorer, text).details.get("base_url") for part in modelled)
-    return Cell(pairs, text, context.spec, void, draws, calls, asks)
+    return Cell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
 
 
 def _refuse_other_draws(contexts: Sequence[str]) -> None:
@@ -262,7 +273,7 @@ def run_grid(
             cell.scorer, cell.benchmark, cell.context, root=root, session=session,
             settings=settings, retry_unscored=retry_unscored,
             progress=start and start(f"{cell.scorer} · {cell.context}"),
-            noise_rows=noise_rows, ask_again=ask_again,
+            noise_rows=noise_rows, ask_again=ask_again, rate_undecided=cell.rate_undecided,
         )
         for cell in cells if not cell.meaningless
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from palate import metrics
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError
 from palate.metrics import Clusters, Estimate, Predictions
-from palate.runs import RatingBaseline, RatingReport, ReportedEstimate, Run, holm_within
+from palate.runs import RatingBaseline, RatingReport, ReportedEstimate, Run, Verdicts, holm_within
 
 Floats = NDArray[np.float64]
 BASELINES = ("user mean", "global mean")
@@ -24,9 +25,10 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     """Return how a run's scores agree with the users' own ratings of the responses.
 
     Each (question, response) that a user rated counts once: with the mean of its ratings, which is
-    then mapped from their scale to [0, 1], and the float32 of its first score by row id. Undecided
-    rows are in no run, so their ratings do not count. Figures are means over users with the
-    jackknife by user and question: Spearman and Kendall τ-b; the error and the alignment
+    then mapped from their scale to [0, 1], and the float32 of its first score by row id. So do
+    those of undecided rows, where `evaluate(rate_undecided=True)` scored them. Figures are means
+    over users with the jackknife by user and question: Spearman and Kendall τ-b; the error and the
+    alignment
     1 − |predicted − given| of predictions by isotonic regression of the user's other ratings (5
     folds); and the same of the user's mean and of the other users' mean. Where rows name
     no scale, the lowest and highest rating given are taken for it, and `scale` says so.
@@ -47,12 +49,13 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     >>> round(found.spearman.value, 3), found.n_ratings, found.n_users
     (1.0, 24, 4)
     """
-    items, n_unscored, scale = _items(run)
+    verdicts = _with_undecided(run)
+    items, n_unscored, scale = _items(run, verdicts)
     scores, ratings, users = items.scores, items.ratings, items.users
     clusters = Clusters.of(users, questions=items.questions, texts=(items.names,))
     ranks = metrics.rank_correlations(scores, ratings, clusters)
     predicted = metrics.cross_fitted_predictions(scores, ratings, users, items.names, seed=seed)
-    places, summary = run.verdicts.rated[0], run.summary
+    places, summary = verdicts.rated[0], run.summary
     _, counts = np.unique(users, return_counts=True)
     return RatingReport(
         benchmark=summary.benchmark,
@@ -62,7 +65,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
         n_ratings=len(scores),
         n_users=len(counts),
         n_unrated=int(np.count_nonzero(places < 0)),
-        n_undecided=summary.undecided_rows,
+        n_undecided=summary.undecided_rows - len(run.undecided or ()),
         n_unscored=n_unscored,
         n_users_too_few=ranks.left_out,
         n_users_single=int(np.count_nonzero(counts == 1)),
@@ -98,7 +101,7 @@ def check_ratings(pairs: Dataset) -> None:
     palate.errors.BenchmarkError: empty has no ratings (chosen_rating, rejected_rating)
     """
     rated = False
-    for pair in pairs.pairs:
+    for pair in (*pairs.pairs, *pairs.undecided):
         given, scale = [r for r in pair.gold.ratings if r is not None], pair.gold.rating_scale
         rated = rated or bool(given)
         if scale is not None and given:
@@ -125,8 +128,13 @@ class _Items(NamedTuple):
     names: NDArray[np.bytes_]
 
 
-def _items(run: Run) -> tuple[_Items, int, tuple[float, float] | None]:
-    verdicts = run.verdicts.by_id()
+def _with_undecided(run: Run) -> Verdicts:
+    if run.undecided is None:
+        return run.verdicts.by_id()
+    return Verdicts(chain(run.verdicts.rows, run.undecided.rows)).by_id()
+
+
+def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, float] | None]:
     places, columns = verdicts.rated
     rows = np.flatnonzero(places >= 0)
     if not rows.size:

@@ -110,9 +110,8 @@ class Computation:
             task = Job(self.scorer, number, self.built_from, self.session, self.settings, self.spec)
             with ResultIndex(plan) as known:
                 if journal is not None:
-                    own = journal.path.parent
                     for other in result_folders(root) if root is not None else ():
-                        if other != own and plan.id in passes_of(other):
+                        if other / JOURNAL != journal.path and plan.id in passes_of(other):
                             known.read(other / JOURNAL)
                     known.read(journal.path, of_this_run=True)  # last, so that its own lines win
                 results.append(Pass(

@@ -17,6 +17,7 @@ from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import summarise
+from palate.evaluation.undecided import UndecidedRows, score_undecided
 from palate.evaluation.verdict_rows import verdict_rows
 from palate.execution import Results, build_runner
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
@@ -37,6 +38,7 @@ def evaluate(
     progress: Progress | None = None,
     noise_rows: int | None = None,
     ask_again: float = 0.0,
+    rate_undecided: bool = False,
 ) -> Run:
     """Evaluate one scorer under one context on one benchmark.
 
@@ -47,6 +49,9 @@ def evaluate(
     In half precision `noise_rows` of the rows are computed in float32 too, by default 16 or 2 %,
     whichever is more; of an endpoint the share `ask_again` of the rows is asked once more. The
     summary's `noise` tells what that changed.
+
+    With `rate_undecided` the responses of rated rows that their users called ties are scored too,
+    into `Run.undecided`, for `evaluate_ratings`; every other figure is as without.
 
     >>> run = evaluate("longest", "tasting", "none", root=None)
     >>> run.summary.accuracy.value, run.summary.mirrored_accuracy.n
@@ -83,7 +88,13 @@ def evaluate(
         )
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
         summary = _summary(job, work, verdicts, passes[0], noise)
-        run = Run(summary, verdicts, folder, outages=outages, again=again)
+        undecided = UndecidedRows(None, 0)
+        if rate_undecided:
+            undecided = score_undecided(job, folder, place, more)
+        run = Run(
+            summary, verdicts, folder, outages=outages + undecided.outages, again=again,
+            undecided=undecided.rows,
+        )  # fmt: skip
         if folder is not None:
             run.save()
     return replace(run, seconds=time.monotonic() - started)

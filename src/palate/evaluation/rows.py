@@ -80,7 +80,7 @@ class ContextRows(Lazy[ContextRow]):
     ) -> None:
         self.questions, self.context = dataset.rows, context
         self.seed, self.user_keys = seed, user_keys
-        self._state_draws, self._live = state_draws, live.users
+        self.state_draws, self._live = state_draws, live.users
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
         # Where nothing is shown nobody need be gathered.
@@ -99,12 +99,12 @@ class ContextRows(Lazy[ContextRow]):
 
     def _row(self, at: int) -> ContextRow:
         question, draw = self.questions[at // self.draws], at % self.draws
-        shown = self.context.shown(*self._input(question, draw // self._state_draws))
+        shown = self.context.shown(*self._input(question, draw // self.state_draws))
         self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
         self.leaks_dropped[at] = shown.leaks_dropped
         self.shortfall_words[at] = shown.shortfall_words
         self.search_unmatched[at] = shown.search_unmatched
-        keys = self.user_keys(question, draw % self._state_draws)
+        keys = self.user_keys(question, draw % self.state_draws)
         self.no_stranger[at] = shown.no_stranger or keys.no_stranger
         slate = Slate(
             question=question.messages,
@@ -120,7 +120,7 @@ class ContextRows(Lazy[ContextRow]):
         """Let the context do at once what would be costly row by row."""
         prepare = getattr(self.context, "prepare", None)
         if prepare is not None and not self.context.blind:
-            draws = range(self.draws // self._state_draws)
+            draws = range(self.draws // self.state_draws)
             prepare(self._input(question, draw) for question in self.questions for draw in draws)
 
     def id(self, row: int) -> str:

@@ -40,33 +40,25 @@ def verdict_rows(
     """
     pairs, rows = job.pairs.pairs, job.rows
     for number, at in enumerate(range(len(pairs)) if computed is None else computed):
-        pair, mirror_row, first = pairs[at], int(mirror_rows[at]), at * rows.draws
+        mirror_row, first = int(mirror_rows[at]), at * rows.draws
         places = range(number * rows.draws, (number + 1) * rows.draws)
         drawn = [_judged(job, first + k, passes, place) for k, place in enumerate(places)]
         verdict, scores = drawn[0]
         if rows.draws > 1:
             verdict, scores = mean_verdict([each for each, _ in drawn]), None
-        position = rows.chosen_position(first)
-        yield VerdictRow(
-            id=pair.id,
-            content_hash=pair.content,
-            question_hash=VerdictRow.hash_of(pair.key),
-            response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
-            user=pair.user_id,
-            subset=pair.subset,
-            mirror_of=pairs[mirror_row].id if mirror_row >= 0 else None,
-            outcome=verdict.outcome,
-            margin=verdict.margin,
-            share=verdict.share,
-            orders=verdict.orders,
-            chosen_first=position == 0,
-            reason=verdict.reason,
-            own_words=int(rows.own_words[first]),
-            lengths=(len(pair.chosen), len(pair.rejected)),
-            category=pair.category,
-            traits=pair.traits,
-            ratings=_rated(pair, position, scores),
-        )
+        mirror_of = pairs[mirror_row].id if mirror_row >= 0 else None
+        yield _row(job, at, verdict, scores, mirror_of)
+
+
+def undecided_rows(job: PlannedRun, passes: Sequence[Results]) -> Iterator[VerdictRow]:
+    """Yield the ratings and scores of each undecided pair: without a verdict, for none is right.
+
+    Without scores where `passes` is empty.
+    """
+    for at in range(len(job.rows.questions)):
+        scores = _judged(job, at, passes, at)[1] if passes else None
+        verdict = Verdict(outcome=Outcome.UNSCORED, reason="undecided")
+        yield _row(job, at, verdict, scores, None)
 
 
 def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
@@ -80,6 +72,33 @@ def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
     """
     values = [each.value for each in drawn if each.outcome is not Outcome.UNSCORED]
     return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
+
+
+def _row(
+    job: PlannedRun, at: int, verdict: Verdict, scores: Scores | None, mirror_of: str | None
+) -> VerdictRow:
+    pair, first = job.pairs.pairs[at], at * job.rows.draws
+    position = job.rows.chosen_position(first)
+    return VerdictRow(
+        id=pair.id,
+        content_hash=pair.content,
+        question_hash=VerdictRow.hash_of(pair.key),
+        response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
+        user=pair.user_id,
+        subset=pair.subset,
+        mirror_of=mirror_of,
+        outcome=verdict.outcome,
+        margin=verdict.margin,
+        share=verdict.share,
+        orders=verdict.orders,
+        chosen_first=position == 0,
+        reason=verdict.reason,
+        own_words=int(job.rows.own_words[first]),
+        lengths=(len(pair.chosen), len(pair.rejected)),
+        category=pair.category,
+        traits=pair.traits,
+        ratings=_rated(pair, position, scores),
+    )
 
 
 def _judged(

@@ -31,7 +31,7 @@ class RatingReport(Record):
     n_unrated: int
     """Rows without any rating."""
     n_undecided: int = 0
-    """Undecided rows, of which nothing is scored: their ratings are in no figure."""
+    """Undecided rows in no figure: they are not rated, or were not scored for their ratings."""
     n_unscored: int
     """Distinct rated responses without a score."""
     n_users_too_few: int

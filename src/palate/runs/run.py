@@ -18,6 +18,8 @@ from palate.runs.verdicts import Verdicts
 
 AGAIN = "again.jsonl"
 """Verdicts of the rows that were computed twice."""
+UNDECIDED = "undecided.jsonl"
+"""Ratings and scores of the rows that their users called ties."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Run(Result):
     """Rows unscored because the outside world failed; they are tried again at the next call."""
     again: Verdicts | None = None
     """Verdicts of the rows that were computed twice, the second time."""
+    undecided: Verdicts | None = None
+    """Ratings and scores of undecided rows, where these were scored; read by `evaluate_ratings`."""
 
     @property
     def cell(self) -> tuple[str, str, str]:
@@ -59,14 +63,14 @@ class Run(Result):
         return (row.line() for row in self.verdicts.rows)
 
     def save(self) -> None:
-        """Write rows and summary into the run's folder, and the verdicts of the second time."""
+        """Write rows and summary into the run's folder, and what was computed beside the rows."""
         if self.folder is not None:
             with writing(self.folder, RunError):
-                if self.again is None:
-                    (self.folder / AGAIN).unlink(missing_ok=True)
-                else:
-                    rows = self.again.rows
-                    write_whole(self.folder / AGAIN, (f"{row.line()}\n" for row in rows))
+                for name, beside in ((AGAIN, self.again), (UNDECIDED, self.undecided)):
+                    if beside is None:
+                        (self.folder / name).unlink(missing_ok=True)
+                    else:
+                        write_whole(self.folder / name, (f"{row.line()}\n" for row in beside.rows))
         super().save()
 
     @classmethod
@@ -80,7 +84,9 @@ class Run(Result):
             )
         twice = summary.noise is not None and summary.noise.rows > 0
         again = Verdicts(each_row(folder, VerdictRow, AGAIN)) if twice else None
-        return cls(summary, verdicts, folder, again=again)
+        rated = (folder / UNDECIDED).is_file()
+        undecided = Verdicts(each_row(folder, VerdictRow, UNDECIDED)) if rated else None
+        return cls(summary, verdicts, folder, again=again, undecided=undecided)
 
 
 def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:

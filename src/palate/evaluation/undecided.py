@@ -1,0 +1,63 @@
+"""Responses of rated rows that their users called ties: scored beside a run, for ratings alone."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from palate.evaluation.computation import Computation
+from palate.evaluation.planned_run import PlannedRun
+from palate.evaluation.rows import NOBODY_LIVE, ContextRows
+from palate.evaluation.verdict_rows import undecided_rows
+from palate.execution import build_runner
+from palate.records import Progress
+from palate.runs import Journal, Verdicts
+
+JOURNAL = "undecided.journal.jsonl"
+
+
+class UndecidedRows(NamedTuple):
+    """Ratings and scores of undecided rows."""
+
+    rows: Verdicts | None
+    """None where there is no such row."""
+    outages: int
+
+
+def score_undecided(
+    job: PlannedRun, folder: Path | None, root: Path | None, progress: Progress
+) -> UndecidedRows:
+    """Score the undecided rows of a run that are rated, as the run's own rows are.
+
+    The plan, verdicts and figures of the run stay what they are without them: this is a pass of its
+    own, whose journal lies in the run's folder. Judges and means over strangers have no scores of
+    single responses, so nothing is computed for them.
+    """
+    undecided = job.pairs.undecided_to_rate
+    if not undecided:
+        return UndecidedRows(None, 0)
+    pairs = replace(
+        job.pairs, rows=undecided, undecided=(), mirrored=False,
+        everyone=(*job.pairs.everyone, *job.pairs.rows),
+    )  # fmt: skip
+    rows = ContextRows(
+        pairs, job.context, job.settings.seed, job.rows.user_keys, job.rows.state_draws, NOBODY_LIVE
+    )
+    beside = replace(job, pairs=pairs, rows=rows)
+    if job.judges or rows.draws > 1:
+        return UndecidedRows(Verdicts(undecided_rows(beside, ())), 0)
+    work = Computation(
+        job.scorer, job.spec, rows, job.session, job.settings,
+        built_from=job.built_from, retry_unscored=job.retry_unscored,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        journal = None
+        if folder is not None:
+            journal = stack.enter_context(Journal(folder / JOURNAL))
+        passes = work.run(journal, root, build_runner(job.session.engine), progress)
+    outages = np.logical_or.reduce([results.outages for results in passes])
+    return UndecidedRows(Verdicts(undecided_rows(beside, passes)), int(outages.sum()))
