@@ -23,15 +23,16 @@ demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and
 SHARD  ?= 1/1
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --shard $(SHARD)
 # Coverage comes with `test-all` alone, and of the quick tests: what is traced takes up to 1.8 times as
-# long, and processors differ by half as much again.
-QUICK  := $(if $(filter test-all,$(MAKECMDGOALS)),8 --cov --cov-report=,3)
+# long, and processors differ by half as much again. A limit is far above the 3 s that a test should take:
+# a busy core counts other work too.
+QUICK  := $(if $(filter test-all,$(MAKECMDGOALS)),15 --cov --cov-report=,8)
 
 test: $(VENV)/.dev ## Run the quick tests: under five minutes
 	$(PYTEST) --cpu-limit $(QUICK) -m "not full"
 
 test-all: test ## Run the quick tests, print what they cover, then all the rest (SHARD=1/4: a quarter)
 	$(BIN)/coverage report --fail-under $(if $(filter 1/1,$(SHARD)),88,0)
-	$(PYTEST) --cpu-limit 3 -m full
+	$(PYTEST) --cpu-limit 8 -m full
 
 servers: $(VENV)/.dev $(SERVERS)/.ready ## Run a real vLLM in an environment of its own, and hold palate's numbers to it
 	$(PYTEST) tests/servers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from test_comparison_ratings import (
@@ -92,6 +92,7 @@ def test_marking_rows_as_ties_and_their_order_change_no_figure(exact: bool) -> N
     scorer.info = ScorerInfo(fingerprint="planted", exact=exact)
     _, expected = rated(scorer, HAND)
 
+    @settings(max_examples=25)
     @given(st.sets(st.integers(0, 6), max_size=6), st.permutations(range(7)))
     def law(ties: set[int], order: list[int]) -> None:
         marked = with_ties(HAND, ties)
