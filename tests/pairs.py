@@ -27,5 +27,5 @@ def register(monkeypatch: Any, **scorers: Any) -> None:
     def build(text: str, session: Session, settings: Settings) -> Any:
         return scorers[text] if text in scorers else build_scorer(text, session, settings)
 
-    for module in ("palate.downstream.scores.scoring", "palate.evaluation.planned_run"):
+    for module in ("palate.answers.scores.scoring", "palate.evaluation.planned_run"):
         monkeypatch.setattr(f"{module}.build_scorer", build)

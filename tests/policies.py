@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from palate.personal.p_dpo import PersonalPolicy, PreferenceOptions, train_p_dpo
+from palate.learning.p_dpo import PersonalPolicy, PreferenceOptions, train_p_dpo
 from palate.prompts import render
 from palate.records import Choice, Slate
 from palate.specs import Reference

@@ -16,10 +16,10 @@ ALLOWED = {
         "transformers calls attention by a name, so a pass hands its layout over by thread"
     ),
     "engines/local/attention.py: _now is changed": "by the same hand-over",
-    "downstream/policy_training/algorithms/trl_hooks.py: fused_head is changed": (
+    "trainers/algorithms/trl_hooks.py: fused_head is changed": (
         "TRL's own module decides what its head reads; it is put back after training"
     ),
-    "personal/solvers/threads.py: _limited is a Lock": (
+    "learning/solvers/threads.py: _limited is a Lock": (
         "BLAS has one number of threads for the whole process, so one caller at a time sets it"
     ),
     "__init__.py: globals()": (
@@ -29,15 +29,15 @@ ALLOWED = {
 CACHED = {
     "models/runtime.py: import_torch": "an import",
     "models/runtime.py: import_transformers": "an import",
-    "training/user_tokens.py: _user_tokens": "a class, made where torch is there",
-    "downstream/export/writing.py: _environment": "templates, which come with palate",
+    "learning/recipes/user_tokens.py: _user_tokens": "a class, made where torch is there",
+    "trainers/export/writing.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: about": "texts of texts",
     "reports/html.py: _environment": "templates, which come with palate",
     "contexts/examples.py: _plain": "texts of texts",
     "records/dates.py: read_date": "instants of texts",
     "selfcheck/trials.py: hash_of": "hashes of texts",
-    "downstream/quality/ngrams.py: _latest_characters": "counts of one text",
+    "quality/ngrams.py: _latest_characters": "counts of one text",
     "metrics/ranks/null_distribution.py: all_orders": "an array of a number, changed by nobody",
 }
 """Caches that outlive a call, each of a function of its arguments, and what they hold."""

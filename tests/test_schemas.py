@@ -16,8 +16,7 @@ from jsonschema import Draft202012Validator
 from palate.benchmarks import load_benchmark
 from palate.comparison import compare, groups_of, plan_grid, ratings_of, run_grid
 from palate.records import Settings
-from palate.runs import SUMMARY
-from palate.runs.manifest import MANIFEST, ROWS
+from palate.runs import MANIFEST, ROWS, SUMMARY
 from palate.session import default_session
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"

@@ -36,7 +36,7 @@ import transformers
 from against_vllm_engine import HEADS, MARK, PROFILE, SCORERS
 
 from palate.benchmarks import load_benchmark
-from palate.evaluation.planned_run import PlannedRun
+from palate.evaluation import PlannedRun
 from palate.models import resolve
 from palate.records import Encoded, Settings
 from palate.scorers import build_scorer

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palate.metrics import Estimate
-from palate.metrics.selection import best_of_curve
-from palate.metrics.selection.curves import BestOfPoint
+from palate.metrics.selection import BestOfPoint, best_of_curve
 from palate.reports import Form, Table, render
 
 Doubles = Any

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from palate.metrics.clusters import Clusters
+from palate.metrics import Clusters
 from palate.metrics.ranks import Reliability, reliability
 from palate.reports import Form, Table, render
 

@@ -15,13 +15,13 @@ import sys
 import numpy as np
 
 from palate.benchmarks import Dataset, load_benchmark
-from palate.curves import learning_curve
 from palate.evaluation import history_of
-from palate.personal import fit
+from palate.learning.personal import fit
 from palate.records import PreferencePair, Settings
 from palate.reports import Form, Table, render
 from palate.seeding import rng
 from palate.session import default_session
+from palate.uses.learning_curve import learning_curve
 
 METHODS = ("user-heads", "lore", "pref")
 

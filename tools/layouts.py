@@ -19,8 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.benchmarks import Dataset, couple_votes, find_benchmark
-from palate.benchmarks.benchmark import LoadOptions
+from palate.benchmarks import Dataset, LoadOptions, couple_votes, find_benchmark
 from palate.data import LayoutOptions, parse_columns, parse_votes
 from palate.errors import PalateError
 from palate.records import PreferencePair

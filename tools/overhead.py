@@ -32,8 +32,7 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.engines.local import forward, heads, model
 from palate.engines.local.threads import workers
-from palate.evaluation import evaluate
-from palate.evaluation.rows import make_rows
+from palate.evaluation import evaluate, make_rows
 from palate.execution import WorkPlanner
 from palate.models import choose_device, import_torch, import_transformers
 from palate.records import Settings

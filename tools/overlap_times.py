@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torchmetrics.functional.text import chrf_score
 
-from palate.downstream.quality import build_quality
-from palate.downstream.quality.against_reference import AgainstReference
+from palate.quality import build_quality
+from palate.quality.against_reference import AgainstReference
 from palate.reports import Form, Table, render
 from palate.session import default_session
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from ppo_world import ANSWERS, GOLD, PLACE, USERS, Rewards, World
 
-from palate.downstream.policy_training.algorithms import Algorithm
+from palate.trainers.algorithms import Algorithm
 
 Prefix = tuple[int, ...]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]

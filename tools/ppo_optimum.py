@@ -33,9 +33,9 @@ import transformers
 from ppo_fixed_points import fixed_point
 from ppo_world import GOLD, USERS, Rewards, World, log_probs
 
-from palate.downstream.policy_training.algorithms import ALGORITHMS, Algorithm, PolicyTraining
 from palate.metrics.ranks import kendall_agreement
 from palate.reports import Form, Table, render
+from palate.trainers.algorithms import ALGORITHMS, Algorithm, PolicyTraining
 
 BETA = 0.2
 BAR, TAU_BAR, LOW_BAR = 0.98, 0.9, 0.6

@@ -18,11 +18,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from palate.downstream.policy_training.algorithms import (
-    PolicyTraining,
-    build_trainer,
-    last_checkpoint,
-)
+from palate.trainers.algorithms import PolicyTraining, build_trainer, last_checkpoint
 
 USERS = ("ann", "ben")
 TOKENS = ("<end>", *USERS, "tea", "coffee", "hot", "cold", "please")

@@ -20,8 +20,7 @@ BaseModel.model_config = ConfigDict(use_attribute_docstrings=True)
 
 from palate.comparison import Comparison, Grid  # noqa: E402
 from palate.records import Record  # noqa: E402
-from palate.runs import Manifest, Result, Tabular  # noqa: E402
-from palate.runs.manifest import SCHEMA  # noqa: E402
+from palate.runs import SCHEMA, Manifest, Result, Tabular  # noqa: E402
 from palate.specs import load, registered  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"

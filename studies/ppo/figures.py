@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import load_all
-from palate.downstream.best_of_result import BestOfResult
-from palate.downstream.policy_training.held_out_users.gain_fit import gain_at
-from palate.downstream.policy_training.result import PolicyEvaluation, PolicyTrainingResult
-from palate.downstream.row_figures import RowFigures
 from palate.metrics import Estimate, holm, minimum_detectable_effect
 from palate.runs import Run, load_runs
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.ppo import PolicyTrainingResult, gain_at
+from palate.uses.ppo.result import PolicyEvaluation
+from palate.uses.row_figures import RowFigures
 from studies.ppo.study import BEST_OF, SEEDS, Study
 
 Figures = dict[str, Any]

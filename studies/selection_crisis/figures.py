@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import load_all
-from palate.downstream.best_of_result import BestOfResult
-from palate.downstream.decoding.result import DecodeResult, GuidedCell
-from palate.downstream.policy import PolicyAccuracy
-from palate.downstream.row_figures import RowFigures
 from palate.metrics import Estimate, minimum_detectable_effect
-from palate.metrics.ranks.agreement import RankAgreement, kendall_agreement
+from palate.metrics.ranks import RankAgreement, kendall_agreement
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.decode import DecodeResult, GuidedCell
+from palate.uses.policy_accuracy import PolicyAccuracy
+from palate.uses.row_figures import RowFigures
 from studies.selection_crisis.study import IN_CONTEXT
 
 Figures = dict[str, Any]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from palate.metrics.ranks.agreement import LEAST_SCORERS
-from palate.reports import Form, Table, render
-from palate.reports.names import context_name, short_names
+from palate.reports import Form, Table, context_name, render
+from palate.reports.names import short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.specs import Spec

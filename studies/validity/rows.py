@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from palate.benchmarks import load_benchmark
-from palate.benchmarks.mirrors import mirrors
+from palate.benchmarks import load_benchmark, mirrors
 from palate.records import PreferencePair
 from palate.seeding import rng
 from palate.words import count_words

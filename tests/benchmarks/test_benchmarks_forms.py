@@ -12,14 +12,12 @@ import pytest
 
 from palate.benchmarks import Dataset, couple_votes, mirrors
 from palate.benchmarks.mirrors import match_opposite
-from palate.contexts.leaks import forbidden_texts, leaks
-from palate.data import load_rows
-from palate.data.rows import read_question
-from palate.downstream.policy_training.split import UserSplit, refuse_shared
+from palate.data import forbidden_texts, leaks, load_rows, read_question
 from palate.errors import DataError
+from palate.learning.recipes import refuse_overlap
 from palate.records import Post, PreferencePair
 from palate.seeding import rng
-from palate.training.overlap import refuse_overlap
+from palate.trainers import UserSplit, refuse_shared
 
 QUESTION, FIRST, SECOND = "Which caf\u00e9,\nand why?", "Caf\u00e9 A.\nIt is near.", "Caf\u00e9 B."
 FORMS: dict[str, Callable[[str], str]] = {

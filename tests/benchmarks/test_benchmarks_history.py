@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset, load_benchmark, mirrors
-from palate.data.rows import read_question
+from palate.data import read_question
 from palate.errors import BenchmarkError
 from palate.records import Choice, Post, PreferencePair
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hubs import COMMIT, OLDER, read_by, serving
-from palate.benchmarks import LoadOptions, load_benchmark
-from palate.benchmarks.registry import find_benchmark, is_path
+from palate.benchmarks import LoadOptions, find_benchmark, load_benchmark
+from palate.benchmarks.registry import is_path
 from palate.errors import BenchmarkError
 
 pytest.importorskip("huggingface_hub")

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from conversations import TURNS, row, two_users
 from palate.benchmarks import Dataset, EvaluatedVotes, couple_votes
-from palate.data.rows import read_question
+from palate.data import read_question
 from palate.errors import BenchmarkError
-from palate.evaluation import evaluate
-from palate.evaluation.states import history_of
+from palate.evaluation import evaluate, history_of
 from palate.records import PreferencePair
 
 OTHER = [*TURNS[:2], {"role": "assistant", "content": "With coffee or with soup?"}]

@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from typer.testing import CliRunner
 
 from palate.bench import SERVE_CASES, ServeBench
-from palate.cli.app import app
+from palate.cli import app
 from palate.errors import PalateError
 
 MEASURED = [

@@ -7,8 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from palate.cli.app import app
-from palate.downstream.sampling import gathering
+from palate.answers import obtain_samples as gathering
+from palate.cli import app
 from palate.errors import DataError, RunError, SpecError, UsageError
 from palate.runs import load_all, load_runs, read_manifest
 

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from test_cli_commands import palate
 from typer.main import get_command
 
-from palate.cli.app import app
+from palate.cli import app
 from palate.construction import build_own_text
 from palate.reports.construction import own_text_tables
 

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from palate.cli.app import app, main
+from palate.cli import app, main
 
 
 def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:

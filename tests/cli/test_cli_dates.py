@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from palate.cli.app import main
-from palate.construction.own_text.build import build_own_text
+from palate.cli import main
+from palate.construction.own_text import build_own_text
 
 
 @pytest.fixture

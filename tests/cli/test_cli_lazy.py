@@ -12,7 +12,8 @@ import pytest
 import typer
 from typer.main import get_command
 
-from palate.cli.app import COMMANDS, app
+from palate.cli import app
+from palate.cli.app import COMMANDS
 from palate.cli.completion import FLAGS, command_of
 from palate.specs import registered
 from test_public import HEAVY

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from endpoints import Loopback
-from palate.cli.app import app
+from palate.cli import app
 
 
 @pytest.fixture

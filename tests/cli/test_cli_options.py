@@ -15,7 +15,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from palate.cli.app import app, main
+from palate.cli import app, main
 from palate.cli.bench import Cases
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingTwice, Devices

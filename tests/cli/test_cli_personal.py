@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from palate.cli.app import app
+from palate.cli import app
 from palate.errors import ModelError, UsageError
 from palate.scorers.user_likelihood import ReferencePolicy
 

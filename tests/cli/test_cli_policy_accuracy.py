@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from palate.cli.app import app
+from palate.cli import app
 from palate.errors import PalateError
 from palate.runs import load_all
 

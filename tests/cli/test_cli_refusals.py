@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from endpoints import Loopback
-from palate.cli.app import main
+from palate.cli import main
 
 KEY = "sk-very-secret-0123456789"
 N = 24

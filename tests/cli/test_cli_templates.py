@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from palate.cli.app import app
+from palate.cli import app
 from palate.cli.options import make_settings
 from palate.errors import UsageError
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from conversations import IN_ORDER, QUESTION, in_order, two_users
 from palate.benchmarks import load_benchmark, mirrors
-from palate.cli.app import app
+from palate.cli import app
 from palate.cli.demo import couple
 from palate.comparison import evaluate_grid
 from palate.reports.page import Example, report

@@ -13,8 +13,7 @@ from palate.comparison.compare import paired_tests
 from palate.errors import ComparisonError, RunError
 from palate.evaluation import summarise
 from palate.records import Outcome
-from palate.runs import Run, VerdictRow, Verdicts, load_runs
-from palate.runs.summary import Summary
+from palate.runs import Run, Summary, VerdictRow, Verdicts, load_runs
 
 
 def made(name: str, right: list[float], *, ids: range | None = None, mirrored: bool = False) -> Run:

@@ -9,14 +9,14 @@ import pytest
 from scipy import stats
 
 from palate.benchmarks import Dataset
-from palate.comparison import check_ratings
-from palate.comparison.ratings import evaluate_ratings, ratings_of
-from palate.data.rows import read_question
+from palate.comparison import check_ratings, ratings_of
+from palate.comparison.ratings import evaluate_ratings
+from palate.data import read_question
 from palate.errors import BenchmarkError, DataError
 from palate.evaluation import evaluate
 from palate.metrics import cross_fitted_predictions, holm
 from palate.records import Gold, Judgement, ScorerInfo, Scores, Slate
-from palate.reports.ratings import rating_tables
+from palate.reports import rating_tables
 from palate.runs import load
 from palate.seeding import digest
 

@@ -8,8 +8,7 @@ from palate.comparison.redraws import HOLDS
 from palate.evaluation import summarise
 from palate.metrics import paired_difference
 from palate.records import Judgement
-from palate.reports import grid_tables, screens
-from palate.reports.comparison import comparison_tables
+from palate.reports import comparison_tables, grid_tables, screens
 from palate.runs import Run, VerdictRow, Verdicts, noise_of
 
 OWN, STRANGER = "profile:3", "profile:3?of=stranger"

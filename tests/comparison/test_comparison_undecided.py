@@ -23,14 +23,12 @@ from test_comparison_ratings import (
 )
 
 from palate.benchmarks import Dataset, mirrors
-from palate.comparison import check_ratings
-from palate.comparison.grid import plan_grid
+from palate.comparison import check_ratings, plan_grid
 from palate.comparison.ratings import evaluate_ratings
 from palate.errors import BenchmarkError, DataError, RunError
-from palate.evaluation import evaluate
-from palate.evaluation.undecided import JOURNAL
+from palate.evaluation import JOURNAL, evaluate
 from palate.records import Post, ScorerInfo, Settings
-from palate.reports.ratings import rating_tables
+from palate.reports import rating_tables
 from palate.runs import RatingReport, Run, load
 from palate.session import Session
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts.examples import Examples
-from palate.contexts.leaks import forbidden_responses, normal
+from palate.data import forbidden_responses, normal
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation import evaluate, make_rows
-from palate.evaluation.rows import ContextRow
+from palate.evaluation import ContextRow, evaluate, make_rows
 from palate.prompts import pair_prompt, render
 from palate.records import PreferencePair, RubricAspect, Settings
 from palate.session import default_session

@@ -16,8 +16,7 @@ from palate.comparison import gains_of
 from palate.contexts import generated, persona, plan
 from palate.engines import Reply, language_model
 from palate.errors import BenchmarkError, EndpointError, ModelError, SpecError
-from palate.evaluation import evaluate, make_rows
-from palate.evaluation.rows import ContextRow
+from palate.evaluation import ContextRow, evaluate, make_rows
 from palate.prompts import pair_prompt
 from palate.records import Message, Part, Post, PreferencePair, RubricAspect, Settings
 from palate.session import default_session

@@ -9,8 +9,7 @@ import pytest
 from pairs import pair_of
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
-from palate.evaluation import evaluate
-from palate.evaluation.rows import ContextRow, make_rows
+from palate.evaluation import ContextRow, evaluate, make_rows
 from palate.records import Post, PreferencePair
 from palate.session import default_session
 from palate.words import count_words

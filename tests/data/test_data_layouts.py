@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palate.benchmarks import Dataset, find_benchmark
-from palate.benchmarks.benchmark import LoadOptions
+from palate.benchmarks import Dataset, LoadOptions, find_benchmark
 from palate.data import LayoutOptions, load_rows, parse_columns, parse_votes
 from palate.errors import DataError, UsageError
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import asked_title, content_hash
-from palate.data.loading import collect
-from palate.data.rows import read_question
+from palate.data import asked_title, collect, content_hash, read_question
 from palate.errors import DataError
 from palate.records import Post, PreferencePair
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from conversations import QUESTION, TURNS, row
 from palate.benchmarks import Dataset, couple_votes
 from palate.contexts import build_context
-from palate.data.rows import read_question, read_turns
-from palate.downstream.quality.rating import _content
+from palate.data import read_question
+from palate.data.rows import read_turns
 from palate.errors import DataError
 from palate.evaluation import evaluate, make_rows
 from palate.prompts import pair_prompt, plan_prompt, rating_prompt
+from palate.quality import gold_content
 from palate.records import Choice, Message, PreferencePair, Question, choices_of
 from palate.seeding import digest
 from palate.session import default_session
@@ -67,7 +68,7 @@ def test_rows_without_turns_keep_every_byte(none: dict[str, Any]) -> None:
     assert digest([m.content for it in prompts for m in it])[:16] == "25cc2cf3bc3aa46a"
     history = {user: [c.model_dump() for c in own] for user, own in choices_of(past).items()}
     assert digest(history)[:16] == "3ddab8bbabc00136"
-    assert _content(data.rows[0])[:16] == "876914721c338491"
+    assert gold_content(data.rows[0])[:16] == "876914721c338491"
     assert "turns" not in data.rows[0].to_row()
 
 

@@ -6,7 +6,7 @@ import torch
 import transformers
 
 from palate.engines import ChatTemplate, LocalModel
-from palate.engines.local.loading import ReadMode
+from palate.engines.local import ReadMode
 from palate.records import Message, Settings
 from palate.specs import Reference
 

@@ -13,12 +13,12 @@ from plain_forward import RESPONSES, TOLERANCE, assert_close, conversation, enco
 from plain_forward import log_probabilities as of_palate
 
 from palate.errors import HubError, ModelError, UsageError
+from palate.learning.recipes import load_base
 from palate.models import content_hash, resolve
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import Session
 from palate.specs import Reference
-from palate.training.base import load_base
 from tiny import change_json, make_slate
 
 peft = pytest.importorskip("peft")

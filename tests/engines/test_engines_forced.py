@@ -7,8 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.engines.guidance import PRESETS, Candidates, Fusion, Keep
-from palate.engines.guidance.forced import Forced, candidate_sums, fused_sums, token_sums
+from palate.guidance import (
+    PRESETS,
+    Candidates,
+    Forced,
+    Fusion,
+    Keep,
+    candidate_sums,
+    fused_sums,
+    token_sums,
+)
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.scorers.classifier import Classifier

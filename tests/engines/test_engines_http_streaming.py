@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 
 from endpoints import FunctionWire, Loopback, client, ok, post, run_virtually
 from palate.engines import Ask, ChatEndpoint
-from palate.engines.endpoints.chat import read_reply
-from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import HttpResponse, HttpSettings, Ledger
+from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest, read_reply
+from palate.engines.http import HttpResponse, HttpSettings, Ledger, TransportFailure, body_of
 from palate.engines.http.events import NoStream, whole_reply
-from palate.engines.http.transport import TransportFailure, body_of
 from palate.records import Message
 from palate.stores import Documents
 

@@ -21,8 +21,8 @@ from plain_forward import (
 )
 
 from palate.engines import ChatTemplate, TokenSpan, generate
+from palate.engines.local import ReadMode
 from palate.engines.local.batches import cut, loads_apart, unique_tokens
-from palate.engines.local.loading import ReadMode
 from palate.engines.local.memory import SMALLEST
 from palate.engines.local.padding import padded
 from palate.errors import ModelError, ResourceError

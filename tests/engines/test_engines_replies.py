@@ -9,7 +9,7 @@ import pytest
 
 from endpoints import FastClock, FunctionWire, Loopback
 from palate.engines import Ask
-from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
+from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import HttpResponse, HttpSettings
 from palate.errors import EndpointError
 from palate.records import Message

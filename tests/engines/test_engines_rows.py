@@ -8,8 +8,7 @@ import transformers
 from test_engines_sampling import prompt
 
 from palate.engines import LocalModel
-from palate.engines.local.decoding import Rows
-from palate.engines.local.decoding.members import Member, Members
+from palate.engines.local.decoding import Member, Members, Rows
 from palate.records import Settings
 from palate.specs import Reference
 from tiny import KINDS

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from palate.engines.local.attention import (
     Layout,
     Steps,
-    _attend_rows,
-    _attend_tree,
+    attend_rows,
+    attend_tree,
 )
 from palate.engines.local.kernels import causal, dense, written_out
 from palate.engines.local.tree import LEAST_SHARED, build_tree, packs
@@ -106,7 +106,7 @@ def test_attention_over_packs_is_a_softmax_over_the_tokens_before(sequences, lea
         del stack[pack.depth :], tokens_seen[pack.depth :]
         query, key, value = random_qkv(len(pack.tokens), number)
         layout = Layout(pack.segments, [[kv] for kv in stack], pack.keep)
-        ours = _attend_tree(layout, query, key, value, width)
+        ours = attend_tree(layout, query, key, value, width)
         keys = torch.cat([*(k for k, _ in stack), key], dim=2)
         values = torch.cat([*(v for _, v in stack), value], dim=2)
         kept = keys.shape[2] - key.shape[2]
@@ -144,7 +144,7 @@ def test_rows_see_the_prompt_and_their_own_steps_alone():
         seen.append((key, value))
         steps.prompts = [(0, n, past)]
         layout = Layout(rows=steps)
-        ours = _attend_rows(layout, query, key, value, WIDTH**-0.5)
+        ours = attend_rows(layout, query, key, value, WIDTH**-0.5)
         steps.taken += 1
         for row in range(n):
             keys = torch.cat([prompt[0], *(k[:, :, row : row + 1] for k, _ in seen)], dim=2)

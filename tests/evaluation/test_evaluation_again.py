@@ -127,7 +127,7 @@ def test_without_room_in_memory_it_is_said_and_the_run_stands(monkeypatch, tmp_p
 
 
 def _out_of_memory_in_float32():
-    from palate.evaluation.computation import Computation
+    from palate.evaluation import Computation
 
     usual = Computation.run
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation import evaluate, make_rows
-from palate.evaluation.rows import LiveUsers
+from palate.evaluation import LiveUsers, evaluate, make_rows
 from palate.records import Choice, Post, Question, User, UserPool
 from palate.session import default_session
 

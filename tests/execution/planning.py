@@ -6,12 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from palate.execution.plan import (
-    CHARACTERS_PER_BATCH,
-    GROUPS_PER_BATCH,
-    WorkPlan,
-    WorkPlanner,
-)
+from palate.execution import GROUPS_PER_BATCH, WorkPlan, WorkPlanner
+from palate.execution.plan import CHARACTERS_PER_BATCH
 from palate.records import Judge, ScorerInfo, Slate, prepare
 from palate.seeding import digest
 

@@ -13,7 +13,7 @@ from plain import Neighboured, Plain
 from shelf import Shelf
 
 from palate.engines import LocalModel
-from palate.engines.local.loading import ReadMode
+from palate.engines.local import ReadMode
 from palate.errors import PalateError
 from palate.prompts import render
 from palate.records import Settings, Slate

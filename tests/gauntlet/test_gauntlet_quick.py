@@ -15,8 +15,7 @@ from families import FAMILIES
 from outcomes import expected
 from vocabularies import VOCABULARIES
 
-from palate.engines.local import attention, heads
-from palate.engines.local.padding import pad
+from palate.engines.local import attention, heads, pad
 from palate.errors import ModelError
 from palate.scorers import build_scorer
 from palate.session import default_session
@@ -72,6 +71,6 @@ def test_a_tree_whose_branches_see_each_other_is_told(cells, monkeypatch):
 
     decoder = cells("Llama 3")
     assert decoder.outcome("likelihood", lightly=True) == "equal"
-    monkeypatch.setattr(attention, "_attend_tree", one_run)
+    monkeypatch.setattr(attention, "attend_tree", one_run)
     with pytest.raises(Wrong, match="together: slate 0 differs by"):
         decoder.outcome("likelihood", lightly=True)

@@ -8,7 +8,7 @@ import pytest
 
 import palate
 from palate.errors import DataError, SpecError, UsageError
-from palate.personal import PersonalModel, UserStates
+from palate.learning.personal import PersonalModel, UserStates
 from palate.records import user_key
 
 USERS = [f"u{k}" for k in range(6)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from palate.metrics.position_consistency import position_consistency
+from palate.metrics import position_consistency
 
 NAN = math.nan
 VOTES = st.lists(

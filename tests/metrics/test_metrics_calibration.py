@@ -10,12 +10,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from sklearn import metrics as sk
 
-from palate.metrics.calibration import (
-    CalibrationScores,
-    _calibration_error,
-    _temperature,
-    calibration,
-)
+from palate.metrics import calibration
+from palate.metrics.calibration import CalibrationScores, calibration_error, fitted_temperature
 
 NAN = math.nan
 MARGINS = st.lists(st.floats(-30, 30), min_size=1, max_size=60)
@@ -37,10 +33,10 @@ def test_hand_worked() -> None:
     assert scores(margins).brier == pytest.approx((0.04 + 0.36) / 2)
     assert scores(margins).log_loss == pytest.approx(-(math.log(0.8) + math.log(0.4)) / 2)
     # One bin holds everything: both orientations average to a half.
-    assert _calibration_error(np.array(margins), 1) == pytest.approx(0)
+    assert calibration_error(np.array(margins), 1) == pytest.approx(0)
     # Probabilities .2 .4 | .6 .8 with labels 0 1 | 0 1: gap (1 - .6)/2 and (1.4 - 1)/2 per bin.
-    assert _calibration_error(np.array(margins), 2) == pytest.approx(0.2)
-    error = _calibration_error(np.array(margins), 4)
+    assert calibration_error(np.array(margins), 2) == pytest.approx(0.2)
+    error = calibration_error(np.array(margins), 4)
     assert error == pytest.approx((0.2 + 0.6 + 0.6 + 0.2) / 4)
 
 
@@ -66,9 +62,9 @@ def test_ece_shares_ties_between_bins() -> None:
     # same, as every bin within a tie has its mean label.
     margins = np.full(4, logit(0.9))
     for bins in (2, 4, 6):
-        assert _calibration_error(margins, bins) == pytest.approx(0.1)
+        assert calibration_error(margins, bins) == pytest.approx(0.1)
     # The middle one of three bins takes as much of both, and the gaps cancel there.
-    assert _calibration_error(margins, 3) == pytest.approx(0.1 * 2 / 3)
+    assert calibration_error(margins, 3) == pytest.approx(0.1 * 2 / 3)
 
 
 @given(MARGINS, st.randoms(use_true_random=False))
@@ -77,12 +73,14 @@ def test_order_and_unscored_change_nothing(margins: list[float], random: Any) ->
     one, other = astuple(scores(turned)), astuple(scores(margins))
     assert one == pytest.approx(other, abs=1e-12)
     turned_margins = np.array(turned[1:])
-    assert _temperature(turned_margins) == pytest.approx(_temperature(np.array(margins)), rel=1e-6)
+    assert fitted_temperature(turned_margins) == pytest.approx(
+        fitted_temperature(np.array(margins)), rel=1e-6
+    )
 
 
 @given(MARGINS)
 def test_ece_is_a_share_and_finer_bins_find_no_less(margins: list[float]) -> None:
-    coarse, fine = (_calibration_error(np.array(margins), bins) for bins in (5, 15))
+    coarse, fine = (calibration_error(np.array(margins), bins) for bins in (5, 15))
     assert 0 <= coarse <= fine + 1e-12 <= 1 + 2e-12
 
 
@@ -91,14 +89,14 @@ def test_honest_margins_are_calibrated() -> None:
     m = rng.normal(0, 2, 20_000)
     m = np.where(rng.random(m.size) < expit(m), m, -m)
     assert scores(m).ece < 0.01
-    assert _temperature(m) == pytest.approx(1, abs=0.03)
-    assert _temperature(4 * m) == pytest.approx(4, abs=0.12)
+    assert fitted_temperature(m) == pytest.approx(1, abs=0.03)
+    assert fitted_temperature(4 * m) == pytest.approx(4, abs=0.12)
 
 
 def test_temperature_hand_worked() -> None:
     # 3 of 4 right at margin 2 with t = 5/6: 4 outcomes whose mean target is (3t + 1 - t)/4 = 2/3,
     # so sigmoid(2/T) = 2/3 and T = 2 / log 2.
-    assert _temperature(np.array([2.0, 2.0, 2.0, -2.0])) == pytest.approx(2 / math.log(2))
+    assert fitted_temperature(np.array([2.0, 2.0, 2.0, -2.0])) == pytest.approx(2 / math.log(2))
 
 
 @given(st.lists(st.floats(-8, 8), min_size=2, max_size=30))
@@ -110,19 +108,19 @@ def test_temperature_minimises_the_loss_of_the_smoothed_targets(margins: list[fl
         z = m / math.exp(log_t)
         return float(np.mean(t * np.logaddexp(0, -z) + (1 - t) * np.logaddexp(0, z)))
 
-    fitted = _temperature(m)
+    fitted = fitted_temperature(m)
     best = minimize_scalar(loss, bounds=(math.log(1e-3), math.log(1e3)), method="bounded")
     assert loss(math.log(fitted)) <= best.fun + 1e-9
 
 
 def test_separable_and_hopeless_margins_stay_in_bounds() -> None:
     # All right: sigmoid(1/T) = 11/12.
-    assert _temperature(np.full(10, 1.0)) == pytest.approx(1 / math.log(11))
-    assert _temperature(np.full(10, -1.0)) == 1e3
-    assert _temperature(np.full(10, 1e-9)) == 1e-3
-    assert _temperature(np.zeros(10)) == 1
-    assert _temperature(np.empty(0)) == 1
-    assert 1e-3 <= _temperature(np.array([1e300, -1e300, 5.0])) <= 1e3
+    assert fitted_temperature(np.full(10, 1.0)) == pytest.approx(1 / math.log(11))
+    assert fitted_temperature(np.full(10, -1.0)) == 1e3
+    assert fitted_temperature(np.full(10, 1e-9)) == 1e-3
+    assert fitted_temperature(np.zeros(10)) == 1
+    assert fitted_temperature(np.empty(0)) == 1
+    assert 1e-3 <= fitted_temperature(np.array([1e300, -1e300, 5.0])) <= 1e3
 
 
 def test_cross_fitting_cools_overconfidence() -> None:
@@ -146,7 +144,7 @@ def test_a_user_is_scaled_by_others_only() -> None:
     # Two users, two folds: each is scaled by the temperature of the other.
     m = {"a": [2.0, 2.0, -2.0], "b": [4.0, 4.0, 4.0, -4.0]}
     c = calibration(m["a"] + m["b"], ["a"] * 3 + ["b"] * 4)
-    t_a, t_b = (_temperature(np.array(margins)) for margins in m.values())
+    t_a, t_b = (fitted_temperature(np.array(margins)) for margins in m.values())
     assert sorted(c.temperatures) == sorted([t_a, t_b])
     scaled = [x / t_b for x in m["a"]] + [x / t_a for x in m["b"]]
     assert c.after is not None

@@ -11,10 +11,10 @@ from palate.metrics import (
     Clusters,
     cross_fitted_predictions,
     error_reduction,
+    isotonic_predictions,
     mean_error,
     rank_correlations,
 )
-from palate.metrics.ratings import isotonic_predictions
 
 ITEMS = st.lists(
     st.tuples(st.integers(-6, 6), st.integers(0, 4), st.sampled_from("abc")),

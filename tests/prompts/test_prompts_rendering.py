@@ -12,12 +12,13 @@ from palate.prompts import (
     about,
     as_text,
     cut_to_fit,
+    fence,
     pair_prompt,
     prompt_hash,
     rating_prompt,
     render,
 )
-from palate.prompts.rendering import attribute, earlier_turns, fence
+from palate.prompts.rendering import attribute, earlier_turns
 from palate.records import Message, Part, Slate
 
 QUESTION = (Message(role="user", content="Which tea should I buy?"),)

@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.errors import DataError
-from palate.records import Post, UserPool, read_date
-from palate.records.dates import date_text, oldest_first
-from palate.records.questions import PreferencePair, Question, choices_of
+from palate.records import (
+    Post,
+    PreferencePair,
+    Question,
+    UserPool,
+    choices_of,
+    date_text,
+    read_date,
+)
+from palate.records.dates import oldest_first
 
 NOON = datetime(2015, 11, 13, 12, tzinfo=UTC)
 

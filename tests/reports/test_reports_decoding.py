@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palate.reports.decoding import _answers
+from palate.reports.decoding import answers_phrase
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from palate.reports.decoding import _answers
 )
 def test_answers_and_rows_are_counted_as_what_they_are(n, mirrors, told):
     result = SimpleNamespace(summary=SimpleNamespace(n=n), rows=range(8), mirrors=mirrors)
-    assert _answers(result) == told
+    assert answers_phrase(result) == told

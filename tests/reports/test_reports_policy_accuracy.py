@@ -6,18 +6,19 @@ import re
 
 import pytest
 
-from palate.downstream.policy import PolicyAccuracy, PolicyCell, ReadingCurve
-from palate.downstream.policy.result import (
-    CurvePoint,
-    PolicyAgreement,
-    PolicySummary,
-    Reserved,
-)
-from palate.metrics.ranks import rank_power
-from palate.metrics.ranks.agreement import kendall_agreement
+from palate.metrics.ranks import kendall_agreement, rank_power
 from palate.reports import Form, render
 from palate.reports.policy_accuracy import policy_tables
 from palate.runs import ReportedEstimate
+from palate.uses.policy_accuracy import (
+    CurvePoint,
+    PolicyAccuracy,
+    PolicyAgreement,
+    PolicyCell,
+    PolicySummary,
+    ReadingCurve,
+    Reserved,
+)
 
 READINGS = ("sum", "mean", "ratio")
 TIED = [0.5, 0.5, 0.6, 0.7, 0.8, 0.8, 0.9]

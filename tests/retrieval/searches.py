@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import bm25s
 
-from palate.retrieval import nearest_first
-from palate.retrieval.ordering import Ordering, Ranked
+from palate.retrieval import Ordering, Ranked, nearest_first
 
 ENGLISH = """
 Which tea suits the evening? | Smoky black tea is all I drink after work, brewed for five minutes.

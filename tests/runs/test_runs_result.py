@@ -13,8 +13,17 @@ import pytest
 from palate.comparison import compare
 from palate.errors import RunError, UsageError
 from palate.evaluation import evaluate
-from palate.runs import SUMMARY, Manifest, Run, Verdicts, load, load_all, read_manifest
-from palate.runs.manifest import MANIFEST, ROWS
+from palate.runs import (
+    MANIFEST,
+    ROWS,
+    SUMMARY,
+    Manifest,
+    Run,
+    Verdicts,
+    load,
+    load_all,
+    read_manifest,
+)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from endpoints import FastClock, Loopback
 from palate.engines import EndpointLanguageModel
-from palate.engines.endpoints.sampling import SamplingEndpoint
+from palate.engines.endpoints import SamplingEndpoint
 from palate.engines.http import HttpClient, HttpSettings
 from palate.errors import SpecError, UsageError
 from palate.scorers import build_scorer

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from palate.engines import LocalModel
-from palate.engines.guidance import (
+from palate.engines.local.decoding import Member, Members
+from palate.errors import UsageError
+from palate.guidance import (
     CandidateRows,
     Candidates,
     FusedRows,
@@ -23,10 +25,8 @@ from palate.engines.guidance import (
     weighted,
     write,
 )
-from palate.engines.local.decoding.members import Member, Members
-from palate.errors import UsageError
-from palate.personal import UserStates, fit
-from palate.personal.p_dpo.folder import STATE
+from palate.learning.p_dpo import STATE
+from palate.learning.personal import UserStates, fit
 from palate.records import Choice, Settings, user_key
 from palate.scorers import build_scorer
 from palate.session import default_session

@@ -13,7 +13,7 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
 from palate.evaluation import evaluate, history_of
-from palate.personal import PersonalModel, UserStates, fit
+from palate.learning.personal import PersonalModel, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.scorers.state_options import draw_choices
@@ -231,7 +231,7 @@ def test_a_grid_asks_for_choices_before_it_computes_anything(folder, pairs):
 
 def test_options_are_refused_before_anything_is_embedded(monkeypatch):
     monkeypatch.setattr(
-        "palate.personal.fitting.build_features", lambda *given, **named: pytest.fail("no")
+        "palate.learning.personal.fitting.build_features", lambda *given, **named: pytest.fail("no")
     )
     for name in ("seed", "choices", "rank"):
         with pytest.raises(UsageError, match=f"unknown option '{name}'"):

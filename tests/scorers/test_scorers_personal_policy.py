@@ -16,13 +16,9 @@ from palate.comparison import plan_grid, run_grid
 from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
-from palate.evaluation import evaluate
-from palate.evaluation.rows import make_rows, own_user_keys
-from palate.evaluation.scale import state_scales
-from palate.evaluation.summary import concordance
-from palate.personal import PersonalModel, UserStates
-from palate.personal.p_dpo import PersonalPolicy, adapt
-from palate.personal.p_dpo.folder import STATE
+from palate.evaluation import concordance, evaluate, make_rows, own_user_keys, state_scales
+from palate.learning.p_dpo import STATE, PersonalPolicy, adapt
+from palate.learning.personal import PersonalModel, UserStates
 from palate.records import PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.session import default_session

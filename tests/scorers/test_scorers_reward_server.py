@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from endpoints import Loopback
-from palate.engines.text.chat_template import ChatTemplate
+from palate.engines import ChatTemplate
 from palate.errors import EndpointError, ModelError, SpecError
 from palate.prompts import render
 from palate.records import info_of

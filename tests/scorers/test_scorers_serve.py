@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from palate.engines import Ask, ChatEndpoint
-from palate.engines.endpoints.chat import read_reply
+from palate.engines.endpoints import read_reply
 from palate.engines.http import HttpSettings
 from palate.errors import EndpointError
 from palate.records import Message, Outcome

@@ -212,7 +212,7 @@ def test_a_judge_that_is_about_to_write_something_else_is_unscored(tiny, tmp_pat
 
 
 def test_a_policy_and_a_writer_answer_at_once(tiny):
-    from palate.downstream import build_policy
+    from palate.answers import build_policy
 
     thinking, plain = tiny.model(template=THINKS), tiny.model(template=ENDS_WITH_EOS)
     policy = build_policy(f"{thinking}?max_tokens=4", default_session(), Settings())

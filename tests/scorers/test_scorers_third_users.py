@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from palate.benchmarks import Dataset, mirrors
 from palate.contexts import build_context
 from palate.errors import SpecError
-from palate.evaluation import adapt_to, evaluate
-from palate.evaluation.rows import make_rows
-from palate.evaluation.states import user_keys_fn
-from palate.personal import PersonalModel, UserStates, fit, method_of, take
+from palate.evaluation import adapt_to, evaluate, make_rows, user_keys_fn
+from palate.learning.personal import PersonalModel, UserStates, fit, method_of, take
 from palate.records import Choice, Judge, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer, third_users
 from palate.seeding import rng

@@ -13,7 +13,7 @@ from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.embeddings import build_features
 from palate.evaluation import evaluate, make_rows
-from palate.personal.gathering import gather
+from palate.learning.personal import gather
 from palate.records import Message, Part, Settings, Slate, choices_of, prepare
 from palate.scorers import build_scorer
 from palate.session import default_session

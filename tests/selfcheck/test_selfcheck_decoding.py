@@ -15,7 +15,8 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from palate.cli.selfcheck import check_self
-from palate.engines.guidance import (
+from palate.engines.local import ValidIds
+from palate.guidance import (
     Blocks,
     CandidateRows,
     Candidates,
@@ -25,7 +26,6 @@ from palate.engines.guidance import (
     segments,
     stepwise,
 )
-from palate.engines.local.valid_ids import ValidIds
 from palate.selfcheck import decoding
 from palate.selfcheck.decoding import LawCheck, checks, laws
 from palate.selfcheck.decoding.checks import chi_square
@@ -84,7 +84,7 @@ def test_limits_hold(world: WordWorld) -> None:
 
 
 def test_every_preset_is_checked_and_the_world_is_all_of_it(world: WordWorld) -> None:
-    from palate.engines.guidance import PRESETS
+    from palate.guidance import PRESETS
 
     assert set(PRESETS) == set(laws.PRESET_LAWS)
     assert len(world.tree.responses) == 2801
@@ -145,7 +145,7 @@ def test_a_keep_set_of_the_wrong_member_or_of_one_word_less_is_caught(
 def test_a_preset_with_another_number_in_it_is_caught(
     world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from palate.engines.guidance import PRESETS
+    from palate.guidance import PRESETS
 
     more = PRESETS["pad"]._replace(keep=Keep("top-k", 20))
     monkeypatch.setitem(PRESETS, "pad", more)

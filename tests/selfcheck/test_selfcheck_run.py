@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from palate import metrics
 from palate.cli import selfcheck as selfcheck_command
-from palate.comparison.gains import gain
+from palate.comparison import gain
 from palate.errors import UsageError
 from palate.evaluation import summarise
 from palate.records import Slate, user_key

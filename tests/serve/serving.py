@@ -12,8 +12,8 @@ import uvicorn
 
 import palate
 from palate.benchmarks import Dataset
-from palate.downstream.rewards import Reward
 from palate.records import ScorerInfo, Scores
+from palate.rewards import Reward
 from palate.serve import ServeSettings, create_app
 from palate.serve.service import RewardService
 

@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from palate.serve.run import _listen
+from palate.serve.run import listen
 
 COMMAND = (sys.executable, "-m", "palate", "serve")
 SLOW = """
 import threading, time, sys
 from palate.records import ScorerInfo, Scores
-from palate.downstream.rewards import reward
+from palate.rewards import reward
 from palate.serve import serve
 
 class Slow:
@@ -144,7 +144,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_2():
 
 
 def test_connections_send_without_waiting_for_acknowledgements():
-    with _listen("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+    with listen("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
         accepted, _ = sock.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

@@ -12,9 +12,9 @@ import pytest
 from serving import Coded, Served, coded, rows, until
 
 import palate
-from palate.downstream.rewards import RewardRequest
-from palate.personal import fit
+from palate.learning.personal import fit
 from palate.records import Choice, Scores, User
+from palate.rewards import RewardRequest
 from palate.serve import ServeSettings
 from palate.serve.batches import RenderedText, answers_in, score_together
 from palate.serve.run import warmed

@@ -6,8 +6,8 @@ import pytest
 from serving import Coded, Served, coded, rows
 
 import palate
-from palate.downstream.rewards.completions import EMPTY
 from palate.records import Post, User
+from palate.rewards import EMPTY
 from palate.serve import ServeSettings
 
 

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.serve.texts import ENDS, LEAST, _overlap, response_in, without_end
+from palate.serve.texts import ENDS, LEAST, overlap, response_in, without_end
 
 letters = st.text(st.sampled_from("ab"), max_size=12)
 
@@ -16,7 +16,7 @@ letters = st.text(st.sampled_from("ab"), max_size=12)
 def test_the_overlap_is_the_longest(prompt, query):
     lengths = range(min(len(prompt), len(query)), -1, -1)
     longest = next(n for n in lengths if prompt.endswith(query[:n]))
-    assert _overlap(prompt, query) == longest
+    assert overlap(prompt, query) == longest
 
 
 prose = st.text(st.characters(exclude_characters="<>[]|", exclude_categories=("Cs",)))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from vllm_process import NAME, serve
 
-from palate.embeddings import build_features
-from palate.embeddings.items import Item
+from palate.embeddings import Item, build_features
 from palate.models import resolve
 from palate.records import Message, Settings
 from palate.scorers import build_scorer

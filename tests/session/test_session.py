@@ -16,7 +16,7 @@ import torch
 
 import palate
 from endpoints import Loopback
-from palate.engines.local.threads import Turns, spread
+from palate.engines.local import Turns, spread
 from palate.errors import ModelError, UsageError
 from palate.records import Settings
 from palate.scorers import build_scorer

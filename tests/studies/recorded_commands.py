@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from palate.cli.app import app
+from palate.cli import app
 from studies.commands import Commands
 
 

@@ -12,9 +12,11 @@ from recorded_commands import Recorded, parse
 
 from palate import evaluate
 from palate.benchmarks import Dataset, load_benchmark
-from palate.downstream import best_of_n
-from palate.downstream.policy_training import EvaluationOptions, PolicyTraining, ppo
 from palate.records import Settings
+from palate.trainers import EvaluationOptions
+from palate.trainers.algorithms import PolicyTraining
+from palate.uses.best_of_n import best_of_n
+from palate.uses.ppo import ppo
 from studies.ppo import figures, rows, study, tables
 from tiny import ENDS_WITH_EOS
 

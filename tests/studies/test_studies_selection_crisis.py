@@ -10,11 +10,12 @@ import pytest
 from recorded_commands import Recorded, parse
 
 from palate.benchmarks import Dataset
-from palate.downstream import best_of_n, decode
-from palate.downstream.policy import policy_accuracy
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import default_session
+from palate.uses.best_of_n import best_of_n
+from palate.uses.decode import decode
+from palate.uses.policy_accuracy import policy_accuracy
 from studies.selection_crisis import figures, study, tables
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from palate.benchmarks import load_benchmark
-from palate.runs.manifest import SCHEMA
+from palate.runs import SCHEMA
 from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.validity import Validity, ValiditySummary

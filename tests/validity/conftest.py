@@ -6,8 +6,8 @@ import pytest
 from planted_scorers import Hazy, True_, world
 
 from pairs import register
-from palate.downstream import best_of_n
 from palate.evaluation import evaluate
+from palate.uses.best_of_n import best_of_n
 
 
 @pytest.fixture

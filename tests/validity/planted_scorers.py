@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
-from palate.downstream.quality import QualityScore
-from palate.downstream.sampling.policies import Sample
-from palate.downstream.sampling.samples import Samples
+from palate.quality import QualityScore
 from palate.records import PreferencePair, ScorerInfo, Scores
 from palate.seeding import rng
 from palate.validity.downstream import Downstream

@@ -17,7 +17,7 @@ from palate.records import ScorerInfo, Scores
 from palate.reports.validity import plot_validity, validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, Statistics, Validity, validity
-from palate.validity.coefficients import _compare
+from palate.validity.coefficients import compare_coefficients
 from palate.validity.metric_values import benchmark_units, common_units, same_as_none
 
 
@@ -171,7 +171,7 @@ def test_a_scorer_that_does_not_heed_the_context_counts_once():
 
 
 def compare(runs, below, metrics=METRICS):
-    return _compare(runs, [below], metrics, Statistics(), lambda done, total: None)
+    return compare_coefficients(runs, [below], metrics, Statistics(), lambda done, total: None)
 
 
 def test_the_picture_is_drawn(planted, tmp_path):

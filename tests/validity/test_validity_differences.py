@@ -116,11 +116,11 @@ def test_the_first_measure_of_quality_alone(planted):
 
 
 def test_differences_stand_below_the_measure_they_are_of() -> None:
-    from palate.reports.validity import _differences
+    from palate.reports.validity import difference_table
 
     first, second = metric_of("b", "accuracy"), metric_of("b", "gain")
     (difference,) = differences_of(compared([first, second]))
-    table = _differences("q", [difference])
+    table = difference_table("q", [difference])
     tau = difference.tau
     assert table.rows[0][:3] == ["accuracy on b", "gain on b", "8"]
     assert table.rows[0][3] == f"{tau.first:.3f}".replace("-", "−")

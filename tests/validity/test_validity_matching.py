@@ -15,8 +15,7 @@ from palate.metrics import Clusters
 from palate.records import Scores
 from palate.reports.validity import validity_tables
 from palate.runs import Run
-from palate.validity import validity
-from palate.validity.downstream import downstream_of
+from palate.validity import downstream_of, validity
 from palate.validity.matching import MetricColumn, match
 from palate.validity.metric_values import UnitValues
 

@@ -11,10 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from palate.errors import ComparisonError, RunError, UsageError
-from palate.runs import Noise, load, load_all, read_manifest
-from palate.runs.manifest import SCHEMA
-from palate.validity import Validity, validity
-from palate.validity.downstream import downstream_of
+from palate.runs import SCHEMA, Noise, load, load_all, read_manifest
+from palate.validity import Validity, downstream_of, validity
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from palate.bench.random_model import PREFIX, RandomModel
 from palate.bench.work import BenchCase, draw_work
 from palate.engines import LocalModel, sample
-from palate.engines.guidance import (
+from palate.engines.local.threads import one_thread
+from palate.engines.text.reader import Reader
+from palate.guidance import (
     PRESETS,
     CandidateRows,
     Candidates,
@@ -23,9 +25,7 @@ from palate.engines.guidance import (
     Writing,
     write,
 )
-from palate.engines.guidance.forced import Forced, fused_sums
-from palate.engines.local.threads import one_thread
-from palate.engines.text.reader import Reader
+from palate.guidance.teacher_forcing import Forced, fused_sums
 from palate.models import import_torch
 from palate.records import Progress, Settings, Slate
 from palate.specs import Reference

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
-from palate.contexts.leaks import forbidden_responses, normal
+from palate.data.leaks import forbidden_responses, normal
 from palate.data.rows import TELLING
 from palate.records import PreferencePair, Question, normal_form
 

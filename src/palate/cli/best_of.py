@@ -13,11 +13,11 @@ from palate.cli.compute_options import Computing
 from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.downstream import best_of_n
 from palate.errors import UsageError
 from palate.reports import Form
 from palate.reports.best_of import best_of_tables, plot_best_of
 from palate.reports.pictures import check_picture
+from palate.uses.best_of_n import best_of_n
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from palate.cli.compute_options import Computing
 from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.downstream import decode as guide
 from palate.reports import Form
 from palate.reports.decoding import decode_tables
+from palate.uses.decode import decode as guide
 
 
 @dataclass(frozen=True)

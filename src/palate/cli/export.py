@@ -17,9 +17,9 @@ from palate.cli.console import bars, err, show_text
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
-from palate.downstream.export import HELD_OUT, TARGETS, export
 from palate.scorers import GROUP as SCORERS
 from palate.session import Session
+from palate.trainers.export import HELD_OUT, TARGETS, export
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from palate.cli.compute_options import Devices
 from palate.cli.console import bars, show
 from palate.cli.data_options import RowReading
 from palate.cli.flatten import flatten_options
-from palate.curves import FIXED, REPEATS, SHOTS
-from palate.curves import learning_curve as measure
 from palate.reports import Form
 from palate.reports.curve import curve_tables, plot_curve
 from palate.reports.pictures import check_picture
 from palate.session import default_session
+from palate.uses.learning_curve import FIXED, REPEATS, SHOTS
+from palate.uses.learning_curve import learning_curve as measure
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from palate.benchmarks import list_benchmarks
 from palate.cli import options as flags
 from palate.cli.console import show
 from palate.contexts import GROUP as CONTEXTS
-from palate.downstream.quality.build import GROUP as QUALITIES
-from palate.personal import GROUP as METHODS
-from palate.personal.p_dpo import METHOD as P_DPO
-from palate.personal.p_dpo import train_p_dpo
+from palate.learning.p_dpo import METHOD as P_DPO
+from palate.learning.p_dpo import train_p_dpo
+from palate.learning.personal import GROUP as METHODS
+from palate.quality.build import GROUP as QUALITIES
 from palate.reports import Form, Table
 from palate.runs import as_document
 from palate.scorers import GROUP as SCORERS

@@ -20,7 +20,7 @@ from palate.cli.training_data import (
     loss_of,
     steps_of,
 )
-from palate.personal.p_dpo import METHOD, USERS, PreferenceOptions
+from palate.learning.p_dpo import METHOD, USERS, PreferenceOptions
 
 DEFAULT = PreferenceOptions()
 

@@ -15,13 +15,13 @@ from palate.cli.compute_options import ComputingLocally
 from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.downstream.policy import WEIGHTS, Split, SteeredCell, least_weight
-from palate.downstream.policy import policy_accuracy as measure
 from palate.errors import UsageError
 from palate.reports import Form, context_name
 from palate.reports.policy_accuracy import policy_tables
 from palate.scorers import GROUP
 from palate.scorers.tilted_policy import read_weight
+from palate.uses.policy_accuracy import WEIGHTS, Split, SteeredCell, least_weight
+from palate.uses.policy_accuracy import policy_accuracy as measure
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,17 @@ from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
-from palate.downstream.policy_training import ppo as train
-from palate.downstream.policy_training.algorithms import PolicyTraining
-from palate.downstream.policy_training.reward_function import read_no_end
-from palate.downstream.policy_training.settings import EvaluationOptions, RewardOptions
 from palate.reports import Form
 from palate.reports.pictures import check_picture
 from palate.reports.ppo import plot_ppo, ppo_tables
 from palate.scorers import GROUP as SCORERS
+from palate.trainers.algorithms import PolicyTraining
+from palate.trainers.reward_function import read_no_end
+from palate.trainers.settings import EvaluationOptions, RewardOptions
+from palate.uses.ppo import ppo as train
 
 if TYPE_CHECKING:
-    from palate.training.tuning import Lora
+    from palate.learning.recipes.tuning import Lora
 
 _held_out = partial(typer.Option, rich_help_panel="Held-out users")
 _training = partial(typer.Option, rich_help_panel="Training")
@@ -145,7 +145,7 @@ class UpdateOptions:
 
     def adapters(self) -> Lora | None:
         """Return the adapters that are trained; None for all weights."""
-        from palate.training.tuning import Lora
+        from palate.learning.recipes.tuning import Lora
 
         return None if self.lora is None else Lora(rank=self.lora, alpha=2 * self.lora, dropout=0.0)
 

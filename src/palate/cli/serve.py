@@ -16,8 +16,8 @@ from palate.cli.console import err
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
-from palate.downstream.rewards import Reward, reward
 from palate.errors import UsageError
+from palate.rewards import Reward, reward
 from palate.scorers import GROUP as SCORERS
 
 if TYPE_CHECKING:

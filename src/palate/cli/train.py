@@ -20,7 +20,7 @@ from palate.cli.training_data import (
     loss_of,
     steps_of,
 )
-from palate.training import TrainedModel
+from palate.learning.recipes import TrainedModel
 
 LeaveOut = Annotated[
     list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")

@@ -13,8 +13,8 @@ from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err
 from palate.cli.data_options import RowReading
 from palate.learning import rows_to_learn, train
+from palate.learning.recipes import TrainedModel
 from palate.session import default_session
-from palate.training import TrainedModel
 
 Base = Annotated[str, typer.Option(help="Model to start from: hub, ./folder or pypi:PACKAGE.")]
 Data = Annotated[str, typer.Option(help="File of pairs, or a benchmark's name.")]

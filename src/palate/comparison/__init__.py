@@ -2,7 +2,7 @@
 
 from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import Finding, findings_of, oracle_runs
-from palate.comparison.gains import gains_of
+from palate.comparison.gains import gain, gains_of
 from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import check_by, groups_of
 from palate.comparison.harmed import users_harmed
@@ -20,6 +20,7 @@ __all__ = [
     "compare",
     "evaluate_grid",
     "findings_of",
+    "gain",
     "gains_of",
     "groups_of",
     "oracle_runs",

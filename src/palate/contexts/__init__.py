@@ -1,5 +1,6 @@
 """Which part of the user a scorer is shown, one file each."""
 
 from palate.contexts.build import GROUP, build_context
+from palate.contexts.plan import PlanContext
 
-__all__ = ["GROUP", "build_context"]
+__all__ = ["GROUP", "PlanContext", "build_context"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from palate.contexts.leaks import forbidden_responses, holds, normal
 from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
+from palate.data.leaks import forbidden_responses, holds, normal
 from palate.errors import SpecError
 from palate.prompts import as_text, example_text, prompt_hash
 from palate.records import Choice, Gold, Part, QuestionView, Settings, Shown, User, UserPool

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from palate.contexts.leaks import forbidden_texts, leaks
 from palate.contexts.options import DRAWS, one_spelling, read_count, read_owner
+from palate.data.leaks import forbidden_texts, leaks
 from palate.errors import SpecError
 from palate.prompts import prompt_hash
 from palate.records import Gold, Part, Post, QuestionView, Settings, Shown, User, UserPool

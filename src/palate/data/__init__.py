@@ -12,9 +12,10 @@ from palate.data.files import (
 from palate.data.frames import rows_of_frame
 from palate.data.hub import download, hub
 from palate.data.layouts import LAYOUTS, LayoutMatch, LayoutOptions, layout_lines, parse_votes
+from palate.data.leaks import forbidden_responses, forbidden_texts, leaks, normal
 from palate.data.loading import LoadedRows, collect, content_hash, load_rows, understood
 from palate.data.mapping import parse_columns
-from palate.data.rows import asked_title, telling_turns
+from palate.data.rows import asked_title, read_question, telling_turns
 from palate.data.streams import MAX_LINE
 from palate.data.types import STRUCTURED
 
@@ -31,14 +32,19 @@ __all__ = [
     "content_hash",
     "download",
     "files_of",
+    "forbidden_responses",
+    "forbidden_texts",
     "hub",
     "is_readable",
     "layout_lines",
+    "leaks",
     "load_rows",
+    "normal",
     "one_data_set",
     "parse_columns",
     "parse_votes",
     "read_file",
+    "read_question",
     "read_rows",
     "rows_of_frame",
     "stem",

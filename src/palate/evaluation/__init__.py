@@ -4,8 +4,15 @@ from palate.evaluation.again import Twice
 from palate.evaluation.computation import Computation, Start
 from palate.evaluation.evaluate import evaluate
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
-from palate.evaluation.rows import ContextRows, LiveUsers, make_rows, own_user_keys
-from palate.evaluation.scale import COMMON_PAIRS, root_margins
+from palate.evaluation.rows import (
+    ContextRow,
+    ContextRows,
+    LiveUsers,
+    make_rows,
+    no_user_keys,
+    own_user_keys,
+)
+from palate.evaluation.scale import COMMON_PAIRS, root_margins, state_scales
 from palate.evaluation.states import (
     HasStates,
     adapt_to,
@@ -15,12 +22,15 @@ from palate.evaluation.states import (
     with_shots,
     with_states,
 )
-from palate.evaluation.summary import summarise
+from palate.evaluation.summary import concordance, summarise
+from palate.evaluation.undecided import JOURNAL
 from palate.records import Progress
 
 __all__ = [
     "COMMON_PAIRS",
+    "JOURNAL",
     "Computation",
+    "ContextRow",
     "ContextRows",
     "HasStates",
     "LiveUsers",
@@ -29,15 +39,18 @@ __all__ = [
     "Start",
     "Twice",
     "adapt_to",
+    "concordance",
     "evaluate",
     "history_of",
     "make_rows",
     "meaningless",
     "need_choices",
+    "no_user_keys",
     "own_user_keys",
     "refuse",
     "root_margins",
     "spec_of",
+    "state_scales",
     "summarise",
     "user_keys_fn",
     "with_shots",

@@ -1,12 +1,13 @@
 """Execution: what is to be computed, what is known of it, and where the rest is computed."""
 
 from palate.execution.execute import Pass
-from palate.execution.plan import RowSource, WorkPlan, WorkPlanner
+from palate.execution.plan import GROUPS_PER_BATCH, RowSource, WorkPlan, WorkPlanner
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
 from palate.execution.runner import Job, Runner, build_runner
 
 __all__ = [
+    "GROUPS_PER_BATCH",
     "Job",
     "Pass",
     "ResultIndex",

@@ -1,7 +1,8 @@
 """Learning from users' data: train a model, adapt one to new users."""
 
 from palate.learning.adapt import adapt
+from palate.learning.next_question import next_question
 from palate.learning.rows import rows_to_learn
 from palate.learning.train import train
 
-__all__ = ["adapt", "rows_to_learn", "train"]
+__all__ = ["adapt", "next_question", "rows_to_learn", "train"]

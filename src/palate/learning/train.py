@@ -9,15 +9,11 @@ from typing import Any
 
 from palate.benchmarks import Dataset, dataset_of
 from palate.errors import UsageError
-from palate.learning.rows import left_out_users, rows_to_learn
-from palate.personal import fit
-from palate.personal.p_dpo import METHOD as P_DPO
-from palate.personal.p_dpo import PreferenceOptions as PolicyOptions
-from palate.personal.p_dpo import train_p_dpo
-from palate.records import PreferencePair, Progress, Settings, choices_of
-from palate.session import Session, default_session
-from palate.specs import Reference
-from palate.training import (
+from palate.learning.p_dpo import METHOD as P_DPO
+from palate.learning.p_dpo import PreferenceOptions as PolicyOptions
+from palate.learning.p_dpo import train_p_dpo
+from palate.learning.personal import fit
+from palate.learning.recipes import (
     Lora,
     TrainedModel,
     new_folder,
@@ -25,6 +21,10 @@ from palate.training import (
     train_classifier,
     train_planner,
 )
+from palate.learning.rows import left_out_users, rows_to_learn
+from palate.records import PreferencePair, Progress, Settings, choices_of
+from palate.session import Session, default_session
+from palate.specs import Reference
 
 CLASSIFIER, AUTOREGRESSIVE, PLANNER = "classifier", "autoregressive", "planner"
 RECIPE = ("steps", "batch_pairs", "learning_rate", "warmup", "max_length")

@@ -59,7 +59,7 @@ def calibration(margins: ArrayLike, users: Ids, *, seed: int = 0) -> Calibration
     fold = deal(names, seed)[codes]
     if len(names) < 2:
         return Calibration(_scores(m), None, (), m.size, len(names))
-    temperatures = [_temperature(m[fold != k]) for k in range(int(fold.max()) + 1)]
+    temperatures = [fitted_temperature(m[fold != k]) for k in range(int(fold.max()) + 1)]
     scaled = m / np.array(temperatures)[fold]
     return Calibration(_scores(m), _scores(scaled), tuple(temperatures), m.size, len(names))
 
@@ -68,10 +68,10 @@ def _scores(m: FloatArray) -> CalibrationScores | None:
     if not m.size:
         return None
     brier, log_loss = np.mean(expit(-m) ** 2), np.mean(np.logaddexp(0.0, -m))
-    return CalibrationScores(float(brier), float(log_loss), _calibration_error(m))
+    return CalibrationScores(float(brier), float(log_loss), calibration_error(m))
 
 
-def _calibration_error(m: FloatArray, bins: int = 15) -> float:
+def calibration_error(m: FloatArray, bins: int = 15) -> float:
     """``Σ_b (mass_b / 2N) |mean label_b - mean probability_b|``, bins of equal mass.
 
     Over both orientations, sorted by probability. Bins hold exactly ``2N / bins`` each: a row on a
@@ -88,7 +88,7 @@ def _calibration_error(m: FloatArray, bins: int = 15) -> float:
     return float(np.abs(np.diff(np.interp(edges, mass, gaps))).sum()) / both.size
 
 
-def _temperature(m: FloatArray) -> float:
+def fitted_temperature(m: FloatArray) -> float:
     """Temperature T that makes ``sigmoid(m / T)`` likeliest, within [0.001, 1000].
 
     The likelihood is that of Platt's targets: the chosen response wins with

@@ -35,11 +35,11 @@ def worst_decile(values: ArrayLike, users: Ids) -> WorstUsers:
     >>> worst_decile([0, 1] + [1] * 13, users).raw
     0.3333333333333333
     """
-    raw, shrunken = _user_means(values, users)
+    raw, shrunken = user_means(values, users)
     return WorstUsers(_lowest(raw), _lowest(shrunken))
 
 
-def _user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
+def user_means(values: ArrayLike, users: Ids) -> tuple[FloatArray, FloatArray]:
     """Accuracy of each user, raw and by normal-normal empirical Bayes (method of moments).
 
     ```

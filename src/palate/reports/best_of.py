@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from palate.downstream import BestOfResult, SampleScores, Selection
+from palate.answers.scores import SampleScores
 from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
+from palate.uses.best_of_n import BestOfResult, Selection
 
 ORACLE = "the best possible"
 NOTE = (

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palate.curves import LearningCurve, Point, Shots
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, counted, p_value, with_interval, without_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table, breaks_between
+from palate.uses.learning_curve import LearningCurve, Point, Shots
 
 MIRRORED, RESIDUAL, GAIN = "mirrored_accuracy", "residual_accuracy", "gain_over_reference"
 NOTE = (

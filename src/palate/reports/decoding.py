@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from palate.downstream import DecodeResult, GuidedCell
-from palate.downstream.decoding.result import GuidedQuality, TextFacts
 from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table
+from palate.uses.decode import DecodeResult, GuidedCell
+from palate.uses.decode.result import GuidedQuality, TextFacts
 
 UNGUIDED = "no guide"
 NOTE = (
@@ -43,9 +43,8 @@ def _qualities(result: DecodeResult) -> Iterator[Table]:
             rows.append([*who.cells(cell), *_gains(own)])
             figures += _reasons(who.of_cell(cell), own)
         quality = f"{base.quality} (a surrogate)" if base.surrogate else base.quality
-        title = (
-            f"{summary.benchmark}: {_answers(result)} by {summary.policy}{who.guided_by}, {quality}"
-        )
+        of = f"{summary.benchmark}: {answers_phrase(result)} by {summary.policy}"
+        title = f"{of}{who.guided_by}, {quality}"
         notes = [NOTE, *without_interval(figures), *_left_out(result, k, who)]
         notes += legend(who.scorers, end="")
         yield Table(title, columns, rows, notes, who.text_columns, frozenset({0}), width=WIDTH)
@@ -114,7 +113,8 @@ class _Names(NamedTuple):
         return " · ".join(self.cells(cell))
 
 
-def _answers(result: DecodeResult) -> str:
+def answers_phrase(result: DecodeResult) -> str:
+    """Return how many answers there are of how many rows, in words."""
     n, rows = result.summary.n, len(result.rows)
     couples = "" if result.mirrors is None else f" ({rows // 2:,} mirrored couples)"
     return f"{n:,} {'answer' if n == 1 else 'answers'} to each of {rows:,} rows{couples}"

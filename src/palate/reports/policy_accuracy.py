@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from palate.downstream.policy import PolicyAccuracy, PolicyCell, ReadingCurve
-from palate.downstream.policy.reserved import LEAST, SHARE
-from palate.downstream.policy.result import PolicySummary, Weight
 from palate.metrics.policy import READINGS
 from palate.metrics.ranks import rank_power
 from palate.metrics.ranks.agreement import LEAST_SCORERS
@@ -25,6 +22,9 @@ from palate.reports.numbers import (
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table, breaks_between
 from palate.scorers import is_baseline
+from palate.uses.policy_accuracy import PolicyAccuracy, PolicyCell, ReadingCurve
+from palate.uses.policy_accuracy.reserved import LEAST, SHARE
+from palate.uses.policy_accuracy.result import PolicySummary, Weight
 
 LONGEST = 16
 """Letters of a scorer's name in a column."""

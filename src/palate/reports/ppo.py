@@ -8,9 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from palate.downstream.policy_training import PolicyTrainingResult
-from palate.downstream.policy_training.held_out_users.gain_fit import gain_at
-from palate.downstream.policy_training.result import GainFit, PolicyEvaluation
 from palate.metrics import Estimate
 from palate.metrics.selection.units import Units
 from palate.reports.names import context_name, legend, short_names
@@ -27,6 +24,9 @@ from palate.reports.numbers import (
 from palate.reports.pictures import panels, save
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table
+from palate.uses.ppo import PolicyTrainingResult
+from palate.uses.ppo.gain_fit import gain_at
+from palate.uses.ppo.result import GainFit, PolicyEvaluation
 
 LEVELS = (
     "KL: of the policy from its start, nats an answer. ended: answers that end before the most "

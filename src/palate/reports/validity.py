@@ -52,7 +52,7 @@ def validity_tables(found: Validity) -> list[Table]:
         of = some[0].downstream
         differences = [one for one in summary.differences if one.downstream == of]
         if differences:
-            tables.append(_differences(what, differences))
+            tables.append(difference_table(what, differences))
     return tables
 
 
@@ -215,7 +215,8 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
     return notes
 
 
-def _differences(what: str, differences: Sequence[Difference]) -> Table:
+def difference_table(what: str, differences: Sequence[Difference]) -> Table:
+    """Return the table of differences between benchmarks, or between metrics."""
     rows = []
     for one in differences:
         tau = one.tau

@@ -4,6 +4,9 @@ from palate.runs.journal import Journal, Line, line_at, located_lines
 from palate.runs.lock import locked
 from palate.runs.manifest import (
     JOURNAL,
+    MANIFEST,
+    ROWS,
+    SCHEMA,
     SUMMARY,
     Identity,
     Manifest,
@@ -34,6 +37,9 @@ from palate.runs.verdicts import Verdicts
 
 __all__ = [
     "JOURNAL",
+    "MANIFEST",
+    "ROWS",
+    "SCHEMA",
     "SUMMARY",
     "Gain",
     "Identity",

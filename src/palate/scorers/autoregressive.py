@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from palate.engines.guidance import TokenGuide
+from palate.guidance import TokenGuide
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Settings, Slate
 from palate.scorers.causal import LocalText

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import SpecError
-from palate.personal.p_dpo import is_policy
+from palate.learning.p_dpo import is_policy
 from palate.records import Judge, Scorer, Settings
 from palate.session import Session
 from palate.specs import Spec, load

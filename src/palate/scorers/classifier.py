@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from palate.engines import TokenSpan
-from palate.engines.guidance import PrefixGuide
 from palate.errors import ModelError
+from palate.guidance import PrefixGuide
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.causal import LocalText

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from palate.engines.guidance import (
+from palate.errors import SpecError, UsageError
+from palate.guidance import (
     PRESETS,
     TOKEN_METHODS,
     Candidates,
@@ -16,8 +17,9 @@ from palate.engines.guidance import (
     TokenGuide,
     refuse_other_tokens,
 )
-from palate.engines.guidance.candidates import K
-from palate.engines.guidance.forced import (
+from palate.guidance.candidates import K
+from palate.guidance.fusion import args_preset
+from palate.guidance.teacher_forcing import (
     COLUMNS,
     Forced,
     Sums,
@@ -25,8 +27,6 @@ from palate.engines.guidance.forced import (
     fused_sums,
     weight_name,
 )
-from palate.engines.guidance.fusion import args_preset
-from palate.errors import SpecError, UsageError
 from palate.metrics.policy import PolicyScores
 from palate.records import (
     Component,

@@ -1,4 +1,4 @@
-"""What scorers on language models offer to guide a policy: see `engines/guidance/guides.py`."""
+"""What scorers on language models offer to guide a policy: see `guidance/guides.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from palate.engines import ChatTemplate, LocalModel, Reader
-from palate.engines.guidance import Reading
 from palate.errors import ModelError, UsageError
+from palate.guidance import Reading
 from palate.prompts import render
 from palate.records import Encoded, Message, Slate
 from palate.scorers.causal import LocalText

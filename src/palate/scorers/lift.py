@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from palate.engines.guidance import TokenGuide
+from palate.guidance import TokenGuide
 from palate.records import Component, Prepared, Scores, Settings, Slate
 from palate.scorers.guiding import LanguageModelGuide, TokenTerm
 from palate.scorers.likelihood import Likelihood

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from palate.engines.guidance import TokenGuide
+from palate.guidance import TokenGuide
 from palate.prompts import prompt_hash, render
 from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.endpoint_text import text_of

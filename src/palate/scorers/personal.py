@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings import Features, HiddenStates, Item, items_of
-from palate.engines.guidance import PrefixGuide
 from palate.errors import SpecError, UsageError
+from palate.guidance import PrefixGuide
+from palate.learning.personal import PersonalModel, UserStates, take
 from palate.models import import_torch
-from palate.personal import PersonalModel, UserStates, take
 from palate.prompts import render
 from palate.records import Choice, ScorerInfo, Scores, Settings, Slate
 from palate.scorers.guiding import StateGuide

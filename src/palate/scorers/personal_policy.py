@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from palate.errors import UsageError
-from palate.personal import UserStates
-from palate.personal.p_dpo import METHOD, FromChoices, FromFile, Joined, PersonalPolicy, Users
+from palate.learning.p_dpo import METHOD, FromChoices, FromFile, Joined, PersonalPolicy, Users
+from palate.learning.personal import UserStates
 from palate.records import Choice, Settings, Slate
 from palate.scorers.lift import ScaledDifference
 from palate.scorers.state_options import OPTIONS, StatefulScorer

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.personal import take
+from palate.learning.personal import take
 from palate.records import (
     MOST_STRANGERS,
     NO_STRANGER,

@@ -8,8 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from palate.errors import DataError
+from palate.learning.p_dpo import METHOD, STATE, PersonalPolicy, Users
+from palate.learning.recipes.user_tokens import (
+    block,
+    head,
+    install,
+    opening,
+    uninstall,
+    with_tokens,
+)
 from palate.models import import_torch
-from palate.personal.p_dpo import METHOD, STATE, PersonalPolicy, Users
 from palate.prompts import prompt_hash
 from palate.records import NO_STRANGER, Encoded, Prepared, Scores, Settings, Slate, unpacked
 from palate.scorers.autoregressive import Autoregressive
@@ -17,7 +25,6 @@ from palate.scorers.causal import LocalText
 from palate.scorers.state_options import State
 from palate.session import Session
 from palate.specs import Reference, Spec
-from palate.training.user_tokens import block, head, install, opening, uninstall, with_tokens
 
 if TYPE_CHECKING:
     import torch

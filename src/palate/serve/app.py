@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from palate.downstream.rewards import Reward
+from palate.rewards import Reward
 from palate.serve import choices, openrlhf, score, tei, vllm
 from palate.serve.access import BearerToken
 from palate.serve.bodies import Problem

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from palate.downstream.rewards import Reward, RewardRequest, RewardValue
 from palate.errors import DataError, UsageError
 from palate.records import Slate
+from palate.rewards import Reward, RewardRequest, RewardValue
 
 
 class RenderedText(NamedTuple):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from palate.downstream.rewards import Reward
+from palate.rewards import Reward
 from palate.serve.batches import REFUSED, Item, ItemValues, Outcome, answers_in, score_together
 
 log = logging.getLogger(__name__)

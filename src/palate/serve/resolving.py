@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from palate.contexts.leaks import forbidden_texts, leaks
-from palate.downstream.rewards import Reward, RewardRequest
+from palate.data.leaks import forbidden_texts, leaks
 from palate.records import Message, QuestionView, User
+from palate.rewards import Reward, RewardRequest
 from palate.serve.batches import RenderedText
 from palate.serve.bodies import refusal
 

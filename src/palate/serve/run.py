@@ -10,8 +10,8 @@ from types import FrameType
 
 import uvicorn
 
-from palate.downstream.rewards import Reward, RewardRequest
 from palate.errors import UsageError
+from palate.rewards import Reward, RewardRequest
 from palate.serve.app import ServeSettings, create_app
 
 WARM_UP_ROWS = 8
@@ -39,7 +39,7 @@ def serve(
     Raises `UsageError` for an address that cannot be had, and what `load` and the first answer
     raise.
     """
-    with _listen(host, port) as sock:
+    with listen(host, port) as sock:
 
         def failed() -> None:
             server.stop()  # made below, before anything is loaded
@@ -85,7 +85,8 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; raise `UsageError` where none can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         sock = socket.create_server((host, port), family=family, backlog=2048)

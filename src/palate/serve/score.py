@@ -10,9 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, model_validator
 
 from palate.data.rows import read_question, read_turns
-from palate.downstream.rewards import RewardRequest
 from palate.errors import DataError
 from palate.records import Choice, Message, User
+from palate.rewards import RewardRequest
 from palate.serve.batches import ItemValues
 from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
 from palate.serve.resolving import Resolver

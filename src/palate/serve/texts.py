@@ -59,7 +59,7 @@ def _after_prompt(query: str, prompt: str) -> int | None:
         return len(before) + len(prompt)
     first = FIRST_TOKEN.match(query)
     for start in {0, first.end() if first else 0}:
-        if (shared := _overlap(prompt, query[start:])) >= LEAST:
+        if (shared := overlap(prompt, query[start:])) >= LEAST:
             return start + shared
     return None
 
@@ -69,7 +69,7 @@ def _is_one_token(text: str) -> bool:
     return len(text) <= 32 and text[:1] in "<[" and text[-1:] in ">]" and " " not in text
 
 
-def _overlap(prompt: str, query: str) -> int:
+def overlap(prompt: str, query: str) -> int:
     """Return the length of the longest end of the prompt with which the query begins.
 
     The failure function of Knuth, Morris and Pratt, so that no text takes more than linear time.

@@ -14,9 +14,9 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from palate.data.rows import read_turns
-from palate.downstream.rewards import RewardRequest
 from palate.errors import DataError
 from palate.records import Message, Slate
+from palate.rewards import RewardRequest
 from palate.serve.batches import Item
 from palate.serve.bodies import ForeignBody, Name, NoIds, Text, numbers, refusal
 from palate.serve.resolving import Resolver

@@ -6,14 +6,15 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from palate.downstream import BestOfResult, DecodeResult
-from palate.downstream.policy import PolicyAccuracy
-from palate.downstream.policy_training import PolicyTrainingResult
 from palate.errors import UsageError
 from palate.metrics import holm
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.records import Progress
 from palate.runs import Manifest, Result, Run, load_all, versions
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.decode import DecodeResult
+from palate.uses.policy_accuracy import PolicyAccuracy
+from palate.uses.ppo import PolicyTrainingResult
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import Downstream, DownstreamResult, downstream_of, joined
 from palate.validity.matching import (
@@ -76,7 +77,7 @@ def validity(
                 f"with palate {command}, and name the folder that it wrote into"
             )
     downstream = joined([side for result in picked for side in downstream_of(result, k)])
-    summary = _compare(runs, downstream, metrics, how, progress)
+    summary = compare_coefficients(runs, downstream, metrics, how, progress)
     if root is None:
         return Validity(summary)
     first = picked[0].summary
@@ -113,13 +114,14 @@ def _name(result: Result) -> str:
     return "/".join(result.folder.resolve().parts[-3:])
 
 
-def _compare(
+def compare_coefficients(
     runs: Sequence[Run],
     downstream: Sequence[Downstream],
     metrics: Sequence[str],
     how: Statistics,
     progress: Progress,
 ) -> ValiditySummary:
+    """Return all coefficients of runs and downstream results, and their differences."""
     runs = same_model_runs(runs, downstream)
     by_benchmark: dict[str, list[Run]] = {}
     for run in runs:

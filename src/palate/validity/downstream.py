@@ -10,14 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.downstream import BestOfResult, DecodeResult, GuidedCell
-from palate.downstream.policy import PolicyAccuracy
-from palate.downstream.policy_training import PolicyTrainingResult
 from palate.errors import ComparisonError, UsageError
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.policy import READINGS
 from palate.metrics.selection.units import Units
 from palate.seeding import digest
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.decode import DecodeResult, GuidedCell
+from palate.uses.policy_accuracy import PolicyAccuracy
+from palate.uses.ppo import PolicyTrainingResult
 from palate.validity.metric_values import Doubles, ScorerInContext, ScorerTable
 from palate.validity.result import DownstreamQuality
 

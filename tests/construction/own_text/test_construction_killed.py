@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from lamp_shaped import clean, read, write
 
+from palate.answers import LanguageModelPolicy
 from palate.construction import build_own_text
 from palate.construction.own_text import writing
-from palate.downstream.sampling.policies import LanguageModelPolicy
 from palate.records import Settings
 
 SETTINGS = Settings(dtype="float32")

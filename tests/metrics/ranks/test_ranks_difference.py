@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from palate.errors import UsageError
 from palate.metrics.ranks import agreement_difference
-from palate.metrics.ranks.difference import _level_in_both
+from palate.metrics.ranks.difference import level_in_both
 from palate.metrics.ranks.statistics import KENDALL
 
 THREE = st.tuples(st.integers(3, 6), st.sampled_from([1, 9])).flatmap(
@@ -106,8 +106,8 @@ def test_to_exchange_who_is_level_in_both_changes_nothing() -> None:
 )
 def test_who_is_level_in_both(x1, x2, level) -> None:
     a, b = np.array(x1, dtype=float), np.array(x2, dtype=float)
-    assert np.flatnonzero(_level_in_both(a, b)).tolist() == level
-    assert np.flatnonzero(_level_in_both(b, a)).tolist() == level
+    assert np.flatnonzero(level_in_both(a, b)).tolist() == level
+    assert np.flatnonzero(level_in_both(b, a)).tolist() == level
 
 
 def test_who_do_not_move_are_not_drawn_over() -> None:

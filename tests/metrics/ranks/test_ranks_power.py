@@ -7,7 +7,7 @@ from scipy import stats
 
 from palate.errors import UsageError
 from palate.metrics.ranks import rank_power
-from palate.metrics.ranks.power import _critical_tau
+from palate.metrics.ranks.power import least_significant_tau
 from palate.metrics.ranks.statistics import statistics
 
 KENDALL, SPEARMAN = statistics()[:2]
@@ -15,7 +15,7 @@ KENDALL, SPEARMAN = statistics()[:2]
 
 @pytest.mark.parametrize("n", [4, 6, 9, 15])
 def test_critical_tau_is_scipys_exact_test(n: int) -> None:
-    found = _critical_tau(n)
+    found = least_significant_tau(n)
     pairs = n * (n - 1) // 2
     p = {
         1 - 2 * d / pairs: stats.kendalltau(range(n), other, method="exact").pvalue

@@ -5,7 +5,7 @@ import pytest
 
 from palate.errors import UsageError
 from palate.metrics.selection import kl_bound
-from palate.metrics.selection.overoptimisation import _k_of
+from palate.metrics.selection.overoptimisation import k_of
 
 
 def test_published_values() -> None:
@@ -27,10 +27,10 @@ def test_the_bound_is_met_without_ties_and_above_the_truth_with_them(k: int) -> 
 
 @pytest.mark.parametrize("k", [1.0, 1.5, 16.0, 4e5])
 def test_k_of_undoes_the_bound(k: float) -> None:
-    assert _k_of(math.sqrt(kl_bound(k))) == pytest.approx(k, rel=1e-6)
+    assert k_of(math.sqrt(kl_bound(k))) == pytest.approx(k, rel=1e-6)
 
 
 def test_edges() -> None:
-    assert _k_of(1e3) is None
+    assert k_of(1e3) is None
     with pytest.raises(UsageError, match="at least 1"):
         kl_bound(0.5)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from palate.data import load_rows
-from palate.evaluation.summary import summarise
+from palate.evaluation import summarise
 from palate.records import Outcome, PreferencePair
 from palate.runs import Manifest, Run, VerdictRow, Verdicts
 from palate.seeding import rng

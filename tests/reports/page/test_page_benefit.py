@@ -9,8 +9,8 @@ import pytest
 
 from palate import adapt, best_of_n, learning_curve, train, validity
 from palate.benchmarks import load_benchmark
-from palate.downstream.quality import QualityScore
 from palate.evaluation import evaluate
+from palate.quality import QualityScore
 from palate.reports.page import report
 
 pytest.importorskip("matplotlib")

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from planted_runs import OWN, STRANGER, rows_of, save_run, write_rows
 
 from palate.records import Gold, PreferencePair, RubricAspect
-from palate.reports import Table
+from palate.reports import Table, printable
 from palate.reports.numbers import plain
-from palate.reports.page import report
+from palate.reports.page import Example, Section, report
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.figures.plots import NOTHING, dumbbells
 from palate.reports.page.figures.plots import OWN as OWN_MARK
-from palate.reports.page.parts import Picture, Section, Text
+from palate.reports.page.parts import Picture, Text
 from palate.reports.page.sections.disagreement import Disagreements, PairView
-from palate.reports.page.sections.example import Example, UserSide
+from palate.reports.page.sections.example import UserSide
 from palate.reports.page.writing import render_page
-from palate.reports.printable import UNSAFE, printable
+from palate.reports.printable import UNSAFE
 from palate.runs import ReportedEstimate
 
 pytest.importorskip("matplotlib")

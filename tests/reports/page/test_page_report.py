@@ -16,7 +16,7 @@ from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 from typer.testing import CliRunner
 
 from palate import load_all
-from palate.cli.app import app
+from palate.cli import app
 from palate.comparison import evaluate_grid
 from palate.errors import ComparisonError, DataError, RunError, UsageError
 from palate.reports.page import report

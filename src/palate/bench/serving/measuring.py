@@ -16,12 +16,12 @@ from palate.bench.process import served
 from palate.bench.random_model import PREFIX
 from palate.bench.serving.served_scorer import ServedScorer, Turn
 from palate.errors import UsageError
+from palate.learning.recipes.base import load_base
+from palate.learning.recipes.saving import named, save
 from palate.models import choose_device, choose_dtype, resolve
 from palate.records import Progress, Settings
 from palate.session import Session, default_session
 from palate.specs import Reference, Spec
-from palate.training.base import load_base
-from palate.training.saving import named, save
 
 NO_MODEL = "longest"
 SECONDS, TURN = 60.0, 20.0

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings.style import style_of
+from palate.learning.methods.bradley_terry import fit_head
+from palate.learning.personal.choices import Choices
+from palate.learning.personal.folds import FOLDS, folds
 from palate.metrics import Clusters, Estimate, accuracy
-from palate.personal.choices import Choices
-from palate.personal.folds import FOLDS, folds
-from palate.personal.methods.bradley_terry import fit_head
 from palate.seeding import rng
 
 MOST = 20_000

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from palate.answers import build_policy, draw_samples
 from palate.benchmarks import Dataset
 from palate.construction.own_text.entries import ADAPT
 from palate.construction.own_text.leaks import Passage, text_key, words_of
 from palate.construction.own_text.spool import Spool, Spooled
-from palate.downstream.sampling import build_policy, draw_samples
 from palate.evaluation import Progress, Start
 from palate.records import Question, Settings
 from palate.seeding import digest

@@ -135,7 +135,7 @@ def register() -> None:
         if given.get("sliding_window"):
             _within(layout, given["sliding_window"])
         scale = given.get("scaling") or query.shape[-1] ** -0.5
-        attend = _attend_rows if layout.rows is not None else _attend_tree
+        attend = attend_rows if layout.rows is not None else attend_tree
         out = attend(layout, query, key, value, scale)
         layout.layer += 1
         return out.transpose(1, 2), None
@@ -159,9 +159,10 @@ def _within(layout: Layout, window: int) -> None:
     layout.reach = min(window, layout.reach or window)
 
 
-def _attend_tree(
+def attend_tree(
     layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
 ) -> torch.Tensor:
+    """Return the attention of runs that hang below each other: each sees what is above it."""
     torch = import_torch()
     out: Tensor = torch.empty_like(query)
     weight = query.new_empty(query.shape[:-1], dtype=torch.float32)
@@ -203,9 +204,10 @@ def _merge(out: torch.Tensor, weight: torch.Tensor, rows: slice, more: Weighed) 
     weight[:, :, rows] = torch.logaddexp(before, more_weight)
 
 
-def _attend_rows(
+def attend_rows(
     layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
 ) -> torch.Tensor:
+    """Return the attention of one more token in each of many rows that are written together."""
     steps = layout.rows
     assert steps is not None
     fresh = [_by_row(it, steps.width) for it in (key, value)]  # n × heads × width × d

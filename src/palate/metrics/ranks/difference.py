@@ -74,7 +74,7 @@ def _exchanged(
     """Each |Δ*|, the first as observed, and whether all exchanges were tried."""
     # Ranks, since the two benchmarks may have different units.
     a, b = ranks_of(x1), ranks_of(x2)
-    level = _level_in_both(a, b)
+    level = level_in_both(a, b)
     if level.any():
         a, b = a - a[level][0], b - b[level][0]
     # Sorted, and the lower rank first, so that neither the listing of scorers nor the names of the
@@ -97,7 +97,8 @@ def _exchanged(
     return np.abs(np.where(np.isnan(moved), 0.0, moved)), exact
 
 
-def _level_in_both(x1: FloatArray, x2: FloatArray) -> NDArray[np.bool_]:
+def level_in_both(x1: FloatArray, x2: FloatArray) -> NDArray[np.bool_]:
+    """Return which scorers form the largest group that is level in both benchmarks."""
     columns = np.stack([x1, x2])
     _, member, sizes = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
     most = sizes.max()

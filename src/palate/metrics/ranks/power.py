@@ -46,7 +46,7 @@ def rank_power(n: int, *, seed: int = 0) -> RankPower:
     """
     if not 3 <= n <= MOST_RESOLVED:
         raise UsageError(f"expected 3 to {MOST_RESOLVED} scorers, got {n}")
-    critical = _critical_tau(n)
+    critical = least_significant_tau(n)
     return RankPower(
         n=n,
         critical_tau=critical,
@@ -56,7 +56,7 @@ def rank_power(n: int, *, seed: int = 0) -> RankPower:
     )
 
 
-def _critical_tau(n: int) -> float | None:
+def least_significant_tau(n: int) -> float | None:
     """Smallest |τ| of n untied scorers with exact two-sided p ≤ 0.05.
 
     Exact at any n: the numbers of orders with 0, 1, … inversions are the coefficients of

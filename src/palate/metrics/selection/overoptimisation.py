@@ -110,13 +110,13 @@ def over_optimisation(
         residual=float(np.sqrt(np.mean(rest**2))),
         peak=peak,
         peak_d=peak_d,
-        peak_k=None if peak_d is None else _k_of(peak_d),
+        peak_k=None if peak_d is None else k_of(peak_d),
         peak_gain=None if peak_d is None else peak_d * (alpha - beta * peak_d),
         n_left_out=int((~units.usable).sum()),
     )
 
 
-def _k_of(d: float) -> float | None:
+def k_of(d: float) -> float | None:
     """The k whose KL bound is d²: ``log k - (k - 1)/k = d²``; None beyond e^600."""
     if d <= 0:
         return 1.0

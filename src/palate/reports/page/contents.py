@@ -11,12 +11,13 @@ from palate.benchmarks import Benchmark, LoadOptions, list_benchmarks
 from palate.comparison import Grid, gains_of
 from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.findings import Finding, findings_of, oracle_runs
-from palate.curves import LearningCurve
-from palate.downstream import BestOfResult, DecodeResult
 from palate.reports.names import size_name
 from palate.reports.page.names import Names, names_of
 from palate.reports.page.texts import Texts, read_texts
 from palate.runs import Manifest, Result, Run, load_all, read_manifest
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.decode import DecodeResult
+from palate.uses.learning_curve import LearningCurve
 from palate.validity import Validity
 
 KINDS = (Run.kind, BestOfResult.kind, DecodeResult.kind, Validity.kind, LearningCurve.kind)

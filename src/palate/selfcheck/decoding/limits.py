@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from palate.engines.guidance import Candidates, Fusion, Keep
+from palate.guidance import Candidates, Fusion, Keep
 from palate.models import import_torch
 from palate.selfcheck.decoding import laws
 from palate.selfcheck.decoding.checks import CLOSE, Kind, LawCheck

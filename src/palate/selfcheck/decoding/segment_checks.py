@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from palate.engines.guidance import Blocks, Reading, Rejection, Writing, write_segments
+from palate.guidance import Blocks, Reading, Rejection, Writing, write_segments
 from palate.seeding import rng
 from palate.selfcheck.decoding import laws
 from palate.selfcheck.decoding.checks import LawCheck, samples

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import logsumexp
 
-from palate.engines.guidance import PRESETS, Candidates, Fusion, Keep
+from palate.guidance import PRESETS, Candidates, Fusion, Keep
 from palate.selfcheck.decoding import laws
 from palate.selfcheck.decoding.checks import LawCheck, own_law, samples, total_variation
 from palate.selfcheck.decoding.enumeration import Floats, log_softmax

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palate.engines.guidance import (
+from palate.engines.local import LocalModel
+from palate.guidance import (
     CandidateRows,
     Candidates,
     FusedRows,
@@ -21,8 +22,7 @@ from palate.engines.guidance import (
     Writing,
     write,
 )
-from palate.engines.guidance.stepwise import Stepper
-from palate.engines.local import LocalModel
+from palate.guidance.stepwise import Stepper
 from palate.models import import_torch
 from palate.records import Slate
 from palate.selfcheck.decoding.enumeration import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from palate.downstream import Selection
 from palate.metrics import Estimate
 from palate.reports.page.figures.drawing import INK, MUTED, label, look
 from palate.reports.page.figures.plots import WIDTH, line_style
 from palate.reports.pictures import panels
+from palate.uses.best_of_n import Selection
 from palate.validity.result import Coefficients
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palate.curves import LearningCurve
-from palate.downstream import BestOfResult, DecodeResult
 from palate.metrics import Estimate
 from palate.reports.best_of import best_of_tables
 from palate.reports.curve import curve_tables
@@ -16,6 +14,9 @@ from palate.reports.page.figures.curves import best_of_lines, learning_lines, va
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Picture, Section, Text
 from palate.reports.validity import validity_tables
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.decode import DecodeResult
+from palate.uses.learning_curve import LearningCurve
 from palate.validity import Validity
 
 MOST_LINES = 12

@@ -1,1 +1,0 @@
-"""One method per file, and what several of them share."""

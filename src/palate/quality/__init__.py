@@ -1,0 +1,25 @@
+"""How good a response is to the one who asked: measures that read the row's gold."""
+
+from palate.quality.build import build_qualities, build_quality
+from palate.quality.contrast import check_mirrored, contrast_samples, rate_by_all
+from palate.quality.ngrams import Chrf
+from palate.quality.protocol import QualityMetric, QualityScore, QuestionResponse
+from palate.quality.rating import SampleQuality, gold_content, rate_samples
+from palate.quality.rubric_judge import RubricJudge, rubric_judge
+
+__all__ = [
+    "Chrf",
+    "QualityMetric",
+    "QualityScore",
+    "QuestionResponse",
+    "RubricJudge",
+    "SampleQuality",
+    "build_qualities",
+    "build_quality",
+    "check_mirrored",
+    "contrast_samples",
+    "gold_content",
+    "rate_by_all",
+    "rate_samples",
+    "rubric_judge",
+]

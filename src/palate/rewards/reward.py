@@ -1,0 +1,343 @@
+"""A scorer under a context as a reward of answers, for the users of a data set or of a call."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from palate.answers import Samples
+from palate.answers.scores.by_text import ScoreOrReason, by_text, score_texts
+from palate.answers.scores.combine_passes import NOTHING_SHOWN
+from palate.benchmarks import Dataset
+from palate.data.rows import read_identifier
+from palate.errors import UsageError
+from palate.evaluation import ContextRows, HasStates, LiveUsers, make_rows, user_keys_fn
+from palate.metrics import isotonic_predictions
+from palate.records import (
+    NO_STRANGER,
+    Choice,
+    Context,
+    Message,
+    Question,
+    Scorer,
+    ScorerInfo,
+    Slate,
+    User,
+    UserPool,
+    question_key,
+    user_key,
+)
+from palate.rewards.completions import EMPTY, Answer, last_text, spoken
+from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest
+from palate.rewards.scale import Scale
+from palate.seeding import digest
+
+LOG = logging.getLogger("palate")
+NO_ROW = "no row is named"
+NO_STATE = "no state of this user, and no choices to learn one from"
+FEW_RATINGS = "fewer than two different ratings with a reward"
+
+
+class RewardValue(NamedTuple):
+    """The reward of one answer, or None with its reason."""
+
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What one scorer that is shown one context gives an answer; `reward` builds it.
+
+    Users are those of the data, by row, or one who is given in the call with what they wrote and
+    chose. A reward that cannot be given is None with its reason, never a number.
+    """
+
+    scorer: Scorer
+    spec: str
+    info: ScorerInfo
+    context: Context
+    seed: int = 0
+    data: Dataset | None = None
+    rows: ContextRows | None = None
+    """The data's rows under the context."""
+    scale: Scale | None = None
+    """None for the scorer's own numbers."""
+    unscored: Counter[str] = field(default_factory=Counter, init=False, compare=False)
+    """Why completions that `trl` was given have no reward, and how many."""
+
+    def __call__(
+        self, question: str, response: str, user: User, *, turns: Sequence[Message] = ()
+    ) -> RewardValue:
+        """Return the reward of one response for a user who is given in the call.
+
+        `turns` are what was said before the question, oldest first.
+
+        The user's choices are learnt from where the scorer keeps a state for each user. A stranger
+        is drawn among the data's users, who are given to `reward`.
+
+        Raises `UsageError` for a user without what the context shows, and what scoring raises.
+        """
+        request = RewardRequest(
+            responses=(response,), question=question, turns=tuple(turns), user=user
+        )
+        return self.values([request])[0][0]
+
+    def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
+        """Return the reward of every response of every request.
+
+        All are scored together, users who bring choices by themselves. A thought that opens a
+        response is not read: the user does not see it.
+
+        Raises `UsageError` for an id that no row has and for a user without what the context
+        shows, and what scoring raises.
+        """
+        slates = [self.slate(request) for request in requests]
+        answers = [[spoken(text) for text in request.responses] for request in requests]
+        scored: dict[int, dict[str, ScoreOrReason]] = {}
+        # Who brings choices has a state for this request alone: nobody else is read by it.
+        bring = [
+            k for k, request in enumerate(requests)
+            if self.own_state and request.user is not None and request.user.choices
+        ]  # fmt: skip
+        others = sorted({*range(len(requests))} - {*bring})
+        for among, scorer in ((others, self.scorer), (bring, self._joined(requests, bring))):
+            given = {k: slate for k in among if isinstance(slate := slates[k], Slate)}
+            texts = [[it.text for it in answers[k] if it.text is not None] for k in given]
+            both = score_texts(scorer, list(given.values()), texts) if given else []
+            scored.update(zip(given, both, strict=True))
+        return [
+            tuple(
+                RewardValue(None, slate) if isinstance(slate, str)
+                else self._value(answer, scored.get(k))
+                for answer in of_request
+            )
+            for k, (of_request, slate) in enumerate(zip(answers, slates, strict=True))
+        ]  # fmt: skip
+
+    def slate(self, request: RewardRequest) -> Slate | str:
+        """Return what the scorer is given of a request, without responses; or why not.
+
+        Raises as `values` does.
+        """
+        rows, at = self._row(request.row) if request.row is not None else (self._live(request), 0)
+        slate = rows.slate(at)
+        if rows.no_stranger[at]:
+            return NO_STRANGER
+        if self.info.needs_shown and not slate.shown:
+            return NOTHING_SHOWN
+        if self.own_state:
+            learnt = request.user is not None and request.user.choices
+            if not learnt and user_key(rows.questions[at].user_id) not in self._known:
+                return NO_STATE
+        return slate.replace(candidates=())
+
+    def as_it_stands(self, slates: Sequence[Slate]) -> list[tuple[RewardValue, ...]]:
+        """Return the reward of every candidate of slates that were built elsewhere.
+
+        Raises what scoring raises.
+        """
+        scored = score_texts(self.scorer, slates, [slate.candidates for slate in slates])
+        return [
+            tuple(self._value(Answer(text), of_slate) for text in slate.candidates)
+            for slate, of_slate in zip(slates, scored, strict=True)
+        ]
+
+    @property
+    def reads_rendered(self) -> bool:
+        """Whether `rendered` has a meaning for the scorer."""
+        return isinstance(self.scorer, ReadsRendered)
+
+    def rendered(self, texts: Sequence[str]) -> list[tuple[RewardValue]]:
+        """Return the reward of each conversation that a template has rendered, response and all.
+
+        Raises `UsageError` for a scorer that reads none, and what scoring raises.
+        """
+        if not isinstance(self.scorer, ReadsRendered):
+            raise UsageError(f"{self.spec} reads no rendered conversation")
+        scored = by_text(self.scorer.score_rendered(texts), texts)
+        return [(self._value(Answer(text), scored),) for text in texts]
+
+    def has_row(self, name: str) -> bool:
+        """Tell whether the data holds a row of this id."""
+        return name in self._places
+
+    @property
+    def users(self) -> Mapping[str, User]:
+        """The data's users by id, each with all that they wrote and chose before."""
+        return self._pool.users if self._pool is not None else {}
+
+    def scaled(self, scale: Scale | None) -> Reward:
+        """Return the same reward on another scale; None takes the scorer's own."""
+        return replace(self, scale=scale)
+
+    def of_samples(self, samples: Samples) -> list[tuple[RewardValue, ...]]:
+        """Return the reward of each answer to each row of the data."""
+        return self.values([
+            RewardRequest(row=row, responses=tuple(sample.text for sample in of_row))
+            for row, of_row in zip(samples.rows, samples.of_row, strict=True)
+        ])  # fmt: skip
+
+    def on_base(self, samples: Samples) -> Reward:
+        """Return the reward on the scale of an untrained policy's answers to the data's rows.
+
+        Raises `UsageError` where they have one reward in every row.
+        """
+        values = self.scaled(None).of_samples(samples)
+        scale = Scale.of([[each.value for each in of_row] for of_row in values])
+        named = {"policy": samples.policy, "samples": samples.content}
+        return self.scaled(scale.model_copy(update=named))
+
+    def alignment(
+        self,
+        question: str,
+        response: str,
+        user: User,
+        ratings: Iterable[RatedResponse],
+        *,
+        turns: Sequence[Message] = (),
+    ) -> RewardValue:
+        """Return the rating that the user is expected to give a response, on their own scale.
+
+        The rewards of what they rated are fitted to their ratings by isotonic regression, as in
+        `evaluate_ratings`; a strictly rising transform of the scorer changes nothing. A rating of
+        this very response is left out. None where fewer than two different ratings are left.
+
+        Raises as a call does.
+        """
+        this = RatedResponse(question=question, response=response, rating=0, turns=tuple(turns))
+        rated = [
+            it for it in ratings
+            if (it.turns, it.question, it.response) != (this.turns, question, response)
+        ]  # fmt: skip
+        requests = [
+            RewardRequest(
+                question=each.question, turns=each.turns, responses=(each.response,), user=user
+            )
+            for each in (*rated, this)
+        ]
+        *known, (new,) = self.values(requests)
+        if new.value is None:
+            return new
+        both = [
+            (value.value, it.rating)
+            for (value,), it in zip(known, rated, strict=True) if value.value is not None
+        ]  # fmt: skip
+        if len({rating for _, rating in both}) < 2:
+            return RewardValue(None, FEW_RATINGS)
+        scores, given = zip(*both, strict=True)
+        return RewardValue(float(isotonic_predictions(scores, given, [new.value])[0]))
+
+    def trl(
+        self, prompts: Sequence[Any], completions: Sequence[Any], *, row: Sequence[Any], **_: Any
+    ) -> list[float | None]:
+        """Return the rewards of completions, as TRL's trainers call a reward function.
+
+        The training set's column `row` holds row ids of the data; answers to one row are one slate.
+        TRL masks a None: it is out of the baseline and teaches nothing. Why there is none is logged
+        once for each reason, and counted in `unscored`.
+
+        Raises as `of_rows` does.
+        """
+        del prompts
+        values = self.of_rows(row, completions)
+        reasons = Counter(str(each.reason) for each in values if each.value is None)
+        for reason in reasons.keys() - self.unscored.keys():
+            LOG.warning("reward: an answer has none (%s); more of these are counted only", reason)
+        self.unscored.update(reasons)
+        return [each.value for each in values]
+
+    def of_rows(self, rows: Sequence[Any], completions: Sequence[Any]) -> list[RewardValue]:
+        """Return each completion's reward for the row beside it; those to one row are one slate.
+
+        A completion is a text or messages (`last_text`). Ids are read as in the data; where there
+        is none, there is no reward.
+
+        Raises `DataError` for what is no id, and as `values` does.
+        """
+        named = [None if name is None else read_identifier(name) for name in rows]
+        answers = [last_text(completion) for completion in completions]
+        values = [
+            RewardValue(None, NO_ROW if name is None else answer.reason)
+            for name, answer in zip(named, answers, strict=True)
+        ]
+        places_of: dict[str, list[int]] = {}
+        for k, (name, answer) in enumerate(zip(named, answers, strict=True)):
+            if name is not None and answer.text is not None:
+                places_of.setdefault(name, []).append(k)
+        requests = [
+            RewardRequest(row=name, responses=tuple(answers[k].text or "" for k in places))
+            for name, places in places_of.items()
+        ]
+        for places, of_row in zip(places_of.values(), self.values(requests), strict=True):
+            for k, value in zip(places, of_row, strict=True):
+                values[k] = value
+        return values
+
+    def _value(self, answer: Answer, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
+        if answer.text is None or not answer.text.strip():
+            return RewardValue(None, answer.reason or EMPTY)
+        score = (scored or {}).get(answer.text, "no score")
+        if isinstance(score, str):
+            return RewardValue(None, score)
+        return RewardValue(score if self.scale is None else self.scale.on(score))
+
+    @property
+    def own_state(self) -> bool:
+        """Whether the scorer reads the user's own state."""
+        return isinstance(self.scorer, HasStates) and self.scorer.state == "own"
+
+    def _joined(self, requests: Sequence[RewardRequest], bring: Sequence[int]) -> Scorer:
+        """Return the scorer with a state for each of these requests' users, from their choices."""
+        choices: dict[str, tuple[Choice, ...]] = {}
+        for user in (requests[k].user for k in bring):
+            assert user is not None, "who brings choices"
+            if choices.setdefault(user.id, user.choices) != user.choices:
+                raise UsageError(f"user {user.id!r} is given twice with different choices")
+        if not choices:
+            return self.scorer
+        assert isinstance(self.scorer, HasStates), "only such a scorer learns"
+        joined = self.scorer.join(choices)
+        assert isinstance(joined, Scorer)
+        return joined
+
+    def _row(self, name: str) -> tuple[ContextRows, int]:
+        if self.rows is None or name not in self._places:
+            among = "no data was given" if self.data is None else f"{self.data.name} has none"
+            raise UsageError(f"no row {name!r}: {among}")
+        return self.rows, self._places[name]
+
+    def _live(self, request: RewardRequest) -> ContextRows:
+        user, text = request.user, request.question
+        assert user is not None and text is not None, "a request has a row, or both"
+        question = Question(
+            id=digest("live", user.id, question_key(request.turns, text))[:16], user_id=user.id,
+            text=text, turns=request.turns, profile=user.posts, traits=user.traits,
+        )  # fmt: skip
+        data = Dataset("live", (question,))
+        return make_rows(
+            data, self.context, seed=self.seed, live=LiveUsers({user.id: user}, self._pool),
+            user_keys=user_keys_fn(self.scorer, self.info, self.data or data, self.seed),
+        )  # fmt: skip
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {row.id: k for k, row in enumerate(self.data.rows)} if self.data else {}
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.scorer.known) if isinstance(self.scorer, HasStates) else frozenset()
+
+    @cached_property
+    def _pool(self) -> UserPool | None:
+        """The data's users, of all subsets, among whom a stranger of a user in a call is drawn."""
+        if self.data is None:
+            return None
+        gathered = (*self.data.everyone, *self.data.rows)
+        users = {row.user_id for row in gathered}
+        past = [choice for choice in self.data.history if choice.user_id in users]
+        return UserPool.of(gathered, self.seed, past)

@@ -1,0 +1,1 @@
+"""The uses of a scorer that a benchmark should predict: a room each, from a plan to a table."""

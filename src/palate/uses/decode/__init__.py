@@ -1,0 +1,6 @@
+"""Guided decoding: scorers steer what a policy writes, and the answers are rated."""
+
+from palate.uses.decode.decode import decode
+from palate.uses.decode.result import DecodeResult, GuidedCell
+
+__all__ = ["DecodeResult", "GuidedCell", "decode"]

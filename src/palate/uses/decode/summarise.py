@@ -1,0 +1,160 @@
+"""From guided answers to cells: quality, gains, and whether guidance acted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palate.answers import Samples
+from palate.answers.scores import SampleScores
+from palate.benchmarks import Dataset
+from palate.guidance.methods import Method
+from palate.metrics.arrays import row_means
+from palate.quality import SampleQuality
+from palate.runs import holm_within
+from palate.uses.decode.cells import GuideCell, stranger_of
+from palate.uses.decode.describe import divergences, text_facts
+from palate.uses.decode.result import (
+    DecodeResult,
+    DecodeRow,
+    DecodeSummary,
+    GuidedCell,
+    GuidedQuality,
+    Guiding,
+    UnguidedQuality,
+)
+from palate.uses.question_rows import question_hashes
+from palate.uses.row_figures import RowFigures
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """What one cell has written, rated and scored."""
+
+    cell: GuideCell
+    method: Method
+    samples: Samples
+    qualities: Sequence[SampleQuality]
+    scores: SampleScores
+    rewards_before: Doubles
+    """The guide's rewards of unguided answers, rows × N."""
+    rewards: Doubles
+
+    @property
+    def values(self) -> list[Doubles]:
+        """Of each measure, every row's mean quality; NaN where the row is left out."""
+        there = self.cell.there[:, None]
+        return [row_means(np.where(there, rated.values, np.nan)) for rated in self.qualities]
+
+
+def result_of(
+    pairs: Dataset,
+    unguided: Samples,
+    base: Sequence[SampleQuality],
+    decoded: Sequence[Decoded],
+    seed: int,
+) -> DecodeResult:
+    """Return all cells with their figures."""
+    users = [row.user_id for row in pairs.rows]
+    rows = RowFigures(users, question_hashes(pairs), seed)
+    plain = [row_means(rated.values) for rated in base]
+    values = [work.values for work in decoded]
+    cells = _corrected([
+        _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
+        for k, work in enumerate(decoded)
+    ])  # fmt: skip
+    summary = DecodeSummary(
+        benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
+        text=text_facts(unguided),
+        qualities=tuple(
+            UnguidedQuality(
+                quality=rated.quality, surrogate=rated.surrogate,
+                contrast=rated.mirrors is not None, mean=rows.mean(means, rated.mirrors),
+                unrated=rated.reasons,
+            )
+            for rated, means in zip(base, plain, strict=True)
+        ),
+        cells=tuple(cells),
+    )  # fmt: skip
+    decode_rows = tuple(
+        DecodeRow.of(
+            row,
+            unguided=tuple(_number(quality[k]) for quality in plain),
+            guided=tuple(tuple(_number(quality[k]) for quality in of_cell) for of_cell in values),
+        )
+        for k, row in enumerate(pairs.rows)
+    )
+    return DecodeResult(summary, decode_rows)
+
+
+def _cell(
+    work: Decoded,
+    values: Sequence[Doubles],
+    plain: Sequence[Doubles],
+    stranger: Sequence[Doubles] | None,
+    rows: RowFigures,
+) -> GuidedCell:
+    there, of = work.cell.there, work.scores.summary
+    divergence, bound, tokens = divergences(work.method, work.samples, there)
+    reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
+    return GuidedCell(
+        scorer=of.scorer, context=of.context, oracle=of.oracle, method=work.method.spec,
+        weight=work.method.weight, models=of.models, fingerprints=of.fingerprints,
+        samples=work.samples.content, left_out=work.cell.left_out,
+        guiding=Guiding(
+            reward=reward, divergence=divergence, divergence_bound=bound,
+            text=text_facts(work.samples, there), tokens=tokens,
+        ),
+        qualities=tuple(
+            GuidedQuality(
+                quality=rated.quality, surrogate=rated.surrogate,
+                contrast=rated.mirrors is not None,
+                mean=rows.mean(means, rated.mirrors),
+                gain=rows.gain(means, plain[k], rated.mirrors),
+                identity_gain=None
+                if stranger is None
+                else rows.gain(means, stranger[k], rated.mirrors),
+                unrated=rated.reasons,
+            )
+            for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
+        ),
+        notes=of.notes,
+    )  # fmt: skip
+
+
+def _stranger_values(
+    work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
+) -> Sequence[Doubles] | None:
+    alike = [
+        k for k, guided in enumerate(decoded)
+        if (guided.method.spec, guided.method.weight) == (work.method.spec, work.method.weight)
+    ]  # fmt: skip
+    stranger = stranger_of(work.cell.key, [decoded[k].cell.key for k in alike])
+    return next((values[k] for k in alike if decoded[k].cell.key == stranger), None)
+
+
+def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
+    """Put Holm's p to each gain; the cells of one measure are one family."""
+    listed = [(k, rated) for k, cell in enumerate(cells) for rated in cell.qualities]
+    families = [None if cells[k].oracle else rated.quality for k, rated in listed]
+    gains = holm_within(families, [rated.gain.p for _, rated in listed])
+    identity = holm_within(families, [
+        None if rated.identity_gain is None else rated.identity_gain.p for _, rated in listed
+    ])  # fmt: skip
+    by_cell: dict[int, list[GuidedQuality]] = {}
+    for (k, rated), p, identity_p in zip(listed, gains, identity, strict=True):
+        by_cell.setdefault(k, []).append(
+            rated.model_copy(update={"p_holm": p, "identity_p_holm": identity_p})
+        )
+    return [
+        cell.model_copy(update={"qualities": tuple(by_cell[k])}) for k, cell in enumerate(cells)
+    ]
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,181 @@
+"""Train a policy on a scorer's reward, and evaluate it on held-out users on the way."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from palate.answers import shown_to_policy
+from palate.benchmarks import Dataset, dataset_of
+from palate.contexts import build_context
+from palate.errors import RunError
+from palate.evaluation import Start
+from palate.learning.recipes.tuning import Lora
+from palate.models import choose_device
+from palate.quality import QualityMetric, build_qualities, check_mirrored, rate_by_all
+from palate.records import Judge, Settings
+from palate.rewards import Reward, reward
+from palate.runs import SUMMARY, locked
+from palate.scorers import build_scorer
+from palate.session import Session, default_session
+from palate.specs import Spec
+from palate.stores import Store
+from palate.trainers.algorithms import PolicyTraining
+from palate.trainers.files import CHECKPOINTS, POLICY, read_scale
+from palate.trainers.held_out_users.evaluating import HeldOutAnswers, of_stranger
+from palate.trainers.plan import TrainingPlan
+from palate.trainers.settings import EvaluationOptions, RewardOptions, read_policy
+from palate.trainers.split import UserSplit, hold_out, refuse_shared
+from palate.uses.ppo.result import PolicyTrainingResult, PolicyTrainingSummary
+from palate.uses.ppo.summarise import RatedAnswers, tabulate
+
+
+def ppo(
+    benchmark: str | Path | Dataset,
+    policy: str,
+    scorer: str,
+    context: str = "none",
+    qualities: str | Sequence[str | QualityMetric] = (),
+    *,
+    recipe: PolicyTraining | None = None,
+    policy_context: str = "none",
+    evaluate_on: str | Path | Dataset | None = None,
+    evaluation: EvaluationOptions | None = None,
+    rewarding: RewardOptions | None = None,
+    lora: Lora | None = None,
+    tensorboard: bool = False,
+    root: Path | str = "runs",
+    session: Session | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
+    start: Start | None = None,
+) -> PolicyTrainingResult:
+    """Train a policy by PPO, RLOO or GRPO on a scorer's reward; return what held-out users get.
+
+    `context` is what the scorer is shown of the user, `policy_context` what the policy is shown.
+    The rows of some users are held out, or those of `evaluate_on` are evaluated; no user is in
+    both. Held-out answers are written on the same draws before, during and after training, and
+    gains are paired by user and question.
+
+    The result is kept at `root/<benchmark>/ppo/<name>-<8 hex>`, beside `log.jsonl`, the answers
+    and the trained policy (`policy/`, a folder that any command reads). A run that was stopped goes
+    on from its last checkpoint.
+
+    Raises:
+        UsageError: for what cannot be a reward (a judge, an oracle, equal rewards for all of a
+            row's answers), a policy that cannot be trained, and for users in both parts.
+        OutsideError: where more answers than allowed have no reward.
+        And what building, scoring and rating raise.
+
+    Example:
+        >>> ppo("tasting", "api:gpt", "longest")
+        Traceback (most recent call last):
+        palate.errors.UsageError: -p api:gpt: an endpoint's weights cannot be trained; name a model
+    """
+    session, settings = session or default_session(), settings or Settings()
+    evaluation, rewarding = evaluation or EvaluationOptions(), rewarding or RewardOptions()
+    trained, recipe = read_policy(policy, recipe or PolicyTraining(), settings)
+    pairs, seed = dataset_of(benchmark, settings.seed), settings.seed
+    if evaluate_on is None:
+        split = hold_out(pairs, evaluation.held_out, seed, couples=evaluation.contrast)
+    else:
+        split = UserSplit(pairs, dataset_of(evaluate_on, seed))
+    refuse_shared(split)
+    qualities = [qualities] if isinstance(qualities, str) else list(qualities)
+    measures = build_qualities(qualities, session, settings)
+    if evaluation.contrast:
+        check_mirrored(split.held_out)
+    for measure in measures:
+        measure.check(split.held_out.rows)
+    shown = build_context(policy_context, session, settings)
+    training = reward(scorer, context, pairs, session=session, settings=settings)
+    held_out = training
+    if evaluate_on is not None:
+        held_out = reward(scorer, context, split.held_out, session=session, settings=settings)
+    plan = TrainingPlan(
+        policy=trained, model=session.folder(trained.reference), recipe=recipe, lora=lora,
+        split=split, reward=training, held_out_reward=held_out,
+        stranger_reward=_stranger(scorer, context, held_out, session, settings),
+        policy_context=shown,
+        shown=(shown_to_policy(shown, split.train, seed),
+               shown_to_policy(shown, split.held_out, seed)),
+        measures=measures, evaluation=evaluation, rewarding=rewarding,
+        device=choose_device(settings.device), seed=seed, settings=settings,
+        template=session.reader(trained.reference, settings).template_details,
+    )  # fmt: skip
+    begin = start or (lambda label: lambda done, total: None)
+    manifest = plan.manifest()
+    folder = manifest.folder(Path(root))
+    with locked(folder):
+        manifest.write(folder)
+        if (folder / SUMMARY).is_file():
+            return PolicyTrainingResult.read(folder)
+        if not (folder / POLICY).is_dir():
+            from palate.trainers.training import train_policy
+
+            train_policy(plan, folder, begin, tensorboard=tensorboard)
+        result = _result(plan, folder, session.store, begin, retry_unscored=retry_unscored)
+        result.save()
+        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    return result
+
+
+def _stranger(
+    scorer: str, context: str, held_out: Reward, session: Session, settings: Settings
+) -> Reward | None:
+    """Return the reward that reads a stranger in place of the user; None where there is none.
+
+    A scorer that reads no user has none, nor one that reads a stranger anyway. The strangers of a
+    personal scorer of vectors vote on pairs and rate no single answer.
+    """
+    read = held_out.context
+    if not held_out.own_state and (
+        read.blind or Spec.parse(read.spec).options.get("of") == "stranger"
+    ):
+        return None
+    names = of_stranger(scorer, read.spec, own_state=held_out.own_state)
+    if isinstance(build_scorer(names[0], session, settings), Judge):
+        return None
+    return reward(*names, held_out.data, session=session, settings=settings)
+
+
+def _result(
+    plan: TrainingPlan, folder: Path, store: Store, begin: Start, *, retry_unscored: bool
+) -> PolicyTrainingResult:
+    """Rate the answers of all evaluations, and return their figures."""
+    scale = read_scale(folder)
+    written = [HeldOutAnswers.read(folder, update) for update in plan.updates]
+    if scale is None or None in written:
+        raise RunError(f"{folder}: files of the run are missing; remove it and run ppo again")
+    pairs, scaled = plan.split.held_out, plan.rewarding.scale == "base"
+    rated = [
+        RatedAnswers(
+            answers,
+            rate_by_all(
+                plan.measures, answers.samples(plan.policy.spec), pairs, store, begin,
+                contrast=plan.evaluation.contrast, retry_unscored=retry_unscored,
+                of=f" after {answers.update} updates",
+            ),
+            scale if scaled else None, plan.stranger_reward is not None,
+        )
+        for answers in written if answers is not None
+    ]  # fmt: skip
+    made = tabulate(pairs, rated, plan.seed)
+    train = plan.split.train.rows
+    summary = PolicyTrainingSummary(
+        benchmark=plan.split.train.name, held_out=pairs.name, policy=plan.policy.spec,
+        policy_context=plan.policy_context.spec, scorer=plan.reward.spec,
+        context=plan.reward.context.spec, models=plan.reward_models,
+        fingerprints=plan.fingerprints, recipe=plan.recipe_document,
+        lora=None if plan.lora is None else asdict(plan.lora), scale=scale, scaled=scaled,
+        no_end=plan.rewarding.no_end, trained_rows=len(train),
+        trained_users=len({row.user_id for row in train}),
+        held_out_users=len({row.user_id for row in pairs.rows}),
+        shared_questions=plan.split.shared_questions, n=plan.evaluation.n,
+        start=rated[0].answers.samples(plan.policy.spec).content,
+        evaluations=made.evaluations, gain=made.gain, fits=made.fits,
+        notes=plan.notes,
+    )  # fmt: skip
+    return PolicyTrainingResult(summary, made.rows, folder)
