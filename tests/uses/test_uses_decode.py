@@ -18,9 +18,10 @@ from palate.learning.p_dpo import STATE
 from palate.learning.personal import UserStates
 from palate.records import Settings, user_key
 from palate.runs import load
+from palate.scorers import ScorerInContext
 from palate.session import Session
 from palate.uses.decode import DecodeResult, decode
-from palate.uses.decode.cells import stranger_of, thresholds
+from palate.uses.decode.cells import thresholds
 from policies import untrained
 from tiny import ENDS_WITH_EOS
 
@@ -171,11 +172,17 @@ def test_a_threshold_is_of_other_questions():
 
 
 def test_a_text_comes_before_a_state_where_both_have_a_stranger():
-    own, text = ("personal:./m", "profile:2"), ("personal:./m", "profile:2?of=stranger")
-    state = ("personal:./m?state=stranger", "profile:2")
-    assert stranger_of(own, [own, state]) == state
-    assert stranger_of(own, [own, state, text]) == text
-    assert stranger_of(("personal:./m", "none"), [own, state, text]) is None
+    own, state, text = (
+        ScorerInContext(*names)
+        for names in (
+            ("personal:./m", "profile:2"),
+            ("personal:./m?state=stranger", "profile:2"),
+            ("personal:./m", "profile:2?of=stranger"),
+        )
+    )
+    assert own.strangers([own, state]) == [state]
+    assert own.strangers([own, state, text]) == [text]
+    assert own.nothing.strangers([own, state, text]) == []
 
 
 def test_every_preset_has_its_weight_and_its_law():

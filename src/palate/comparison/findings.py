@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from palate.comparison.gains import Key, against, without_draws
+from palate.comparison.gains import Key, against
 from palate.comparison.grid import Grid
 from palate.comparison.redraws import is_noise, is_shown
+from palate.contexts import shows
 from palate.runs import Gain, Run
 from palate.scorers import is_baseline
 
@@ -46,8 +47,8 @@ def findings_of(grid: Grid) -> list[Finding]:
     findings: list[Finding] = []
     for key, run in runs.items():
         gains = [g for g in grid.gains if (g.benchmark, g.scorer, g.context) == key]
-        of_state = [g for g in gains if g.against.startswith("state=")]
-        if not _is_control(key[2]):
+        of_state = [g for g in gains if g.state_against is not None]
+        if shows(key[2]) == "user":
             findings.append(_finding(run, [g for g in gains if g not in of_state], runs))
         if of_state:
             findings.append(_finding(run, of_state, runs, of_state=True))
@@ -71,7 +72,7 @@ def _finding(
 ) -> Finding:
     gain = next((g for g in gains if g.kind == "gain"), None)
     identity = next((g for g in gains if g.kind == "identity"), None)
-    shows_nothing = run.summary.context == "none" and not of_state
+    shows_nothing = shows(run.summary.context) == "nobody" and not of_state
     nothing, stranger = against(gain, runs), against(identity, runs)
     return Finding(
         *run.cell,
@@ -100,11 +101,6 @@ def _word(run: Run, gain: Gain | None, identity: Gain | None, noisy: Iterable[Ru
         kinds = {run.summary.noise.kind for run in noisy if run and run.summary.noise}
         return "rounding" if "rounding" in kinds else "unsteady"
     return "anyone's" if better and gain is not None and is_shown(gain) else "not shown"
-
-
-def _is_control(context: str) -> bool:
-    spec = without_draws(context)
-    return spec is not None and (spec.kind == "none" or spec.options.get("of") == "stranger")
 
 
 def _place(finding: Finding) -> tuple[bool, float, float]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
 
 from palate.comparison.paired import paired
 from palate.comparison.redraws import Contrast, NoisySide, survivals
-from palate.errors import ComparisonError, SpecError
+from palate.contexts import NOTHING, strangers_of
+from palate.errors import ComparisonError
 from palate.metrics import minimum_detectable_effect
 from palate.runs import Gain, Run, holm_within
-from palate.scorers import is_baseline
-from palate.specs import Spec
+from palate.scorers import State, draws_of, is_baseline, scorers_with_state, state_of
 
 Kind = Literal["gain", "identity"]
 Key = tuple[str, str, str]
 """Benchmark, scorer and context."""
-STATE_GAINS: tuple[tuple[Kind, str], ...] = (("gain", "prior"), ("identity", "stranger"))
+STATE_GAINS: tuple[tuple[Kind, State], ...] = (("gain", "prior"), ("identity", "stranger"))
 
 
 def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) -> list[Gain]:
@@ -33,7 +33,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gains: list[Gain] = []
     for (benchmark, scorer, context), run in by_cell.items():
         gains += _state_gains(run, by_cell)
-        if context == "none":
+        if context == NOTHING:
             continue
         contexts = [shown for name, by, shown in cells if (name, by) == (benchmark, scorer)]
         for kind, against in _partners(context, run.summary.oracle, contexts):
@@ -61,7 +61,7 @@ def _redrawn(
         other = against(each, by_cell)
         if other is not None and each.p is not None:
             own = sides[each.benchmark, each.scorer, each.context]
-            contrasts[k] = Contrast(own, sides[other.cell], table, each, not _of_states(each))
+            contrasts[k] = Contrast(own, sides[other.cell], table, each, each.state_against is None)
     shares = dict(zip(contrasts, survivals(list(contrasts.values())), strict=True))
     return [
         each if shares.get(k) is None else each.model_copy(update={"survival": shares[k]})
@@ -73,33 +73,28 @@ def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
     """Return the run that a gain is over; None where it is not there."""
     if gain is None:
         return None
-    if not _of_states(gain):
+    if gain.state_against is None:
         return by_cell.get((gain.benchmark, gain.scorer, gain.against))
-    state = gain.against.removeprefix("state=").split("&")[0]
     scorers = [
         scorer
         for benchmark, scorer, context in by_cell
         if (benchmark, context) == (gain.benchmark, gain.context)
     ]
-    other = next(iter(under(gain.scorer, "state", state, scorers)), None)
+    state = cast(State, gain.state_against)
+    other = next(iter(scorers_with_state(gain.scorer, state, scorers)), None)
     return None if other is None else by_cell[gain.benchmark, other, gain.context]
-
-
-def _of_states(gain: Gain) -> bool:
-    return gain.against.startswith("state=")
 
 
 def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
     """Return what a user's own state gains over the prior's and over a stranger's."""
     summary, gains = run.summary, []
-    spec = without_draws(summary.scorer)
-    if spec is None or spec.options.get("state", "own") != "own":
+    if state_of(summary.scorer) != "own":
         return []
     scorers = [by for name, by, shown in by_cell
                if (name, shown) == (summary.benchmark, summary.context)]  # fmt: skip
     for kind, state in STATE_GAINS:
-        for other in under(summary.scorer, "state", state, scorers):
-            draws = Spec.parse(other).options.get("draws")
+        for other in scorers_with_state(summary.scorer, state, scorers):
+            draws = draws_of(other)
             base = Gain(
                 benchmark=summary.benchmark, scorer=summary.scorer, context=summary.context,
                 kind=kind, against=f"state={state}" + (f"&draws={draws}" if draws else ""),
@@ -108,28 +103,6 @@ def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[
             against = by_cell[summary.benchmark, other, summary.context]
             gains.append(gain(run, against, base, all_rows=True))
     return gains
-
-
-def under(text: str, option: str, value: str, among: Iterable[str]) -> list[str]:
-    """Return the specs among these that are this one with an option changed, whatever their draws.
-
-    >>> under("profile:5", "of", "stranger", ["profile:5", "profile:5?draws=3&of=stranger"])
-    ['profile:5?draws=3&of=stranger']
-    """
-    wanted = Spec.parse(text).having(**{option: value})
-    return [other for other in among if without_draws(other) == wanted]
-
-
-def without_draws(text: str) -> Spec | None:
-    """Return a spec less its draws; None where it is an object's own name.
-
-    >>> str(without_draws("profile:5?draws=3&of=stranger"))
-    'profile:5?of=stranger'
-    """
-    try:
-        return Spec.parse(text).having(draws=None)
-    except SpecError:  # an object's own name
-        return None
 
 
 def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
@@ -153,7 +126,6 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
 
 
 def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:
-    controls: list[tuple[Kind, str]] = [("gain", "none")] if "none" in asked else []
-    if not oracle and Spec.parse(context).options.get("of") != "stranger":
-        controls += [("identity", other) for other in under(context, "of", "stranger", asked)]
-    return controls
+    controls: list[tuple[Kind, str]] = [("gain", NOTHING)] if NOTHING in asked else []
+    strangers = [] if oracle else strangers_of(context, asked)
+    return [*controls, *(("identity", other) for other in strangers)]

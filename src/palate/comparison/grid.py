@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
-from palate.comparison.gains import gains_of, without_draws
-from palate.contexts import build_context
+from palate.comparison.gains import gains_of
+from palate.contexts import build_context, refuse_other_draws
 from palate.errors import UsageError
 from palate.evaluation import (
     HasStates,
@@ -178,7 +178,7 @@ def plan_grid(
         need_pairs(pairs.rows, pairs.name)
     built = [build_context(text, session, settings) for text in dict.fromkeys(contexts or POSTS)]
     shown = list({context.spec: context for context in built}.values())
-    _refuse_other_draws([context.spec for context in shown])
+    refuse_other_draws(context.spec for context in shown)
     given = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
     texts = [
         spec for text in given for spec in with_states(text, build_scorer(text, session, settings))
@@ -231,20 +231,6 @@ def _cell(
     calls = 0 if void else 2 * len(modelled) * draws * rows
     asks = any(info_of(part.scorer, text).details.get("base_url") for part in modelled)
     return Cell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
-
-
-def _refuse_other_draws(contexts: Sequence[str]) -> None:
-    first: dict[str, str] = {}
-    for context in contexts:
-        spec = without_draws(context)
-        if spec is None or spec.options.get("of") != "stranger":
-            continue
-        other = first.setdefault(str(spec), context)
-        if other != context:
-            raise UsageError(
-                f"{other} and {context} differ in draws alone, and a gain has one stranger's "
-                "context; ask for one of them"
-            )
 
 
 def run_grid(

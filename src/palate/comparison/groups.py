@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from palate import metrics
 from palate.benchmarks import Dataset
 from palate.comparison.harmed import users_harmed
+from palate.contexts import NOTHING
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation.summary import worst_decile
 from palate.runs import (
@@ -74,7 +75,7 @@ def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[SubgroupReport]:
     plain = {
         (run.summary.benchmark, run.summary.scorer): run
         for run in runs
-        if run.summary.context == "none"
+        if run.summary.context == NOTHING
     }
     found = []
     for grouping in dict.fromkeys(by):

@@ -19,6 +19,7 @@ from palate.records import (
     third_users,
     user_key,
 )
+from palate.scorers import with_state
 from palate.specs import Spec
 
 PERSONAL = "personal"
@@ -138,10 +139,9 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
 
 def with_states(text: str, scorer: Any) -> list[str]:
     """Return the specs that stand for a personal scorer in a grid: own, prior, stranger."""
-    spec = Spec.parse(text)
     if not isinstance(scorer, HasStates) or scorer.state != "own":
         return [text]
-    return [str(spec.having(state=state)) for state in (None, "prior", "stranger")]
+    return [with_state(text, state) for state in ("own", "prior", "stranger")]
 
 
 def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from palate.answers.scores import SampleScores
+from palate.contexts import NOTHING
 from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
 from palate.reports.names import context_name, legend, short_names
@@ -96,7 +97,7 @@ def plot_best_of(result: BestOfResult, file: Path) -> None:
     for ax, quality in zip(axes, qualities, strict=True):
         picked = [one for one in selections if one.quality == quality]
         for k, one in enumerate(picked):
-            shown = "" if one.context == "none" else f" · {one.context}"
+            shown = "" if one.context == NOTHING else f" · {one.context}"
             _line(ax, one, "best", f"C{k % 10}", f"{names[one.scorer]}{shown}")
             _peak(ax, one, f"C{k % 10}")
         _line(ax, picked[0], "oracle", "black", ORACLE)

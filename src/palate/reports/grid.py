@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from palate.comparison import Grid
+from palate.contexts import NOTHING
 from palate.reports.groups import group_tables
 from palate.reports.names import context_name, legend, short_names, size_name
 from palate.reports.noise import measured, not_measured
@@ -75,7 +76,7 @@ def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, s
         (run.summary.scorer, run.summary.context, run) for run in runs
     ]
     void = [cell for name, *cell in grid.missing if name == benchmark]
-    contexts = ["none", *(context for _, context in void), *(context for _, context, _ in cells)]
+    contexts = [NOTHING, *(context for _, context in void), *(context for _, context, _ in cells)]
     cells += [(scorer, context, None) for scorer, context in void]
     scorers = [scorer for scorer, _, _ in cells]
     return sorted(cells, key=lambda c: (scorers.index(c[0]), contexts.index(c[1])))
@@ -142,7 +143,7 @@ def _notes(
             "stranger's text. p is Holm-corrected over all gains here, baselines and oracles "
             "excluded."
         )
-    if any(gain.against.startswith("state=") for gain in gains):
+    if any(gain.state_against for gain in gains):
         yield (
             "A personal model's gain is over the prior, the state of an unknown user; its identity "
             "gain is over a stranger's state, under the same context."

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 
+from palate.contexts import usual_name
 from palate.reports.printable import printable
 from palate.runs import Summary
 from palate.specs import Spec
@@ -57,11 +58,7 @@ def context_name(spec: str, *, oracle: bool = False) -> str:
     >>> context_name("profile:5?of=stranger"), context_name("rubric", oracle=True)
     ('stranger:5', 'rubric †oracle')
     """
-    parsed = Spec.parse(spec)
-    if parsed.kind == "profile" and parsed.options.get("of") == "stranger":
-        options = {name: value for name, value in parsed.options.items() if name != "of"}
-        spec = str(parsed.model_copy(update={"kind": "stranger", "options": options}))
-    return f"{spec} †oracle" if oracle else spec
+    return f"{usual_name(spec)} †oracle" if oracle else usual_name(spec)
 
 
 def size_name(summary: Summary, *, n_pairs: bool = False) -> str:

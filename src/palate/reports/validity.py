@@ -14,7 +14,7 @@ from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
-from palate.validity.metric_values import ScorerInContext
+from palate.validity.metric_values import CellKey
 
 FEW = 10
 """Fewer scorers carry a warning."""
@@ -69,7 +69,7 @@ def _common_rows(some: Sequence[Coefficients]) -> list[str]:
 
 
 def _constant(some: Sequence[Coefficients]) -> list[str]:
-    by: dict[tuple[ScorerInContext, ...], list[str]] = {}
+    by: dict[tuple[CellKey, ...], list[str]] = {}
     for one in some:
         if one.constant:
             by.setdefault(one.constant, []).append(f"{one.metric} of {one.benchmark}")

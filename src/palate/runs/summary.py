@@ -113,6 +113,12 @@ class Gain(WhereGiven):
     """Share of 1,000 redraws of the runs' noise in which the corrected test has the same result;
     only where it is below 5 % and a run has noise."""
 
+    @property
+    def state_against(self) -> str | None:
+        """Whose state the gain is over, where it is one of states; None for one of contexts."""
+        name, equals, state = self.against.partition("&")[0].partition("=")
+        return state if equals and name == "state" else None
+
 
 class RunLabel(Record):
     """One run of a test."""

@@ -25,7 +25,7 @@ from palate.validity.matching import (
     refuse_other_questions,
     same_model_runs,
 )
-from palate.validity.metric_values import METRICS, ScorerInContext, benchmark_units, same_as_none
+from palate.validity.metric_values import METRICS, CellKey, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, NoisyRun, ScorerValues, Validity, ValiditySummary
 
 Given = Path | str | Result
@@ -175,7 +175,7 @@ def compare_coefficients(
     )  # fmt: skip
 
 
-def _noisy(runs: Iterable[Run], picked: Collection[ScorerInContext]) -> Iterator[NoisyRun]:
+def _noisy(runs: Iterable[Run], picked: Collection[CellKey]) -> Iterator[NoisyRun]:
     for run in sorted(runs, key=lambda run: run.cell):
         noise, (benchmark, scorer, context) = run.summary.noise, run.cell
         if noise is not None and (scorer, context) in picked:

@@ -19,7 +19,7 @@ from palate.uses.best_of_n import BestOfResult
 from palate.uses.decode import DecodeResult, GuidedCell
 from palate.uses.policy_accuracy import PolicyAccuracy
 from palate.uses.ppo import PolicyTrainingResult
-from palate.validity.metric_values import Doubles, ScorerInContext, ScorerTable
+from palate.validity.metric_values import CellKey, Doubles, ScorerTable
 from palate.validity.result import DownstreamQuality
 
 DownstreamResult = BestOfResult | DecodeResult | PolicyAccuracy | PolicyTrainingResult
@@ -41,7 +41,7 @@ class Downstream:
     samples: str
     """Content hash of the answers that were picked from; of guided ones, of the unguided; of policy
     accuracy, of what was asked; of trained ones, of all that their training shares."""
-    values: Mapping[ScorerInContext, Doubles]
+    values: Mapping[CellKey, Doubles]
     """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
     """Id of each row, in order, and the hash of what it asks and between what."""
@@ -51,20 +51,20 @@ class Downstream:
     """Hash of each row's question: rows of one question share answers."""
     mirrors: NDArray[np.int64] | None = None
     """Of a contrast, the number of each row's mirrored row: its units are couples."""
-    origins: Mapping[ScorerInContext, Origin] = field(default_factory=dict)
+    origins: Mapping[CellKey, Origin] = field(default_factory=dict)
     """What made each scorer's scores, where it is known."""
     complete: bool = True
     """No answer was left without score or quality."""
 
     @cached_property
-    def constant(self) -> frozenset[ScorerInContext]:
+    def constant(self) -> frozenset[CellKey]:
         """Who has the same value in every row, or couple, as the blind have in a contrast."""
         units = self._units()
         return frozenset(
             name for name, own in self.values.items() if np.ptp(units.values(own)) <= ROUNDING
         )
 
-    def table(self, scorers: Sequence[ScorerInContext]) -> ScorerTable:
+    def table(self, scorers: Sequence[CellKey]) -> ScorerTable:
         """Return the values of some scorers over rows, or couples, with their clusters."""
         units = self._units()
         values = np.stack([self.values[name] for name in scorers], axis=1)

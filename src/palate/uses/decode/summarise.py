@@ -15,7 +15,7 @@ from palate.guidance.methods import Method
 from palate.metrics.arrays import row_means
 from palate.quality import SampleQuality
 from palate.runs import holm_within
-from palate.uses.decode.cells import GuideCell, stranger_of
+from palate.uses.decode.cells import GuideCell
 from palate.uses.decode.describe import divergences, text_facts
 from palate.uses.decode.result import (
     DecodeResult,
@@ -134,8 +134,8 @@ def _stranger_values(
         k for k, guided in enumerate(decoded)
         if (guided.method.spec, guided.method.weight) == (work.method.spec, work.method.weight)
     ]  # fmt: skip
-    stranger = stranger_of(work.cell.key, [decoded[k].cell.key for k in alike])
-    return next((values[k] for k in alike if decoded[k].cell.key == stranger), None)
+    strangers = work.cell.key.strangers(decoded[k].cell.key for k in alike)
+    return next((values[k] for k in alike if decoded[k].cell.key in strangers[:1]), None)
 
 
 def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:

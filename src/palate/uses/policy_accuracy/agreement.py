@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.contexts import NOTHING
 from palate.metrics.policy import READINGS
 from palate.metrics.ranks import kendall_agreement
 from palate.metrics.ranks.agreement import LEAST_SCORERS
@@ -31,11 +32,11 @@ def agreements(
     and one that a context does not move counts once.
     """
     bare = {cell.scorer: values for cell, values in zip(cells, values_of_cells, strict=True)
-            if cell.context == "none"}  # fmt: skip
+            if cell.context == NOTHING}  # fmt: skip
     counted = [
         values for cell, values in zip(cells, values_of_cells, strict=True)
         if not cell.oracle and not (
-            cell.context != "none" and cell.scorer in bare and _same(values, bare[cell.scorer])
+            cell.context != NOTHING and cell.scorer in bare and _same(values, bare[cell.scorer])
         )
     ]  # fmt: skip
     if not counted:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from palate.benchmarks import Dataset
 from palate.comparison import plan_grid
-from palate.contexts import build_context
+from palate.contexts import NOTHING, build_context, with_controls
 from palate.errors import SpecError, UsageError
 from palate.guidance import PRESETS, TOKEN_METHODS
 from palate.metrics.policy import INFINITE
@@ -102,26 +102,6 @@ def read_weights(weights: Sequence[float], least: float) -> tuple[float, ...]:
     return tuple(sorted({read_weight(str(weight), "weights", least) for weight in weights}))
 
 
-def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
-    """Return contexts with the controls `none` and, of each that shows a user's text, a stranger's.
-
-    >>> with_controls(["profile:3"], Session(), Settings())
-    ['none', 'profile:3', 'profile:3?of=stranger']
-    """
-    listed = ["none"]
-    for text in contexts:
-        built = build_context(text, session, settings)
-        listed.append(built.spec)
-        spec = Spec.parse(built.spec)
-        if built.blind or built.oracle or spec.options.get("of") == "stranger":
-            continue
-        try:
-            listed.append(build_context(str(spec.having(of="stranger")), session, settings).spec)
-        except SpecError:  # a context of an installed package may know no strangers
-            continue
-    return list(dict.fromkeys(listed))
-
-
 def plan_cells(
     pairs: Dataset,
     guides: Sequence[str],
@@ -148,7 +128,7 @@ def plan_cells(
         needs = getattr(build_context(cell.context, session, settings), "needs", ())
         reads = isinstance(built, StatefulPolicy) or "choices" in needs
         cells.append(SteeredCell(guide, cell.context, reads, "posts" in needs))
-    if not guides and steering.with_itself and {cell.context for cell in cells} == {"none"}:
+    if not guides and steering.with_itself and {cell.context for cell in cells} == {NOTHING}:
         raise UsageError(
             f"{steering.policy}: shown nothing, it is compared with itself; add a scorer (-s), a "
             "context (-c profile:5) or what it was tuned from (--base)"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from palate.answers import shown_to_policy
 from palate.benchmarks import Dataset, dataset_of
-from palate.contexts import build_context
+from palate.contexts import build_context, shows
 from palate.errors import RunError
 from palate.evaluation import Start
 from palate.learning.recipes.tuning import Lora
@@ -18,13 +18,12 @@ from palate.quality import QualityMetric, build_qualities, check_mirrored, rate_
 from palate.records import Judge, Settings
 from palate.rewards import Reward, reward
 from palate.runs import SUMMARY, locked
-from palate.scorers import build_scorer
+from palate.scorers import ScorerInContext, build_scorer
 from palate.session import Session, default_session
-from palate.specs import Spec
 from palate.stores import Store
 from palate.trainers.algorithms import PolicyTraining
 from palate.trainers.files import CHECKPOINTS, POLICY, read_scale
-from palate.trainers.held_out_users.evaluating import HeldOutAnswers, of_stranger
+from palate.trainers.held_out_users.evaluating import HeldOutAnswers
 from palate.trainers.plan import TrainingPlan
 from palate.trainers.settings import EvaluationOptions, RewardOptions, read_policy
 from palate.trainers.split import UserSplit, hold_out, refuse_shared
@@ -131,14 +130,12 @@ def _stranger(
     personal scorer of vectors vote on pairs and rate no single answer.
     """
     read = held_out.context
-    if not held_out.own_state and (
-        read.blind or Spec.parse(read.spec).options.get("of") == "stranger"
-    ):
+    if not held_out.own_state and (read.blind or shows(read.spec) == "stranger"):
         return None
-    names = of_stranger(scorer, read.spec, own_state=held_out.own_state)
-    if isinstance(build_scorer(names[0], session, settings), Judge):
+    other = ScorerInContext(scorer, read.spec).of_stranger(by_state=held_out.own_state)
+    if isinstance(build_scorer(other.scorer, session, settings), Judge):
         return None
-    return reward(*names, held_out.data, session=session, settings=settings)
+    return reward(*other, held_out.data, session=session, settings=settings)
 
 
 def _result(

@@ -170,7 +170,7 @@ def _notes(benchmark: BenchmarkRuns, names: Names) -> Iterator[str]:
         'with the user’s own posts minus with a <a href="#word-stranger">stranger’s</a>. p: '
         '<a href="#word-holm">Holm</a>-corrected; <a href="#word-baseline">baselines</a> have none.'
     )
-    if any(f.identity and f.identity.against.startswith("state=") for f in benchmark.findings):
+    if any(f.identity and f.identity.state_against for f in benchmark.findings):
         yield (
             "Of a personal model the columns are its states: nothing is the prior’s, stranger’s "
             "is another user’s."

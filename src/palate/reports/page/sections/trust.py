@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import expit
 
+from palate.contexts import shows
 from palate.reports.noise import measured
 from palate.reports.numbers import counted, plain
 from palate.reports.page.contents import BenchmarkRuns
@@ -108,7 +109,7 @@ def _cut(run: Run) -> Measured:
 
 
 def _leaks(run: Run) -> Measured | None:
-    if "stranger" not in run.summary.context:
+    if shows(run.summary.context) != "stranger":
         return None
     n = run.summary.leaks_dropped
     return Measured(n / max(run.summary.n_pairs, 1), f"{n:,} posts dropped")
@@ -116,7 +117,7 @@ def _leaks(run: Run) -> Measured | None:
 
 def _shortfall(run: Run) -> Measured | None:
     words = int(run.verdicts.own_words.sum())
-    if "stranger" not in run.summary.context or not words:
+    if shows(run.summary.context) != "stranger" or not words:
         return None
     share = run.summary.shortfall_words / words
     return Measured(share, f"{run.summary.shortfall_words:,} words ({100 * share:.1f} %)")
