@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from palate.answers import Samples
+from palate.answers.scores import SampleScores, score_samples
+from palate.benchmarks import Dataset
+from palate.evaluation import Work
 from palate.records import Gold, PreferencePair, Settings
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -27,5 +31,16 @@ def register(monkeypatch: Any, **scorers: Any) -> None:
     def build(text: str, session: Session, settings: Settings) -> Any:
         return scorers[text] if text in scorers else build_scorer(text, session, settings)
 
-    for module in ("palate.answers.scores.scoring", "palate.evaluation.planned_run"):
-        monkeypatch.setattr(f"{module}.build_scorer", build)
+    monkeypatch.setattr("palate.evaluation.work.build_scorer", build)
+
+
+def scored(
+    scorer: Any,
+    samples: Samples,
+    pairs: Dataset,
+    context: str = "none",
+    progress: Any = None,
+    **work: Any,
+) -> SampleScores:
+    """Return the scores of samples by one scorer, in memory unless `root` says where."""
+    return score_samples(scorer, samples, pairs, context, Work.of(**work), progress)

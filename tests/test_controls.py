@@ -1,4 +1,4 @@
-"""What is a control is read in two rooms, `contexts` and `scorers`; no other reads a spec for it."""
+"""What is a control is read in `contexts` and `scorers`; no other room reads a spec for it."""
 
 import ast
 from collections.abc import Iterator

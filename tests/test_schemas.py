@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from palate.benchmarks import load_benchmark
 from palate.comparison import compare, groups_of, plan_grid, ratings_of, run_grid
+from palate.evaluation import Work
 from palate.records import Settings
 from palate.runs import MANIFEST, ROWS, SUMMARY
 from palate.session import default_session
@@ -55,9 +56,12 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     session, settings, pairs = default_session(), Settings(), load_benchmark(str(path))
     cells = plan_grid(
-        [pairs], ["longest", "random"], ["none", "profile:1", "stranger:1"], session, settings
+        [pairs],
+        ["longest", "random"],
+        ["none", "profile:1", "stranger:1"],
+        Work.of(session, settings),
     )
-    return run_grid(cells, root=path.parent / "runs", session=session, settings=settings)
+    return run_grid(cells, Work.of(session, settings, root=path.parent / "runs"))
 
 
 def test_runs_fit_their_schemas(grid: Any) -> None:

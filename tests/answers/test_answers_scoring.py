@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pairs import register
+from pairs import register, scored
 from palate.answers import Sample, Samples
-from palate.answers.scores import plan_cells, score_samples
+from palate.answers.scores import plan_cells
 from palate.benchmarks import Dataset
 from palate.errors import EndpointError, UsageError
-from palate.evaluation import evaluate
+from palate.evaluation import Work, evaluate
 from palate.learning.personal import fit
 from palate.records import (
     Choice,
@@ -85,18 +85,16 @@ def made(monkeypatch):
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_every_sample_has_its_own_score_and_a_slate_is_read_whole(made, n):
     texts = tuple("y" * (k + 1) for k in range(n))
-    found = score_samples("lengths", of(texts, texts[::-1]), rows(), default_session(), root=None)
+    found = scored("lengths", of(texts, texts[::-1]), rows())
     np.testing.assert_array_equal(found.values, [np.arange(1, n + 1), np.arange(n, 0, -1)])
     assert made[0].asked == [n, n], "one slate a row, each text once"
 
 
 def test_repeated_texts_share_a_score_empties_are_last_and_gaps_are_told(made):
-    found = score_samples(
+    found = scored(
         "lengths",
         of(("aa", "", "aa", "why?"), ("b", "ccc", " ", "dd")),
         rows(),
-        default_session(),
-        root=None,
     )
     np.testing.assert_array_equal(found.values[0], [2, 2 - 2, 2, np.nan])
     assert found.values[1, 2] < 1
@@ -104,18 +102,14 @@ def test_repeated_texts_share_a_score_empties_are_last_and_gaps_are_told(made):
 
 
 def test_a_judge_compares_every_two_and_what_it_cannot_read_has_no_score(made):
-    found = score_samples(
-        "longer", of(("a", "bbb", "ccccc"), ("a", "bb", "x")), rows(), default_session(), root=None
-    )
+    found = scored("longer", of(("a", "bbb", "ccccc"), ("a", "bb", "x")), rows())
     np.testing.assert_allclose(found.values[0], [-3.0, 0.0, 3.0])
     np.testing.assert_allclose(found.values[1], [-1.0, 1.0, np.nan])
     assert found.summary.unscored_reasons == {"unreadable": 1}
 
 
 def test_one_text_alone_ties_with_itself_and_empties_need_another_to_be_below(made):
-    found = score_samples(
-        "longer", of(("a", "a", ""), ("x", "xx", "")), rows(), default_session(), root=None
-    )
+    found = scored("longer", of(("a", "a", ""), ("x", "xx", "")), rows())
     np.testing.assert_allclose(found.values[0], [0.0, 0.0, -1.0])
     assert np.isnan(found.values[1]).all()
     assert sum(found.summary.unscored_reasons.values()) == 3
@@ -156,7 +150,7 @@ def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, 
     judge = Unread(*unread)
     register(monkeypatch, unread=judge)
     texts = ("a", "bb", "cccc", "dddddd", "e" * 12)
-    found = score_samples("unread", of((*texts, "")), rows(1), default_session(), root=None)
+    found = scored("unread", of((*texts, "")), rows(1))
     there = [text[0] in kept for text in texts]
     lengths = np.array([len(text) for text in texts], dtype=float)
     others = lengths[there]
@@ -168,17 +162,13 @@ def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, 
             assert found.values[0, k] == pytest.approx(expected)
     lost = there.count(False)
     assert sum(found.summary.unscored_reasons.values()) == lost + (lost == 5)
-    mirrored = score_samples(
-        "unread", of((*texts[::-1], "")), rows(1), default_session(), root=None
-    )
+    mirrored = scored("unread", of((*texts[::-1], "")), rows(1))
     np.testing.assert_array_equal(mirrored.values[0, :5], found.values[0, 4::-1])
 
 
 def test_a_row_of_empty_answers_is_a_tie_for_every_scorer(made):
     for scorer in ("lengths", "longer"):
-        found = score_samples(
-            scorer, of(("", " ", ""), ("a", "bb", "")), rows(), default_session(), root=None
-        )
+        found = scored(scorer, of(("", " ", ""), ("a", "bb", "")), rows())
         np.testing.assert_array_equal(found.values[0], [0.0, 0.0, 0.0])
         assert found.summary.unscored_reasons == {}
 
@@ -194,7 +184,7 @@ class Down(Lengths):
 def test_an_outage_is_an_error_and_no_thinner_table(monkeypatch):
     register(monkeypatch, down=Down())
     with pytest.raises(EndpointError, match=r"answers were not scored .* run the same command"):
-        score_samples("down", of(("a", "b"), ("c", "d")), rows(), default_session(), root=None)
+        scored("down", of(("a", "b"), ("c", "d")), rows())
 
 
 def test_all_answers_are_scored_after_the_same_text(tiny):
@@ -205,21 +195,19 @@ def test_all_answers_are_scored_after_the_same_text(tiny):
     texts = ("tea", "coffee", "cold tea", "cold " * 300)
     settings = Settings(dtype="float32")
     scorer = f"likelihood:{tiny.model()}"
-    whole = score_samples(
-        scorer, of(texts), pairs, default_session(), "profile:40", root=None, settings=settings
-    )
-    other = score_samples(
-        scorer, of((texts[3], texts[0], texts[2], texts[1])), pairs, default_session(),
-        "profile:40", root=None, settings=settings,
+    whole = scored(scorer, of(texts), pairs, "profile:40", settings=settings)
+    other = scored(
+        scorer, of((texts[3], texts[0], texts[2], texts[1])), pairs,
+        "profile:40", settings=settings,
     )  # fmt: skip
     np.testing.assert_allclose(whole.values[0], other.values[0][[1, 3, 2, 0]], atol=1e-4)
 
 
 def test_a_second_call_computes_nothing(made, tmp_path):
     samples = of(("a", "bb", "ccc"), ("d", "ee", "ffff"))
-    first = score_samples("lengths", samples, rows(), default_session(), root=tmp_path)
+    first = scored("lengths", samples, rows(), root=tmp_path)
     asked = list(made[0].asked)
-    again = score_samples("lengths", samples, rows(), default_session(), root=tmp_path)
+    again = scored("lengths", samples, rows(), root=tmp_path)
     assert made[0].asked == asked
     np.testing.assert_array_equal(first.values, again.values)
     assert first == again == load(first.folder)
@@ -248,7 +236,7 @@ def test_third_users_compare_every_two_answers(tmp_path):
     own.users.save(tmp_path / "users.safetensors")
     spec = f"personal:{tmp_path}?state=stranger&users={tmp_path / 'users.safetensors'}"
     pairs = replace(rows(1), rows=(rows(1).pairs[0].model_copy(update={"user_id": "h0"}),))
-    found = score_samples(spec, of(texts), pairs, default_session(), root=None)
+    found = scored(spec, of(texts), pairs)
     question = (Message(role="user", content=pairs.pairs[0].text),)
     wide = Slate(question=question, candidates=texts)
     each = np.array([
@@ -266,11 +254,9 @@ def test_draws_are_refused_since_scores_are_never_averaged():
         for pair in rows(2).pairs
     ))  # fmt: skip
     with pytest.raises(UsageError, match="no draws") as caught:
-        plan_cells(
-            ["longest"], ["none", "stranger:1?draws=2"], pairs, default_session(), Settings()
-        )
+        plan_cells(["longest"], ["none", "stranger:1?draws=2"], pairs, Work.of())
     assert "\n" not in str(caught.value)
-    assert plan_cells(["longest"], ["stranger:1"], pairs, default_session(), Settings())
+    assert plan_cells(["longest"], ["stranger:1"], pairs, Work.of())
 
 
 def test_answers_of_a_row_without_a_stranger_have_no_score():
@@ -278,27 +264,21 @@ def test_answers_of_a_row_without_a_stranger_have_no_score():
         pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
         for pair in rows(1).pairs
     ))  # fmt: skip
-    found = score_samples(
-        "longest", of(("a", "bb")), pairs, default_session(), "stranger:1", root=None
-    )
+    found = scored("longest", of(("a", "bb")), pairs, "stranger:1")
     assert np.isnan(found.values).all()
     assert found.summary.unscored_reasons == {"no stranger": 2}
 
 
 def test_samples_of_other_rows_are_refused(made):
     with pytest.raises(UsageError, match="samples of other rows than those of teas"):
-        score_samples("lengths", of(("a", "b")), rows(2), default_session(), root=None)
+        scored("lengths", of(("a", "b")), rows(2))
 
 
 def test_a_real_scorer_gives_what_each_text_alone_gets(tiny):
     texts = ("hot tea", "cold coffee is good", "a cat")
     scorer = f"likelihood:{tiny.model()}"
     settings = Settings(dtype="float32")
-    whole = score_samples(
-        scorer, of(texts, texts), rows(), default_session(), root=None, settings=settings
-    )
+    whole = scored(scorer, of(texts, texts), rows(), settings=settings)
     for k, text in enumerate(texts):
-        alone = score_samples(
-            scorer, of((text,), (text,)), rows(), default_session(), root=None, settings=settings
-        )
+        alone = scored(scorer, of((text,), (text,)), rows(), settings=settings)
         np.testing.assert_allclose(whole.values[:, k], alone.values[:, 0], atol=1e-4)

@@ -9,6 +9,7 @@ import pytest
 import palate
 from palate.comparison import plan_grid, run_grid
 from palate.errors import SpecError, UsageError
+from palate.evaluation import Work
 from palate.records import user_key
 
 TASTING = palate.load_benchmark("tasting")
@@ -27,10 +28,8 @@ def test_one_call_is_the_plan_and_the_run(tmp_path):
         TASTING, scorers, contexts, root=tmp_path, session=session, settings=settings, start=start
     )
     apart = run_grid(
-        plan_grid([TASTING], scorers, contexts, session, settings),
-        root=None,
-        session=session,
-        settings=settings,
+        plan_grid([TASTING], scorers, contexts, Work.of(session, settings)),
+        Work.of(session, settings),
     )
     assert [run.summary for run in grid.runs] == [run.summary for run in apart.runs]
     assert (grid.gains, grid.missing) == (apart.gains, apart.missing)

@@ -26,7 +26,7 @@ from palate.benchmarks import Dataset, mirrors
 from palate.comparison import check_ratings, plan_grid
 from palate.comparison.ratings import evaluate_ratings
 from palate.errors import BenchmarkError, DataError, RunError
-from palate.evaluation import JOURNAL, evaluate
+from palate.evaluation import JOURNAL, Work, evaluate
 from palate.records import Post, ScorerInfo, Settings
 from palate.reports import rating_tables
 from palate.runs import RatingReport, Run, load
@@ -218,8 +218,10 @@ def test_ratings_of_undecided_rows_are_checked() -> None:
 def test_a_plan_counts_them() -> None:
     data = with_ties(HAND, {0, 1}).select()
     session, settings = Session(), Settings()
-    plain = plan_grid([data], ["longest"], ["none"], session, settings)
-    cells = plan_grid([data], ["longest"], ["none"], session, settings, rate_undecided=True)
+    plain = plan_grid([data], ["longest"], ["none"], Work.of(session, settings))
+    cells = plan_grid(
+        [data], ["longest"], ["none"], Work.of(session, settings), rate_undecided=True
+    )
     assert (plain[0].rate_undecided, cells[0].rate_undecided) == (False, True)
 
 

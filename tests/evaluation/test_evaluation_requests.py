@@ -10,9 +10,9 @@ import pytest
 
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
-from palate.evaluation import Computation, make_rows
+from palate.evaluation import Computation, Work, make_rows
 from palate.execution import build_runner
-from palate.records import Judgement, Question, ScorerInfo, Scores, Settings, Slate
+from palate.records import Judgement, Question, ScorerInfo, Scores, Slate
 from palate.runs import Journal, located_lines
 from palate.seeding import unit
 from palate.session import default_session
@@ -61,7 +61,7 @@ def questions() -> Dataset:
 
 def computed(scorer, root: Path | None = None):  # type: ignore[no-untyped-def]
     rows = make_rows(questions(), build_context("none", default_session()), seed=0)
-    work = Computation(scorer, "scripted", rows, default_session(), Settings())
+    work = Computation(scorer, "scripted", rows, Work.of())
     if root is None:
         return rows, work.run(None, None, build_runner(None), lambda done, total: None)[0]
     with Journal(root / "journal.jsonl") as journal:

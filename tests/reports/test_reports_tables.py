@@ -5,10 +5,9 @@ from grids import figure, run
 
 from palate.benchmarks import load_benchmark
 from palate.comparison import Grid, plan_grid, run_grid
-from palate.records import Settings
+from palate.evaluation import Work
 from palate.reports import Form, Table, grid_tables, render
 from palate.reports.grid import detail_tables
-from palate.session import default_session
 
 TABLE = Table(
     "b: 2 pairs",
@@ -51,13 +50,9 @@ def test_text() -> None:
 
 def test_a_grid_of_the_blind() -> None:
     cells = plan_grid(
-        [load_benchmark("tasting")],
-        ["longest"],
-        ["none", "stranger:2", "rubric"],
-        default_session(),
-        Settings(),
+        [load_benchmark("tasting")], ["longest"], ["none", "stranger:2", "rubric"], Work.of()
     )
-    grid = run_grid(cells, root=None, session=default_session(), settings=Settings())
+    grid = run_grid(cells, Work.of())
     text = render(grid_tables(grid, times=False), Form.MARKDOWN)
     exact = "0.500 [0.500, 0.500]"
     zero = "+0.000 [0.000, 0.000]"

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import palate
+from pairs import scored
 from palate.answers import Sample, Samples
-from palate.answers.scores import NOTHING_SHOWN, score_samples
+from palate.answers.scores import NOTHING_SHOWN
 from palate.benchmarks import Dataset
 from palate.errors import DataError, UsageError
 from palate.learning.personal import fit
@@ -78,7 +79,7 @@ def test_rows_get_the_scores_of_a_run_and_users_in_the_call_those_of_their_rows(
 ):
     data, spec = waters(), scorer.format(tiny.model(initializer_range=0.5))
     samples = answers(data)
-    scores = score_samples(spec, samples, data, default_session(), context, root=None,
+    scores = scored(spec, samples, data, context,
                            settings=FLOAT32)  # fmt: skip
     reward = palate.reward(spec, context, data, settings=FLOAT32)
     by_row = [[each.value for each in of_row] for of_row in reward.of_samples(samples)]

@@ -12,7 +12,7 @@ import pytest
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
-from palate.evaluation import evaluate, history_of
+from palate.evaluation import Work, evaluate, history_of
 from palate.learning.personal import PersonalModel, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
@@ -70,13 +70,13 @@ def test_users_with_opposite_choices_get_opposite_verdicts_on_one_pair(folder, p
 
 
 def test_a_grid_runs_all_three_states_and_tells_both_gains(folder, pairs):
-    cells = plan_grid([pairs], [f"personal:{folder}"], ["none"], default_session(), Settings())
+    cells = plan_grid([pairs], [f"personal:{folder}"], ["none"], Work.of())
     assert [cell.scorer.partition("?")[2] for cell in cells] == [
         "",
         "state=prior",
         "state=stranger",
     ]
-    grid = run_grid(cells, root=None, session=default_session(), settings=Settings())
+    grid = run_grid(cells, Work.of())
     own, prior, stranger = (run.summary.accuracy.value for run in grid.runs)
     assert (own, prior) == (1.0, 0.5)
     assert stranger < 1
@@ -220,13 +220,7 @@ def test_a_worker_gets_states_and_no_embedder(folder, pairs):
 def test_a_grid_asks_for_choices_before_it_computes_anything(folder, pairs):
     bare = replace(pairs, history=(), name="bare")
     with pytest.raises(UsageError, match="bare holds no earlier choices"):
-        plan_grid(
-            [pairs, bare],
-            ["longest", f"personal:{folder}"],
-            ["none"],
-            default_session(),
-            Settings(),
-        )
+        plan_grid([pairs, bare], ["longest", f"personal:{folder}"], ["none"], Work.of())
 
 
 def test_options_are_refused_before_anything_is_embedded(monkeypatch):

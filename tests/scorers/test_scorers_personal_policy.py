@@ -16,7 +16,7 @@ from palate.comparison import plan_grid, run_grid
 from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
-from palate.evaluation import concordance, evaluate, make_rows, own_user_keys, state_scales
+from palate.evaluation import Work, concordance, evaluate, make_rows, own_user_keys, state_scales
 from palate.learning.p_dpo import STATE, PersonalPolicy, adapt
 from palate.learning.personal import PersonalModel, UserStates
 from palate.records import PreferencePair, Settings, Slate, user_key
@@ -186,11 +186,11 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
         return own(self, groups)
 
     monkeypatch.setattr(LocalModel, "log_probabilities", counted)
-    cells = plan_grid([pairs()], [spec], ["none"], default_session(), SETTINGS)
+    cells = plan_grid([pairs()], [spec], ["none"], Work.of(settings=SETTINGS))
     assert [cell.scorer.partition("?")[2] for cell in cells] == [
         "", "state=prior", "state=stranger"
     ]  # fmt: skip
-    grid = run_grid(cells, root=tmp_path, session=default_session(), settings=SETTINGS)
+    grid = run_grid(cells, Work.of(settings=SETTINGS, root=tmp_path))
     assert {gain.kind: gain.against for gain in grid.gains} == {
         "gain": "state=prior", "identity": "state=stranger",
     }  # fmt: skip
@@ -205,7 +205,7 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
     monkeypatch.setattr(
         LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
     )
-    again = run_grid(cells, root=tmp_path, session=default_session(), settings=SETTINGS)
+    again = run_grid(cells, Work.of(settings=SETTINGS, root=tmp_path))
     assert [run.summary for run in again.runs] == [run.summary for run in grid.runs]
     assert before == {file: file.read_bytes() for file in tmp_path.rglob("summary.json")}
 
@@ -314,8 +314,7 @@ def test_one_draw_is_the_same_run_as_no_draws(made, states, tmp_path):
         [pairs()],
         [spec, f"{spec}&draws=1", f"{spec}&draws=2"],
         ["none"],
-        default_session(),
-        SETTINGS,
+        Work.of(settings=SETTINGS),
     )
     assert [cell.draws for cell in cells] == [1, 2]
     assert cells[0].scorer == one.summary.scorer

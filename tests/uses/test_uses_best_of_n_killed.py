@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pairs import scored as scored_by
 from palate.answers import Sample, Samples, build_policy, draw_samples
-from palate.answers.scores import score_samples
 from palate.benchmarks import Dataset
 from palate.engines import language_model
 from palate.execution import GROUPS_PER_BATCH
@@ -52,8 +52,8 @@ def scored(model, root, progress=None):
     """Likelihoods of two answers to each question."""
     texts = tuple((Sample(f"hot tea {k}"), Sample(f"cold tea {k}")) for k in range(ROWS))
     samples = Samples("file", tuple(pair.id for pair in rows(ROWS).pairs), texts)
-    return score_samples(
-        f"likelihood:{model}", samples, rows(ROWS), default_session(), root=root, settings=SETTINGS,
+    return scored_by(
+        f"likelihood:{model}", samples, rows(ROWS), root=root, settings=SETTINGS,
         progress=progress,
     )  # fmt: skip
 

@@ -8,11 +8,8 @@ from palate.answers.drawing import draw_samples, shown_to_policy
 from palate.answers.policies import build_policy
 from palate.answers.samples import Samples, load_samples
 from palate.benchmarks import Dataset
-from palate.contexts import build_context
-from palate.evaluation import Start
-from palate.records import Settings
+from palate.evaluation import Work
 from palate.runs import slug
-from palate.session import Session
 
 DRAWN = 16
 """Answers to a question that are drawn where no number is given."""
@@ -22,14 +19,11 @@ def samples_of(
     policy: str | Path | Samples,
     pairs: Dataset,
     n: int | None,
+    work: Work,
     *,
     context: str,
-    session: Session,
-    settings: Settings,
-    root: Path | str | None,
-    start: Start,
 ) -> Samples:
-    """Return n answers to every row; what a policy is drawn of is written under `root`.
+    """Return n answers to every row; what a policy is drawn of is written under the work's root.
 
     Raises what `draw_samples`, `load_samples` and `Samples.first` do.
     """
@@ -37,15 +31,16 @@ def samples_of(
         return load_samples(policy, pairs, n)
     if isinstance(policy, Samples):
         return policy if n is None else policy.first(n)
+    session, settings = work.session, work.settings
     built = build_policy(policy, session, settings)
-    shown = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
+    shown = shown_to_policy(work.context(context), pairs, settings.seed)
     named = built.spec if shown is None else f"{built.spec} shown {context}"
     named = named if settings.seed == 0 else f"{named} seed {settings.seed}"
     drawn = draw_samples(
         built, pairs, DRAWN if n is None else n, session.store, shown,
-        start(f"sampling {named}"), named=named,
+        work.start(f"sampling {named}"), named=named,
     )  # fmt: skip
-    if root is not None:
+    if work.root is not None:
         file = f"{slug(named)}-{drawn.content[:8]}.jsonl"
-        drawn.save(Path(root) / slug(f"{pairs.name} samples") / file)
+        drawn.save(work.root / slug(f"{pairs.name} samples") / file)
     return drawn

@@ -14,6 +14,7 @@ from palate.benchmarks import Dataset, load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars, show_text, width
 from palate.comparison import Grid, plan_grid, run_grid
+from palate.evaluation import Work
 from palate.records import Settings
 from palate.reports import screens
 from palate.reports.page import Example, Section, report
@@ -97,9 +98,7 @@ def _evaluated(
 ) -> list[Section]:
     settings = Settings(dtype="float32")
     with Session() as session, bars() as shown:
-        cells = plan_grid([data], scorers, contexts, session, settings)
-        grid: Grid = run_grid(
-            cells, root=output, session=session, settings=settings, start=shown.start
-        )
+        work = Work.of(session, settings, output, start=shown.start)
+        grid: Grid = run_grid(plan_grid([data], scorers, contexts, work), work)
     show_text("\n\n".join(screen.text(width()) for screen in screens(grid, output)) + "\n")
     return report(output, page, data=["tasting"])

@@ -26,7 +26,7 @@ from palate.comparison import (
     run_grid,
 )
 from palate.errors import EndpointError, UnscoredError
-from palate.evaluation import with_shots
+from palate.evaluation import Twice, Work, with_shots
 from palate.records import Settings
 from palate.reports import (
     Form,
@@ -90,17 +90,16 @@ def evaluate(
             check_ratings(pairs)
     scorers = with_shots(scorer, drawn.shots or [], drawn.repeats)
     with computing.session() as session:
-        cells = plan_grid(pair_sets, scorers, context, session, settings, rate_undecided=rated)
+        work = Work.of(session, settings, output, retry_unscored=computing.retry_unscored)
+        cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated)
         err.print(_size(cells), highlight=False, markup=False)
         if dry_run:
             _print_plan(cells, output, session, settings)
             return
         with bars(session.ledger.progress) as shown:
             grid = run_grid(
-                cells, root=output, session=session, settings=settings,
-                retry_unscored=computing.retry_unscored, start=shown.start,
-                noise_rows=computing.noise_rows, ask_again=computing.ask_again,
-            )  # fmt: skip
+                cells, work.telling(shown.start), Twice(computing.noise_rows, computing.ask_again)
+            )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     if by:

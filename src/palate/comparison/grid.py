@@ -9,13 +9,15 @@ from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.comparison.gains import gains_of
-from palate.contexts import build_context, refuse_other_draws
+from palate.contexts import refuse_other_draws
 from palate.errors import UsageError
 from palate.evaluation import (
+    USUAL,
     HasStates,
     Start,
     Twice,
-    evaluate,
+    Work,
+    evaluated,
     meaningless,
     need_choices,
     refuse,
@@ -34,8 +36,7 @@ from palate.records import (
     info_of,
 )
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
-from palate.scorers import build_scorer
-from palate.session import Session, default_session
+from palate.session import Session
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -138,28 +139,23 @@ def evaluate_grid(
     >>> [run.summary.context for run in grid.runs], grid.gains[0].value
     (['none', 'profile:5'], 0.0)
     """
-    session, settings = session or default_session(), settings or Settings()
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
     given = [benchmarks] if isinstance(benchmarks, str | Path | Dataset) else benchmarks
     cells = plan_grid(
-        [dataset_of(benchmark, settings.seed) for benchmark in given],
+        [dataset_of(benchmark, work.settings.seed) for benchmark in given],
         [scorers] if isinstance(scorers, str) else scorers,
         [contexts] if isinstance(contexts, str) else contexts,
-        session,
-        settings,
+        work,
         rate_undecided=rate_undecided,
     )
-    return run_grid(
-        cells, root=root, session=session, settings=settings, retry_unscored=retry_unscored,
-        start=start, noise_rows=noise_rows, ask_again=ask_again,
-    )  # fmt: skip
+    return run_grid(cells, work, Twice(noise_rows, ask_again))
 
 
 def plan_grid(
     benchmarks: Sequence[Dataset],
     scorers: Iterable[str],
     contexts: Iterable[str] | None,
-    session: Session,
-    settings: Settings,
+    work: Work,
     *,
     rate_undecided: bool = False,
 ) -> list[Cell]:
@@ -169,24 +165,22 @@ def plan_grid(
     benchmarks of one name, for two contexts that differ in draws alone, and where no cell has a
     meaning.
     """
-    build_runner(session.engine)
+    build_runner(work.session.engine)
     names = [pairs.name for pairs in benchmarks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
     for pairs in benchmarks:
         need_pairs(pairs.rows, pairs.name)
-    built = [build_context(text, session, settings) for text in dict.fromkeys(contexts or POSTS)]
+    built = [work.context(text) for text in dict.fromkeys(contexts or POSTS)]
     shown = list({context.spec: context for context in built}.values())
     refuse_other_draws(context.spec for context in shown)
     given = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
-    texts = [
-        spec for text in given for spec in with_states(text, build_scorer(text, session, settings))
-    ]
+    texts = [spec for text in given for spec in with_states(text, work.scorer(text))]
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
-        scorer = build_scorer(text, session, settings)
+        scorer = work.scorer(text)
         if spec_of(scorer, text) in planned:
             continue
         planned.add(spec_of(scorer, text))
@@ -233,33 +227,22 @@ def _cell(
     return Cell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
 
 
-def run_grid(
-    cells: Sequence[Cell],
-    *,
-    root: Path | str | None,
-    session: Session,
-    settings: Settings,
-    retry_unscored: bool = False,
-    start: Start | None = None,
-    noise_rows: int | None = None,
-    ask_again: float = 0.0,
-) -> Grid:
+def run_grid(cells: Sequence[Cell], work: Work, twice: Twice = USUAL) -> Grid:
     """Run every cell that has a meaning.
 
     Raises `UsageError` for a share to ask again where no scorer asks an endpoint.
     """
-    Twice(noise_rows, ask_again).check()
+    ask_again = twice.check().ask_again
     if ask_again and not any(cell.asks for cell in cells):
         raise UsageError(
             f"--ask-again {ask_again:g}: no scorer here asks an endpoint; rows of a model in this "
             "process come out the same"
         )
     runs = [
-        evaluate(
-            cell.scorer, cell.benchmark, cell.context, root=root, session=session,
-            settings=settings, retry_unscored=retry_unscored,
-            progress=start and start(f"{cell.scorer} · {cell.context}"),
-            noise_rows=noise_rows, ask_again=ask_again, rate_undecided=cell.rate_undecided,
+        evaluated(
+            cell.scorer, cell.benchmark, cell.context, work, twice,
+            progress=work.start(f"{cell.scorer} · {cell.context}"),
+            rate_undecided=cell.rate_undecided,
         )
         for cell in cells if not cell.meaningless
     ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.again import Twice
-from palate.evaluation.computation import Computation, Start
-from palate.evaluation.evaluate import evaluate
+from palate.evaluation.again import USUAL, Twice
+from palate.evaluation.computation import Computation
+from palate.evaluation.evaluate import evaluate, evaluated
 from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
 from palate.evaluation.rows import (
     ContextRow,
@@ -24,11 +24,13 @@ from palate.evaluation.states import (
 )
 from palate.evaluation.summary import concordance, summarise
 from palate.evaluation.undecided import JOURNAL
+from palate.evaluation.work import Start, Work
 from palate.records import Progress
 
 __all__ = [
     "COMMON_PAIRS",
     "JOURNAL",
+    "USUAL",
     "Computation",
     "ContextRow",
     "ContextRows",
@@ -38,9 +40,11 @@ __all__ = [
     "Progress",
     "Start",
     "Twice",
+    "Work",
     "adapt_to",
     "concordance",
     "evaluate",
+    "evaluated",
     "history_of",
     "make_rows",
     "meaningless",

@@ -26,7 +26,6 @@ from palate.models import choose_device, choose_dtype
 from palate.records import Progress, Settings, Slate
 from palate.runs import Journal, Noise, Run, Verdicts, noise_of
 from palate.runs.run import AGAIN
-from palate.scorers import build_scorer
 from palate.seeding import unit
 
 LEAST_ROWS, LEAST_SHARE = 16, 0.02
@@ -62,6 +61,10 @@ class Twice(NamedTuple):
         """Return how many of so many rows are computed in float32 too."""
         usual = max(LEAST_ROWS, math.ceil(LEAST_SHARE * rows))
         return min(rows, usual if self.noise_rows is None else self.noise_rows)
+
+
+USUAL = Twice()
+"""What is usual: rows of half precision are computed twice, an endpoint's are not."""
 
 
 class FirstTime(NamedTuple):
@@ -104,8 +107,9 @@ class RoomFirst:
     """A job's runner, which begins only where the models in this process fit into memory."""
 
     def __init__(self, job: PlannedRun) -> None:
-        self._runner = build_runner(job.session.engine)
-        self._here, self._job = job.session.engine in (None, HERE), job
+        self._runner = build_runner(job.work.session.engine)
+        self._here = job.work.session.engine in (None, HERE)
+        self._work, self._spec = job.work, job.spec
 
     def groups_per_batch(self, groups: int) -> int:
         """Return how many of an exact scorer's groups make one unit."""
@@ -117,8 +121,8 @@ class RoomFirst:
 
     def _checked(self, units: Iterable[Batch]) -> Iterator[Batch]:
         for number, batch in enumerate(units):
-            if self._here and not number and not self._job.session.has_room(self._job.settings):
-                raise ResourceError(f"{self._job.spec}: out of memory before it is loaded")
+            if self._here and not number and not self._work.session.has_room(self._work.settings):
+                raise ResourceError(f"{self._spec}: out of memory before it is loaded")
             yield batch
 
 
@@ -141,32 +145,33 @@ def sampled(pairs: Dataset, n: int, seed: int) -> list[int]:
 
 
 def computed_twice(
-    job: PlannedRun, work: Computation, run: FirstTime, twice: Twice
+    job: PlannedRun, first: Computation, run: FirstTime, twice: Twice
 ) -> tuple[Noise | None, Verdicts | None]:
     """Compute a sample of a run's rows a second time; what that says, and the second verdicts.
 
     Both are None where it does not apply: float32, an endpoint that nobody wants asked again, and
     whatever reads no model. What an earlier call kept stays unless an option says otherwise.
     """
-    if any(details.get("base_url") for details in work.details):
-        return _asked_again(job, work, run, twice.ask_again)
-    dtype = half_precision(job.settings, work)
-    return (None, None) if dtype is None else _in_float32(job, work, run, twice, dtype)
+    if any(details.get("base_url") for details in first.details):
+        return _asked_again(job, first, run, twice.ask_again)
+    dtype = half_precision(job.work.settings, first)
+    return (None, None) if dtype is None else _in_float32(job, first, run, twice, dtype)
 
 
 def _asked_again(
-    job: PlannedRun, work: Computation, run: FirstTime, share: float
+    job: PlannedRun, first: Computation, run: FirstTime, share: float
 ) -> tuple[Noise | None, Verdicts | None]:
     if not share:
         return _earlier_sample(run, "asking again", 1)
     if job.text is None:
         return Noise(kind="asking again", note=NO_SPEC), None
-    second = replace(job, session=job.session.without_replies())
-    return _measured(second, "asking again", math.ceil(share * len(run.verdicts)), work, run)
+    work = replace(job.work, session=job.work.session.without_replies())
+    n = math.ceil(share * len(run.verdicts))
+    return _measured(replace(job, work=work), "asking again", n, first, run)
 
 
 def _in_float32(
-    job: PlannedRun, work: Computation, run: FirstTime, twice: Twice, dtype: str
+    job: PlannedRun, first: Computation, run: FirstTime, twice: Twice, dtype: str
 ) -> tuple[Noise | None, Verdicts | None]:
     n = twice.float32_rows(len(run.verdicts))
     if not n or job.text is None:
@@ -174,8 +179,9 @@ def _in_float32(
     noise, again = _earlier_sample(run, "rounding", n, dtype)
     if twice.noise_rows is None and again is not None:
         return noise, again
-    second = replace(job, settings=job.settings.model_copy(update={"dtype": "float32"}))
-    return _measured(second, "rounding", n, work, run, dtype)
+    settings = job.work.settings.model_copy(update={"dtype": "float32"})
+    second = replace(job, work=replace(job.work, settings=settings))
+    return _measured(second, "rounding", n, first, run, dtype)
 
 
 def _earlier_sample(
@@ -194,9 +200,9 @@ def _earlier_sample(
     return noise_of(run.verdicts, again, kind, dtype), again
 
 
-def half_precision(settings: Settings, work: Computation) -> str | None:
+def half_precision(settings: Settings, first: Computation) -> str | None:
     """Return the half precision that a run's models compute in; None for float32 and no model."""
-    if settings.dtype == "float32" or not work.models:
+    if settings.dtype == "float32" or not first.models:
         return None
     dtype = str(choose_dtype(settings.dtype, choose_device(settings.device)))
     return None if dtype.endswith("float32") else dtype.removeprefix("torch.")
@@ -212,26 +218,17 @@ def _measured(
 ) -> tuple[Noise | None, Verdicts | None]:
     """Compute n rows of a job that is like the run's but for its settings or session."""
     assert job.text is not None, "an object is not built twice"
-    scorer = build_scorer(job.text, job.session, job.settings)
-    scorer = with_states_of(scorer, job.scorer, job.pairs, job.spec)
-    job, pairs = replace(job, scorer=scorer), sampled(job.pairs, n, job.settings.seed)
-    work = Computation(
-        scorer,
-        job.spec,
-        SampledRows(job.rows, pairs),
-        job.session,
-        job.settings,
-        built_from=job.text if job.built_from is not None else None,
-        retry_unscored=job.retry_unscored,
-    )
-    if kind == "rounding" and work.fingerprints == first.fingerprints:
+    scorer = with_states_of(job.work.scorer(job.text), job.scorer, job.pairs, job.spec)
+    job, pairs = replace(job, scorer=scorer), sampled(job.pairs, n, job.work.settings.seed)
+    computation = job.computation(SampledRows(job.rows, pairs))
+    if kind == "rounding" and computation.fingerprints == first.fingerprints:
         return None, None  # such as of sentence embedders, which compute in float32 always
     with ExitStack() as stack:
         journal = None
         if run.folder is not None:
             journal = stack.enter_context(Journal(run.folder / JOURNALS[kind]))
         try:
-            passes = work.run(journal, None, RoomFirst(job), run.progress)
+            passes = computation.run(journal, None, run.progress, RoomFirst(job))
         except Exception as error:  # what runs out of memory is anybody's guess
             if kind == "asking again" or not is_out_of_memory(error):
                 raise

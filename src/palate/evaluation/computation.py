@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from palate.evaluation.work import Work
 from palate.execution import (
     Job,
     Pass,
@@ -15,12 +16,12 @@ from palate.execution import (
     Runner,
     WorkPlan,
     WorkPlanner,
+    build_runner,
 )
 from palate.records import (
     Judge,
     Progress,
     Scorer,
-    Settings,
     Slate,
     components_of,
     info_of,
@@ -31,11 +32,6 @@ from palate.runs import (
     passes_of,
     result_folders,
 )
-from palate.session import Session
-
-Start = Callable[[str], Progress]
-"""Called with the name of a piece of work that begins; gives that work's progress, which a scorer
-that needs two passes moves twice for each row."""
 
 
 class WithoutContext:
@@ -64,15 +60,12 @@ class Computation:
         scorer: Scorer | Judge,
         spec: str,
         rows: RowSource,
-        session: Session,
-        settings: Settings,
+        work: Work,
         *,
         built_from: str | None = None,
-        retry_unscored: bool = False,
     ) -> None:
-        self.scorer, self.spec, self.rows = scorer, spec, rows
-        self.session, self.settings = session, settings
-        self.built_from, self.retry_unscored = built_from, retry_unscored
+        self.scorer, self.spec, self.rows, self.work = scorer, spec, rows, work
+        self.built_from = built_from
         self.components = components_of(scorer)
         self.info = tuple(info_of(part.scorer, spec) for part in self.components)
         self.plans = self._plans()
@@ -94,9 +87,15 @@ class Computation:
         return tuple(sorted({str(one) for one in told if one is not None}))
 
     def run(
-        self, journal: Journal | None, root: Path | None, runner: Runner, progress: Progress
+        self,
+        journal: Journal | None,
+        root: Path | None,
+        progress: Progress,
+        runner: Runner | None = None,
     ) -> list[Results]:
         """Return each component's results; what journals under `root` hold is not computed anew."""
+        work = self.work
+        runner = runner or build_runner(work.session.engine)
         done, total = 0, len(self.rows) * len(self.components)
 
         def advance(n: int) -> None:
@@ -107,7 +106,7 @@ class Computation:
         results = []
         for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
             source = WithoutContext(self.rows) if part.blind else self.rows
-            task = Job(self.scorer, number, self.built_from, self.session, self.settings, self.spec)
+            task = Job(self.scorer, number, self.built_from, work.session, work.settings, self.spec)
             with ResultIndex(plan) as known:
                 if journal is not None:
                     for other in result_folders(root) if root is not None else ():
@@ -116,7 +115,7 @@ class Computation:
                     known.read(journal.path, of_this_run=True)  # last, so that its own lines win
                 results.append(Pass(
                     task, plan, source, known, journal,
-                    retry_unscored=self.retry_unscored, advance=advance,
+                    retry_unscored=work.retry_unscored, advance=advance,
                 ).run(runner))  # fmt: skip
         return results
 

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
-from palate.evaluation.again import FirstTime, Twice, computed_twice
+from palate.evaluation.again import USUAL, FirstTime, Twice, computed_twice
 from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import summarise
 from palate.evaluation.undecided import UndecidedRows, score_undecided
 from palate.evaluation.verdict_rows import verdict_rows
+from palate.evaluation.work import Work
 from palate.execution import Results, build_runner
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.runs import Noise, Run, Summary, Verdicts
-from palate.session import Session, default_session
+from palate.session import Session
 
 
 def evaluate(
@@ -57,16 +58,32 @@ def evaluate(
     >>> run.summary.accuracy.value, run.summary.mirrored_accuracy.n
     (0.5, 48)
     """
-    session, settings = session or default_session(), settings or Settings()
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored)
     twice = Twice(noise_rows, ask_again).check()
-    build_runner(session.engine)  # a spec that cannot be read is said so before anything is loaded
-    started = time.monotonic()
-    pairs = dataset_of(benchmark, settings.seed)
+    build_runner(work.session.engine)  # what cannot be read is refused before anything is loaded
+    pairs = dataset_of(benchmark, work.settings.seed)
     need_pairs(pairs.rows, pairs.name)
-    job = PlannedRun.of(
-        scorer, pairs, context, session, settings, name=name, retry_unscored=retry_unscored
-    )
-    if root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
+    return evaluated(
+        scorer, pairs, context, work, twice, name=name, progress=progress,
+        rate_undecided=rate_undecided,
+    )  # fmt: skip
+
+
+def evaluated(
+    scorer: str | Scorer | Judge,
+    pairs: Dataset,
+    context: str | Context,
+    work: Work,
+    twice: Twice = USUAL,
+    *,
+    name: str | None = None,
+    progress: Progress | None = None,
+    rate_undecided: bool = False,
+) -> Run:
+    """Evaluate one scorer under one context as a part of some work: see `evaluate`."""
+    started = time.monotonic()
+    job = PlannedRun.of(scorer, pairs, context, work, name=name)
+    if work.root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
         raise UsageError(
             f"{job.spec} declares no `info`, so its numbers on disk could not be told from another "
             "version's; give it info = palate.ScorerInfo(fingerprint=…), or pass root=None"
@@ -76,21 +93,20 @@ def evaluate(
         "limit": pairs.limited, "columns": dict(pairs.columns),
     }  # fmt: skip
     order = {"order": "as in file"} if pairs.order_as_in_file else {}
-    place = None if root is None else Path(root)
-    computed = job.computed(job.rows, Run.kind, place, progress, identity, **order)
-    with computed as (work, passes, folder):
+    computed = job.computed(job.rows, Run.kind, progress, identity, **order)
+    with computed as (computation, passes, folder):
         mirror_rows = _mates(pairs)
         verdicts = Verdicts(verdict_rows(job, passes, mirror_rows))
         steps = len(job.rows) * len(passes)
         more = partial(_moved, progress, steps)
         noise, again = computed_twice(
-            job, work, FirstTime(verdicts, mirror_rows, folder, more), twice
+            job, computation, FirstTime(verdicts, mirror_rows, folder, more), twice
         )
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
-        summary = _summary(job, work, verdicts, passes[0], noise)
+        summary = _summary(job, computation, verdicts, passes[0], noise)
         undecided = UndecidedRows(None, 0)
         if rate_undecided:
-            undecided = score_undecided(job, folder, place, more)
+            undecided = score_undecided(job, folder, more)
         run = Run(
             summary, verdicts, folder, outages=outages + undecided.outages, again=again,
             undecided=undecided.rows,
@@ -114,14 +130,18 @@ def _moved(progress: Progress | None, before: int, done: int, total: int) -> Non
 
 
 def _summary(
-    job: PlannedRun, work: Computation, verdicts: Verdicts, first: Results, noise: Noise | None
+    job: PlannedRun,
+    computation: Computation,
+    verdicts: Verdicts,
+    first: Results,
+    noise: Noise | None,
 ) -> Summary:
-    rows, info, seed = job.rows, job.info, job.settings.seed
+    rows, info, seed = job.rows, job.info, job.work.settings.seed
     scales, notes = None, job.notes
     if rows.draws > 1:  # then there are no margins
         notes = (*notes, f"verdicts averaged over up to {rows.draws} strangers of each row")
     elif info.needs_user and verdicts.mirrored and isinstance(job.scorer, Scorer):
-        scales = state_scales(job.scorer, rows, seed, job.session.store)
+        scales = state_scales(job.scorer, rows, seed, job.work.session.store)
     return summarise(
         verdicts,
         benchmark=job.pairs.name,
@@ -132,10 +152,10 @@ def _summary(
         scales=scales,
         oracle=job.context.oracle,
         protocol=info.protocol,
-        models=work.models,
+        models=computation.models,
         undecided_rows=job.pairs.ties,
         bad_rows=len(job.pairs.bad_rows),
-        parts_dropped=int((rows.parts - first.parts).sum()) if work.info[0].cuts else 0,
+        parts_dropped=int((rows.parts - first.parts).sum()) if computation.info[0].cuts else 0,
         leaks_dropped=int(rows.leaks_dropped.sum()),
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
         searches_unmatched=int(rows.search_unmatched.sum()) or None,

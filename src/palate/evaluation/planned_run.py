@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Dataset
-from palate.contexts import build_context
 from palate.errors import UsageError
 from palate.evaluation.computation import Computation
 from palate.evaluation.rows import ContextRows, make_rows
-from palate.evaluation.states import adapt_to, user_keys_fn
-from palate.execution import Results, RowSource, build_runner
-from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings, info_of
+from palate.evaluation.states import user_keys_fn
+from palate.evaluation.work import Work
+from palate.execution import Results, RowSource
+from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, info_of
 from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
-from palate.scorers import build_scorer
 from palate.seeding import digest
-from palate.session import Session
 from palate.specs import Spec
 
 
@@ -56,9 +54,7 @@ class PlannedRun:
     context: Context
     pairs: Dataset
     rows: ContextRows
-    session: Session
-    settings: Settings
-    retry_unscored: bool
+    work: Work
     built_from: str | None
     """The spec that a worker elsewhere builds the scorer from, where it can."""
     text: str | None = None
@@ -70,37 +66,23 @@ class PlannedRun:
         scorer: str | Scorer | Judge,
         pairs: Dataset,
         context: str | Context,
-        session: Session,
-        settings: Settings,
+        work: Work,
         *,
         name: str | None = None,
-        retry_unscored: bool = False,
     ) -> PlannedRun:
         """Build scorer and context; raises `UsageError` where they make no sense together."""
         text = scorer if isinstance(scorer, str) else None
-        built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
+        built, shown = work.scorer(scorer), work.context(context)
         spec = spec_of(built, text, name)
-        shown = build_context(context, session, settings) if isinstance(context, str) else context
-        adapted = adapt_to(built, pairs, spec)
+        adapted = work.adapted(scorer, pairs, spec)
         info = info_of(adapted, spec)
         refuse(info, shown, spec)
-        user_keys = user_keys_fn(adapted, info, pairs, settings.seed)
+        seed = work.settings.seed
+        user_keys = user_keys_fn(adapted, info, pairs, seed)
         draws: int = getattr(adapted, "draws", 1)
-        rows = make_rows(pairs, shown, seed=settings.seed, user_keys=user_keys, state_draws=draws)
+        rows = make_rows(pairs, shown, seed=seed, user_keys=user_keys, state_draws=draws)
         built_from = text if adapted is built else None
-        return cls(
-            adapted,
-            spec,
-            info,
-            shown,
-            pairs,
-            rows,
-            session,
-            settings,
-            retry_unscored,
-            built_from,
-            text,
-        )
+        return cls(adapted, spec, info, shown, pairs, rows, work, built_from, text)
 
     @cached_property
     def judges(self) -> bool:
@@ -114,48 +96,48 @@ class PlannedRun:
         told = [note for each in note_sources for note in getattr(each, "notes", tuple)()]
         return (*self.info.notes, *told)
 
+    def computation(self, rows: RowSource) -> Computation:
+        """Plan the scorer's passes over the job's rows, or others made of them."""
+        return Computation(self.scorer, self.spec, rows, self.work, built_from=self.built_from)
+
     @contextmanager
     def computed(
         self,
         rows: RowSource,
         kind: str,
-        root: Path | None,
         progress: Progress | None,
         identity: Mapping[str, Any],
         **more: str,
     ) -> Iterator[tuple[Computation, list[Results], Path | None]]:
         """Compute what is missing over the job's rows, or others made of them.
 
-        Gives the computation, what each of its passes gave, and the folder of results under `root`,
-        locked as long as this lasts. `identity` is what the job alone does not know of the result's
-        identity, `more` what is hashed beside it.
+        Gives the computation, what each of its passes gave, and the folder of results under the
+        work's root, locked as long as this lasts. `identity` is what the job alone does not know of
+        the result's identity, `more` what is hashed beside it.
         """
-        work = Computation(
-            self.scorer, self.spec, rows, self.session, self.settings,
-            built_from=self.built_from, retry_unscored=self.retry_unscored,
-        )  # fmt: skip
-        settings, details = self.settings, work.details[0]
+        computation = self.computation(rows)
+        root, settings, details = self.work.root, self.work.settings, computation.details[0]
         with ExitStack() as stack:
             folder = journal = None
             if root is not None:
                 named = Identity(
                     benchmark=self.pairs.name, scorer=self.spec, context=self.context.spec,
-                    fingerprints=work.fingerprints, protocol=self.info.protocol,
+                    fingerprints=computation.fingerprints, protocol=self.info.protocol,
                     split=self.pairs.split, shown_by=_shown_by(self.context, self.pairs),
                     seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
                     batch_tokens=settings.batch_tokens, **identity,
                 )  # fmt: skip
                 manifest = Manifest(
                     kind=kind, identity={**named.model_dump(mode="json"), **more},
-                    passes=tuple(plan.id for plan in work.plans), details=work.details,
+                    passes=tuple(plan.id for plan in computation.plans),
+                    details=computation.details,
                     versions=versions(),
                 )  # fmt: skip
                 folder = manifest.folder(root)
                 journal = stack.enter_context(Journal(folder / JOURNAL))
                 manifest.write(folder)
-            runner = build_runner(self.session.engine)
-            passes = work.run(journal, root, runner, progress or (lambda done, total: None))
-            yield work, passes, folder
+            passes = computation.run(journal, root, progress or (lambda done, total: None))
+            yield computation, passes, folder
 
 
 def _shown_by(context: Context, pairs: Dataset) -> str | None:

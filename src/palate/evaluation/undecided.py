@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.evaluation.computation import Computation
 from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.rows import NOBODY_LIVE, ContextRows
 from palate.evaluation.verdict_rows import undecided_rows
-from palate.execution import build_runner
 from palate.records import Progress
 from palate.runs import Journal, Verdicts
 
@@ -28,9 +26,7 @@ class UndecidedRows(NamedTuple):
     outages: int
 
 
-def score_undecided(
-    job: PlannedRun, folder: Path | None, root: Path | None, progress: Progress
-) -> UndecidedRows:
+def score_undecided(job: PlannedRun, folder: Path | None, progress: Progress) -> UndecidedRows:
     """Score the undecided rows of a run that are rated, as the run's own rows are.
 
     The plan, verdicts and figures of the run stay what they are without them: this is a pass of its
@@ -45,19 +41,20 @@ def score_undecided(
         everyone=(*job.pairs.everyone, *job.pairs.rows),
     )  # fmt: skip
     rows = ContextRows(
-        pairs, job.context, job.settings.seed, job.rows.user_keys, job.rows.state_draws, NOBODY_LIVE
+        pairs,
+        job.context,
+        job.work.settings.seed,
+        job.rows.user_keys,
+        job.rows.state_draws,
+        NOBODY_LIVE,
     )
     beside = replace(job, pairs=pairs, rows=rows)
     if job.judges or rows.draws > 1:
         return UndecidedRows(Verdicts(undecided_rows(beside, ())), 0)
-    work = Computation(
-        job.scorer, job.spec, rows, job.session, job.settings,
-        built_from=job.built_from, retry_unscored=job.retry_unscored,
-    )  # fmt: skip
     with ExitStack() as stack:
         journal = None
         if folder is not None:
             journal = stack.enter_context(Journal(folder / JOURNAL))
-        passes = work.run(journal, root, build_runner(job.session.engine), progress)
+        passes = beside.computation(rows).run(journal, job.work.root, progress)
     outages = np.logical_or.reduce([results.outages for results in passes])
     return UndecidedRows(Verdicts(undecided_rows(beside, passes)), int(outages.sum()))

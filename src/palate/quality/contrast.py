@@ -19,7 +19,7 @@ from dataclasses import replace
 from palate.answers.samples import Samples
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
-from palate.evaluation import Progress, Start
+from palate.evaluation import Progress, Work
 from palate.quality.protocol import QualityMetric
 from palate.quality.rating import SampleQuality, rate_samples
 from palate.stores import Store
@@ -38,21 +38,20 @@ def rate_by_all(
     measures: Sequence[QualityMetric],
     samples: Samples,
     pairs: Dataset,
-    store: Store,
-    start: Start,
+    work: Work,
     *,
     contrast: bool,
-    retry_unscored: bool,
     of: str = "",
 ) -> list[SampleQuality]:
     """Return the samples' quality by every measure; with `contrast` each again, as a contrast.
 
     `of` ends the labels of progress. Raises as `rate_samples` and `contrast_samples`.
     """
+    store, again = work.session.store, work.retry_unscored
     rated = [
         rate_samples(
-            measure, samples, pairs, store, start(f"{measure.spec}{of}"),
-            retry_unscored=retry_unscored,
+            measure, samples, pairs, store, work.start(f"{measure.spec}{of}"),
+            retry_unscored=again,
         )
         for measure in measures
     ]  # fmt: skip
@@ -61,7 +60,7 @@ def rate_by_all(
     return rated + [
         contrast_samples(
             measure, quality, samples, pairs, store,
-            start(f"{measure.spec} for the mirrored user{of}"), retry_unscored=retry_unscored,
+            work.start(f"{measure.spec} for the mirrored user{of}"), retry_unscored=again,
         )
         for measure, quality in zip(measures, rated, strict=True)
     ]  # fmt: skip

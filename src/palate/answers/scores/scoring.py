@@ -6,7 +6,6 @@ What N answers to a question share is read once; a judge compares every two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from palate.answers.drawing import refuse_draws
 from palate.answers.samples import Samples
@@ -14,28 +13,25 @@ from palate.answers.scores.combine_passes import gather
 from palate.answers.scores.result import SampleScores, ScoreRow, ScoresSummary
 from palate.answers.scores.slates import SampleRows
 from palate.benchmarks import Dataset
-from palate.contexts import build_context
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
     PlannedRun,
     Progress,
+    Work,
     meaningless,
     need_choices,
     refuse,
     spec_of,
 )
-from palate.records import Scorer, Settings, info_of
+from palate.records import Scorer, info_of
 from palate.runs import VerdictRow
-from palate.scorers import build_scorer
-from palate.session import Session
 
 
 def plan_cells(
     scorers: Sequence[str],
     contexts: Sequence[str],
     pairs: Dataset,
-    session: Session,
-    settings: Settings,
+    work: Work,
     command: str = "best-of-n",
 ) -> list[tuple[str, str]]:
     """Return the cells to score, (scorer, context); those without a meaning are left out.
@@ -45,12 +41,12 @@ def plan_cells(
     Raises:
         UsageError: where no cell is left, or one is asked for that makes no sense.
     """
-    shown = [build_context(text, session, settings) for text in dict.fromkeys(contexts)]
+    shown = [work.context(text) for text in dict.fromkeys(contexts)]
     cells = []
     for context in shown:
         refuse_draws(context, context.spec, command)
     for text in dict.fromkeys(scorers):
-        scorer = build_scorer(text, session, settings)
+        scorer = work.scorer(text)
         refuse_draws(scorer, text, command)
         spec = spec_of(scorer, text)
         need_choices(scorer, pairs, spec)
@@ -70,26 +66,20 @@ def score_samples(
     scorer: str | Scorer,
     samples: Samples,
     pairs: Dataset,
-    session: Session,
-    context: str = "none",
-    *,
-    root: Path | None = Path("runs"),
-    settings: Settings | None = None,
-    retry_unscored: bool = False,
+    context: str,
+    work: Work,
     progress: Progress | None = None,
 ) -> SampleScores:
     """Return the scores of every sample by one scorer under one context.
 
-    What is finished is not computed again: results are kept under `root` as those of `evaluate`
-    are. A judge's score is the mean of its margins against the row's other answers that have one.
+    What is finished is not computed again: results are kept under the work's root, as those of
+    `evaluate` are. A judge's score is the mean of its margins against the row's other answers that
+    have one.
 
     Raises `UsageError` for a scorer that makes no sense under this context, `EndpointError` where
     an endpoint did not answer, and what building and running a scorer raises.
     """
-    job = PlannedRun.of(
-        scorer, pairs, context, session, settings or Settings(),
-        name=getattr(scorer, "spec", None), retry_unscored=retry_unscored,
-    )  # fmt: skip
+    job = PlannedRun.of(scorer, pairs, context, work, name=getattr(scorer, "spec", None))
     spec, oracle = job.spec, job.context.oracle or getattr(job.scorer, "oracle", False)
     if job.info.pairs_only and samples.n == 1:
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")
@@ -97,18 +87,18 @@ def score_samples(
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")
     sampled, name = SampleRows(job.rows, samples), f"{spec} {job.context.spec}"
     identity = {"rows": samples.content, "revision": pairs.content_hash}
-    computed = job.computed(sampled, SampleScores.kind, root, progress, identity, name=name)
-    with computed as (work, passes, folder):
+    computed = job.computed(sampled, SampleScores.kind, progress, identity, name=name)
+    with computed as (computation, passes, folder):
         lost = int(sum(one.outages.sum() for one in passes))
         if lost:
             raise EndpointError(
                 f"{spec}: {lost} answers were not scored (the endpoint did not answer, or the cost "
                 "cap is reached); what came is kept, run the same command again"
             )
-        scored = _rows(pairs, samples, gather(work, sampled, samples, passes))
+        scored = _rows(pairs, samples, gather(computation, sampled, samples, passes))
         summary = ScoresSummary(
             benchmark=pairs.name, scorer=spec, context=job.context.spec, oracle=oracle,
-            models=work.models, fingerprints=work.fingerprints, policy=samples.policy,
+            models=computation.models, fingerprints=computation.fingerprints, policy=samples.policy,
             samples=samples.content, n_rows=len(scored), n_samples=samples.n,
             unscored_reasons=SampleScores.count(scored), notes=job.notes,
         )  # fmt: skip

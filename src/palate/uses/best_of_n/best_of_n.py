@@ -13,7 +13,7 @@ from palate.answers import DRAWN, Samples, check_number, samples_of
 from palate.answers.scores import SampleScores, plan_cells, score_samples
 from palate.benchmarks import Dataset, dataset_of
 from palate.errors import DataError, UsageError
-from palate.evaluation import Start
+from palate.evaluation import Start, Work
 from palate.metrics.selection import best_of, best_of_curve, over_optimisation, usable
 from palate.quality import (
     QualityMetric,
@@ -24,7 +24,7 @@ from palate.quality import (
 )
 from palate.records import Settings
 from palate.runs import Manifest, holm_within, versions
-from palate.session import Session, default_session
+from palate.session import Session
 from palate.uses.best_of_n.result import (
     BestOfResult,
     BestOfRow,
@@ -101,47 +101,37 @@ def best_of_n(
     scorers = [scorers] if isinstance(scorers, str) else scorers
     contexts = [contexts] if isinstance(contexts, str) else contexts
     qualities = [qualities] if isinstance(qualities, str) else qualities
-    root = None if root is None else Path(root)
     if not scorers or not qualities:
         raise UsageError("best-of-n: name a scorer (-s) and a measure of quality (-q)")
-    session, settings = session or default_session(), settings or Settings()
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
     wanted = tuple(sorted(set(ks or ())))
     if n is not None:
         check_number(n)
     if n is not None or isinstance(policy, str):
         check_sizes(wanted, n or DRAWN)
-    pairs = dataset_of(benchmark, settings.seed)
+    seed = work.settings.seed
+    pairs = dataset_of(benchmark, seed)
     if contrast:
         check_mirrored(pairs)
-    cells = plan_cells(scorers, contexts, pairs, session, settings)  # a wrong spec costs no sample
-    measures = build_qualities(qualities, session, settings)
+    cells = plan_cells(scorers, contexts, pairs, work)  # a wrong spec costs no sample
+    measures = build_qualities(qualities, work.session, work.settings)
     for quality in measures:
         quality.check(pairs.rows)
-    begin = start or (lambda label: lambda done, total: None)
-    samples = samples_of(
-        policy, pairs, n, context=policy_context, session=session, settings=settings,
-        root=root, start=begin,
-    )  # fmt: skip
+    samples = samples_of(policy, pairs, n, work, context=policy_context)
     check_sizes(wanted, samples.n)
     if samples.nothing_to_rank:
         raise DataError(f"{samples.policy}: {samples.nothing_to_rank}")
-    gold = rate_by_all(
-        measures, samples, pairs, session.store, begin, contrast=contrast,
-        retry_unscored=retry_unscored,
-    )  # fmt: skip
+    gold = rate_by_all(measures, samples, pairs, work, contrast=contrast)
     scored = [
-        score_samples(
-            scorer, samples, pairs, session, context, root=root, settings=settings,
-            retry_unscored=retry_unscored, progress=begin(f"{scorer} · {context}"),
-        )
+        score_samples(scorer, samples, pairs, context, work, work.start(f"{scorer} · {context}"))
         for scorer, context in cells
-    ]  # fmt: skip
-    result = _result(pairs, samples, scored, gold, wanted, settings.seed)
-    if root is not None:
+    ]
+    result = _result(pairs, samples, scored, gold, wanted, seed)
+    if work.root is not None:
         manifest = _manifest(
-            pairs, samples, scored, measures, result.summary.ks, settings.seed, contrast=contrast
+            pairs, samples, scored, measures, result.summary.ks, seed, contrast=contrast
         )
-        result = replace(result, folder=manifest.renew(root))
+        result = replace(result, folder=manifest.renew(work.root))
         result.save()
     return result
 

@@ -16,11 +16,10 @@ from palate.answers.scores import SampleScores, plan_cells
 from palate.answers.scores.combine_passes import NOTHING_SHOWN
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
-from palate.evaluation import HasStates, PlannedRun
+from palate.evaluation import HasStates, PlannedRun, Work
 from palate.quality.rows import NAMED
-from palate.records import NO_STRANGER, Judge, Scorer, Settings, Slate, user_key
+from palate.records import NO_STRANGER, Judge, Scorer, Slate, user_key
 from palate.scorers import ScorerInContext
-from palate.session import Session
 from palate.uses.decode.oracle import KIND, build_oracle
 
 
@@ -110,25 +109,24 @@ def guide_cells(
     scorers: Sequence[str],
     contexts: Sequence[str],
     pairs: Dataset,
-    session: Session,
-    settings: Settings,
+    work: Work,
 ) -> list[GuideCell]:
     """Return the cells, each checked, oracles first and shown nothing.
 
     Raises `UsageError` for one that cannot guide.
     """
     oracles = [
-        build_oracle(text, pairs, session, settings)
+        build_oracle(text, pairs, work.session, work.settings)
         for text in dict.fromkeys(scorers) if text.startswith(KIND)
     ]  # fmt: skip
     named = [text for text in scorers if not text.startswith(KIND)]
     planned: list[tuple[str | Scorer, str]] = [(oracle, "none") for oracle in oracles]
     if named:
-        planned += plan_cells(named, contexts, pairs, session, settings, "decode")
+        planned += plan_cells(named, contexts, pairs, work, "decode")
     cells: dict[ScorerInContext, GuideCell] = {}
     for scorer, context in planned:
         name = getattr(scorer, "spec", None)
-        job = PlannedRun.of(scorer, pairs, context, session, settings, name=name)
+        job = PlannedRun.of(scorer, pairs, context, work, name=name)
         cell = GuideCell(scorer, job)
         if cell.key not in cells:  # stranger:2 and profile:2?of=stranger are one
             cell.check()

@@ -13,9 +13,8 @@ from palate.answers.drawing import draw_samples, shown_to_policy
 from palate.answers.policies import GuideInput, LanguageModelPolicy
 from palate.answers.scores import SampleScores, score_samples
 from palate.benchmarks import Dataset, dataset_of
-from palate.contexts import build_context
 from palate.errors import UsageError
-from palate.evaluation import Start
+from palate.evaluation import Start, Work
 from palate.guidance.build_methods import all_methods
 from palate.guidance.methods import Method, RejectionMethod
 from palate.quality import (
@@ -27,7 +26,7 @@ from palate.quality import (
 )
 from palate.records import Scorer, Settings
 from palate.runs import Manifest, slug, versions
-from palate.session import Session, default_session
+from palate.session import Session
 from palate.uses.decode.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.uses.decode.guided_policy import GuidedPolicy
 from palate.uses.decode.result import DecodeResult
@@ -75,8 +74,7 @@ def decode(
         Traceback (most recent call last):
         palate.errors.UsageError: -n 0: expected 1 or more answers to a question
     """
-    session, settings = session or default_session(), settings or Settings()
-    root = None if root is None else Path(root)
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
     scorers, methods, contexts = (
         [specs] if isinstance(specs, str) else list(specs) for specs in (scorers, methods, contexts)
     )
@@ -85,31 +83,30 @@ def decode(
         raise UsageError("decode: name a scorer (-s), a method and a measure of quality (-q)")
     check_number(n)
     built = all_methods(methods, weights)
-    measures = build_qualities(qualities, session, settings)
-    pairs = dataset_of(benchmark, settings.seed)
+    measures = build_qualities(qualities, work.session, work.settings)
+    pairs = dataset_of(benchmark, work.settings.seed)
     if contrast:
         check_mirrored(pairs)
     for quality in measures:
         quality.check(pairs.rows)
-    plain = build_policy(policy, session, settings)
+    plain = build_policy(policy, work.session, work.settings)
     assert isinstance(plain, LanguageModelPolicy)
-    cells = guide_cells(scorers, contexts, pairs, session, settings)
+    cells = guide_cells(scorers, contexts, pairs, work)
     for cell in cells:  # what cannot guide costs no sample
         for method in built:
             _guided(plain, cell, method)
-    begin = start or (lambda label: lambda done, total: None)
-    work = _Work(pairs, n, measures, policy_context, contrast, root, session, settings,
-                 retry_unscored, begin)  # fmt: skip
-    unguided = samples_of(
-        policy, pairs, n, context=policy_context, session=session, settings=settings, root=root,
-        start=begin,
-    )  # fmt: skip
-    base = work.rated(unguided)
-    decoded = [written for cell in cells for written in work.guided(plain, cell, built, unguided)]
-    result = result_of(pairs, unguided, base, decoded, settings.seed)
-    if root is not None:
-        manifest = _manifest(pairs, unguided, decoded, measures, settings.seed, contrast=contrast)
-        result = replace(result, folder=manifest.renew(root))
+    guiding = _Guidance(pairs, n, measures, policy_context, contrast, work)
+    unguided = samples_of(policy, pairs, n, work, context=policy_context)
+    base = guiding.rated(unguided)
+    decoded = [
+        written for cell in cells for written in guiding.by_all(plain, cell, built, unguided)
+    ]
+    result = result_of(pairs, unguided, base, decoded, work.settings.seed)
+    if work.root is not None:
+        manifest = _manifest(
+            pairs, unguided, decoded, measures, work.settings.seed, contrast=contrast
+        )
+        result = replace(result, folder=manifest.renew(work.root))
         result.save()
     return result
 
@@ -121,7 +118,7 @@ def _guided(plain: LanguageModelPolicy, cell: GuideCell, method: Method) -> Guid
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Guidance:
     """What all cells share."""
 
     pairs: Dataset
@@ -129,28 +126,21 @@ class _Work:
     measures: Sequence[QualityMetric]
     policy_context: str
     contrast: bool
-    root: Path | None
-    session: Session
-    settings: Settings
-    retry_unscored: bool
-    begin: Start
+    work: Work
 
     def rated(self, samples: Samples, of: str = "") -> list[SampleQuality]:
         """Return every measure of the answers, contrasts last."""
         return rate_by_all(
-            self.measures, samples, self.pairs, self.session.store, self.begin,
-            contrast=self.contrast, retry_unscored=self.retry_unscored, of=of,
-        )  # fmt: skip
+            self.measures, samples, self.pairs, self.work, contrast=self.contrast, of=of
+        )
 
     def scores(self, cell: GuideCell, samples: Samples) -> SampleScores:
         """Return the guide's own rewards of answers."""
-        return score_samples(
-            cell.scorer, samples, self.pairs, self.session, cell.job.context.spec, root=self.root,
-            settings=self.settings, retry_unscored=self.retry_unscored,
-            progress=self.begin(f"rewards by {cell.job.spec} · {cell.job.context.spec}"),
-        )  # fmt: skip
+        scorer, context = cell.key
+        progress = self.work.start(f"rewards by {scorer} · {context}")
+        return score_samples(cell.scorer, samples, self.pairs, context, self.work, progress)
 
-    def guided(
+    def by_all(
         self,
         plain: LanguageModelPolicy,
         cell: GuideCell,
@@ -170,7 +160,7 @@ class _Work:
             how = f"{cell.job.spec} · {cell.job.context.spec} · {method.spec}{weight}"
             named = f"{unguided.policy} guided by {how}"
             samples = self._drawn(plain, cell, method, inputs, named)
-            if self.root is not None:
+            if self.work.root is not None:
                 self._save(samples, inputs, f"guided by {how}")
             after = self.scores(cell, samples)
             decoded.append(
@@ -189,23 +179,23 @@ class _Work:
         inputs: Sequence[GuideInput | None],
         named: str,
     ) -> Samples:
-        context = build_context(self.policy_context, self.session, self.settings)
-        shown = shown_to_policy(context, self.pairs, self.settings.seed)
+        work = self.work
+        shown = shown_to_policy(work.context(self.policy_context), self.pairs, work.settings.seed)
         return draw_samples(
-            _guided(plain, cell, method), self.pairs, self.n, self.session.store, shown,
-            self.begin(named), named=named, guide_inputs=inputs,
+            _guided(plain, cell, method), self.pairs, self.n, work.session.store, shown,
+            work.start(named), named=named, guide_inputs=inputs,
         )  # fmt: skip
 
     def _save(self, samples: Samples, inputs: Sequence[GuideInput | None], named: str) -> None:
         """Write the answers of the rows that are guided."""
-        assert self.root is not None
+        assert self.work.root is not None
         there = [k for k, read in enumerate(inputs) if read is not None]
         written = Samples(
             samples.policy, tuple(samples.rows[k] for k in there),
             tuple(samples.of_row[k] for k in there),
         )  # fmt: skip
         file = f"{slug(named)}-{samples.content[:8]}.jsonl"
-        written.save(self.root / slug(f"{self.pairs.name} samples") / file)
+        written.save(self.work.root / slug(f"{self.pairs.name} samples") / file)
 
 
 def _manifest(

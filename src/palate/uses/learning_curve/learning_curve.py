@@ -16,21 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
-from palate.contexts import build_context
+from palate.contexts import NOTHING
 from palate.errors import UsageError
 from palate.evaluation import (
     HasStates,
     Progress,
-    evaluate,
+    Work,
+    evaluated,
     history_of,
     make_rows,
     own_user_keys,
 )
 from palate.records import Choice, Scorer, Settings, info_of
 from palate.runs import SUMMARY, Manifest, holm_within, versions
-from palate.scorers import build_scorer
 from palate.seeding import digest
-from palate.session import Session, default_session
+from palate.session import Session
 from palate.uses.learning_curve.consensus import majority_of_others
 from palate.uses.learning_curve.groups import Groups
 from palate.uses.learning_curve.models import Models, build_models, references_of
@@ -49,7 +49,7 @@ REPEATS = 5
 FIXED = 20
 """Users with at least this many choices are on every curve; larger numbers have fewer users."""
 MAJORITY = "majority of the others"
-NOTHING = np.zeros(0)
+EMPTY = np.zeros(0)
 Baselines = str | Sequence[str] | Mapping[str, ArrayLike]
 
 
@@ -86,9 +86,9 @@ def learning_curve(
     if any(k < 0 for k in shots):
         raise UsageError(f"learning curve: {min(shots)} choices; expected 0 or more")
     baselines = [baselines] if isinstance(baselines, str) else baselines
-    session, settings = session or default_session(), settings or Settings()
-    scorers = build_models(models, session, settings)
-    seed = settings.seed
+    work = Work.of(session, settings, root)
+    scorers = build_models(models, work)
+    seed = work.settings.seed
     pairs = dataset_of(benchmark, seed)
     need_pairs(pairs.rows, pairs.name)
     if majority and pairs.mirrored:
@@ -99,20 +99,18 @@ def learning_curve(
     able = {user: held for user, held in history_of(pairs).items() if len(held) >= fixed}
     if not any(pair.user_id in able for pair in pairs.pairs):
         raise UsageError(f"{pairs.name}: no user with {fixed} choices or more has a pair to judge")
-    credits = _credits(baselines, pairs, root, session, settings, progress)
+    credits = _credits(baselines, pairs, work, progress)
     if majority:
         credits[MAJORITY] = majority_of_others(pairs)
     drawn = ShotDraws((*sorted({*shots}), *(("all",) if whole else ())), repeats, fixed)
-    if root is None:
-        return _measured(scorers, pairs, able, credits, drawn, session, seed, progress)
-    manifest = _manifest(pairs, scorers, credits, drawn, settings)
-    folder = manifest.folder(Path(root))
+    if work.root is None:
+        return _measured(scorers, pairs, able, credits, drawn, work, progress)
+    manifest = _manifest(pairs, scorers, credits, drawn, work.settings)
+    folder = manifest.folder(work.root)
     manifest.write(folder)
     if (folder / SUMMARY).is_file():
         return LearningCurve.read(folder)
-    curve = replace(
-        _measured(scorers, pairs, able, credits, drawn, session, seed, progress), folder=folder
-    )
+    curve = replace(_measured(scorers, pairs, able, credits, drawn, work, progress), folder=folder)
     curve.save()
     return curve
 
@@ -131,15 +129,13 @@ def _measured(
     choices: Mapping[str, Sequence[Choice]],
     credits: Mapping[str, Doubles],
     drawn: ShotDraws,
-    session: Session,
-    seed: int,
+    work: Work,
     progress: Progress | None,
 ) -> LearningCurve:
+    seed = work.settings.seed
     judged = np.array([k for k, pair in enumerate(pairs.pairs) if pair.user_id in choices])
     some = replace(pairs, rows=tuple(pairs.pairs[k] for k in judged))
-    slates = Slates(
-        make_rows(some, build_context("none", session), seed=seed, user_keys=own_user_keys)
-    )
+    slates = Slates(make_rows(some, work.context(NOTHING), seed=seed, user_keys=own_user_keys))
     learners = {
         name: Learner(name, scorer, slates, choices, seed) for name, scorer in scorers.items()
     }
@@ -165,7 +161,7 @@ def _measured(
         base = learners[name].at(0, 1, rows)
         for k in drawn.shots:
             scored = base if k == 0 else learners[name].at(k, drawn.repeats, rows)
-            measured[name, k] = scored._replace(margins=NOTHING, confidence=NOTHING)
+            measured[name, k] = scored._replace(margins=EMPTY, confidence=EMPTY)
             table[name, k] = scored.values
             reference = measured.get((references.get(name, ""), k))
             points[name] += groups.points(name, k, scored, base, reference)
@@ -220,20 +216,16 @@ def _manifest(
 def _credits(
     baselines: Baselines,
     pairs: Dataset,
-    root: Path | str | None,
-    session: Session,
-    settings: Settings,
+    work: Work,
     progress: Progress | None,
 ) -> dict[str, Doubles]:
     if isinstance(baselines, Mapping):
         return {name: np.asarray(credit, np.float64) for name, credit in baselines.items()}
     for spec in baselines:
-        if info_of(build_scorer(spec, session, settings), spec).needs_user:
+        if info_of(work.scorer(spec), spec).needs_user:
             raise UsageError(f"baseline {spec}: it reads users' choices; name its folder with -m")
     return {
-        spec: evaluate(
-            spec, pairs, root=root, session=session, settings=settings, progress=progress
-        ).verdicts.values
+        spec: evaluated(spec, pairs, NOTHING, work, progress=progress).verdicts.values
         for spec in baselines
     }
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from palate.errors import UsageError
-from palate.evaluation import HasStates
+from palate.evaluation import HasStates, Work
 from palate.learning.personal import PersonalModel
-from palate.records import Scorer, Settings, info_of
-from palate.scorers import build_scorer
+from palate.records import Scorer, info_of
 from palate.scorers.personal import Personal
-from palate.session import Session
 from palate.specs import Spec
 
 Model = str | Path | PersonalModel | HasStates
@@ -19,7 +17,7 @@ Models = str | Path | Sequence[str | Path] | Mapping[str, Model]
 REFERENCE = "bradley-terry"
 
 
-def build_models(models: Models, session: Session, settings: Settings) -> dict[str, HasStates]:
+def build_models(models: Models, work: Work) -> dict[str, HasStates]:
     """Return a scorer for each model; one given as a folder alone has the folder's name.
 
     Raises `UsageError` where two have one name, and for what has no state of a user.
@@ -33,17 +31,17 @@ def build_models(models: Models, session: Session, settings: Settings) -> dict[s
             raise UsageError("two models have one folder name; rename one")
     if not models:
         raise UsageError("learning curve: no model; name a folder that palate train made")
-    return {name: _build(name, model, session, settings) for name, model in models.items()}
+    return {name: _build(name, model, work) for name, model in models.items()}
 
 
-def _build(name: str, model: Model, session: Session, settings: Settings) -> HasStates:
+def _build(name: str, model: Model, work: Work) -> HasStates:
     if isinstance(model, PersonalModel):
-        return Personal(Spec(kind="personal"), session, settings, model)
+        return Personal(Spec(kind="personal"), work.session, work.settings, model)
     scorer: object = model
     if isinstance(model, str | Path):
         folder = Path(model).expanduser().absolute()
         spec = Spec(kind="personal", reference=str(folder))
-        scorer = build_scorer(str(spec), session, settings)
+        scorer = work.scorer(str(spec))
     able = isinstance(scorer, Scorer) and info_of(scorer, name).needs_user
     if not able or not isinstance(scorer, HasStates) or scorer.state != "own":
         raise UsageError(f"model {name}: {type(scorer).__name__} does not score by users' states")

@@ -8,14 +8,13 @@ from difflib import get_close_matches
 
 from palate.benchmarks import Dataset
 from palate.comparison import plan_grid
-from palate.contexts import NOTHING, build_context, with_controls
+from palate.contexts import NOTHING, with_controls
 from palate.errors import SpecError, UsageError
+from palate.evaluation import Work
 from palate.guidance import PRESETS, TOKEN_METHODS
 from palate.metrics.policy import INFINITE
-from palate.records import Judge, Settings
-from palate.scorers import build_scorer
+from palate.records import Judge
 from palate.scorers.tilted_policy import StatefulPolicy, read_weight
-from palate.session import Session
 from palate.specs import Spec
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, INFINITE)
@@ -107,25 +106,24 @@ def plan_cells(
     guides: Sequence[str],
     steering: Steering,
     contexts: Sequence[str] | None,
-    session: Session,
-    settings: Settings,
+    work: Work,
 ) -> list[SteeredCell]:
     """Return the cells that have a meaning; every spec is built, and so checked, before any runs.
 
     Raises `UsageError` where there is none, and `SpecError` for a judge as guide.
     """
-    shown = None if contexts is None else with_controls(contexts, session, settings)
+    shown = None if contexts is None else with_controls(contexts, work.session, work.settings)
     for named in guides:
-        if isinstance(build_scorer(named, session, settings), Judge):
+        if isinstance(work.scorer(named), Judge):
             raise SpecError(f"{named}: a judge gives a response no reward; name a scorer")
     listed = [*guides] or [steering.spec(None)]
     cells = []
-    for cell in plan_grid([pairs], listed, shown, session, settings):
+    for cell in plan_grid([pairs], listed, shown, work):
         if cell.meaningless:
             continue
         guide = cell.scorer if guides else None
-        built = build_scorer(steering.spec(guide), session, settings)
-        needs = getattr(build_context(cell.context, session, settings), "needs", ())
+        built = work.scorer(steering.spec(guide))
+        needs = getattr(work.context(cell.context), "needs", ())
         reads = isinstance(built, StatefulPolicy) or "choices" in needs
         cells.append(SteeredCell(guide, cell.context, reads, "posts" in needs))
     if not guides and steering.with_itself and {cell.context for cell in cells} == {NOTHING}:

@@ -12,14 +12,14 @@ import numpy as np
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
-from palate.evaluation import Computation, PlannedRun, Progress, Start
+from palate.evaluation import PlannedRun, Start, Work
 from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
 from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, versions
 from palate.scorers.endpoint_text import plain_reference
 from palate.scorers.tilted_policy import SteeredPolicy
-from palate.session import Session, default_session
+from palate.session import Session
 from palate.uses.policy_accuracy.agreement import agreements
 from palate.uses.policy_accuracy.curves import (
     CellValues,
@@ -88,7 +88,7 @@ def policy_accuracy(
         Traceback (most recent call last):
         palate.errors.SpecError: weights '-1': expected 0 or more, or inf
     """
-    session, settings = session or default_session(), settings or Settings()
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
     guides = [scorers] if isinstance(scorers, str) else list(scorers)
     named = [contexts] if isinstance(contexts, str) else contexts
     steering = Steering(policy, method, k, base, policy_shown)
@@ -96,66 +96,60 @@ def policy_accuracy(
     if weights is None:
         weights = WEIGHTS if guides else (1.0,)
     read_at = read_weights(weights, least_weight(method))
-    build_runner(session.engine)
-    pairs = dataset_of(benchmark, settings.seed)
+    build_runner(work.session.engine)
+    seed = work.settings.seed
+    pairs = dataset_of(benchmark, seed)
     need_pairs(pairs.rows, pairs.name)
-    planned = plan_cells(pairs, guides, steering, named, session, settings)
+    planned = plan_cells(pairs, guides, steering, named, work)
     reads = any(cell.reads_choices for cell in planned)
     parts = split(
-        pairs, settings.seed, relative=relative, reads_choices=reads,
+        pairs, seed, relative=relative, reads_choices=reads,
         reads_posts=any(cell.reads_posts for cell in planned),
     )  # fmt: skip
     if announce is not None:
         announce(planned, parts)
-    work = _Work(parts, session, settings, retry_unscored, start or _silent)
+    passes = _Passes(parts, work)
     cells: list[PolicyCell] = []
     values_of_cells: list[CellValues] = []
     units = PairUnits(parts.evaluated)
     with ExitStack() as stack:
         folder = None
-        manifest = _manifest(pairs, parts, steering, planned, read_at, relative, settings)
-        if root is not None:
-            folder = manifest.folder(Path(root))
-            work.root = Path(root)
-            work.journal = stack.enter_context(Journal(folder / JOURNAL))
+        manifest = _manifest(pairs, parts, steering, planned, read_at, relative, work.settings)
+        if work.root is not None:
+            folder = manifest.folder(work.root)
+            passes.journal = stack.enter_context(Journal(folder / JOURNAL))
         for steered in planned:
-            cell, values = _cell(steered, steering, read_at, relative, units, work)
+            cell, values = _cell(steered, steering, read_at, relative, units, passes)
             cells.append(cell)
             values_of_cells.append(values)
-        n_common, over_scorers = agreements(cells, values_of_cells, units, read_at, settings.seed)
+        n_common, over_scorers = agreements(cells, values_of_cells, units, read_at, seed)
         summary = PolicySummary(
             benchmark=pairs.name, policy=policy, base=base,
             score="tilt" if method is None else "decoder", method=method, k=k,
             guided=bool(guides), policy_shown=policy_shown, relative=relative,
             weights=tuple(map(written, read_at)), reserved=_reserved(parts),
-            chosen_on="adapt" if work.chooses else "folds",
+            chosen_on="adapt" if passes.chooses else "folds",
             n_rows=len(parts.evaluated.rows), n_common=n_common,
             cells=tuple(corrected(cells)), agreements=over_scorers,
         )  # fmt: skip
         result = PolicyAccuracy(summary, _rows(parts.evaluated, values_of_cells), folder)
         if folder is not None:
-            finished = {"passes": tuple(dict.fromkeys(work.passes)), "details": tuple(work.details)}
+            finished = {
+                "passes": tuple(dict.fromkeys(passes.ids)),
+                "details": tuple(passes.details),
+            }
             manifest.model_copy(update=finished).write(folder)
             result.save()
     return result
 
 
-class _Work:
+class _Passes:
     """Computes policies over rows, into one journal."""
 
-    def __init__(
-        self,
-        parts: Split,
-        session: Session,
-        settings: Settings,
-        retry_unscored: bool,
-        start: Start,
-    ) -> None:
-        self.parts, self.session, self.settings = parts, session, settings
-        self.retry_unscored, self.start = retry_unscored, start
-        self.root: Path | None = None
+    def __init__(self, parts: Split, work: Work) -> None:
+        self.parts, self.work = parts, work
         self.journal: Journal | None = None
-        self.passes: list[str] = []
+        self.ids: list[str] = []
         self.details: list[Any] = []
 
     @property
@@ -165,18 +159,12 @@ class _Work:
 
     def columns(self, spec: str, context: str, rows: Dataset) -> tuple[PlannedRun, Columns]:
         """Return what a policy's passes give under a context."""
-        job = PlannedRun.of(
-            spec, rows, context, self.session, self.settings, retry_unscored=self.retry_unscored
-        )
-        computation = Computation(
-            job.scorer, job.spec, job.rows, self.session, self.settings,
-            built_from=job.built_from, retry_unscored=self.retry_unscored,
-        )  # fmt: skip
-        self.passes += [plan.id for plan in computation.plans]
+        job = PlannedRun.of(spec, rows, context, self.work)
+        computation = job.computation(job.rows)
+        self.ids += [plan.id for plan in computation.plans]
         self.details += [model for model in computation.details if model not in self.details]
-        runner = build_runner(self.session.engine)
-        progress = self.start(f"{job.spec} · {context}")
-        return job, columns(job, computation.run(self.journal, self.root, runner, progress))
+        progress = self.work.start(f"{job.spec} · {context}")
+        return job, columns(job, computation.run(self.journal, self.work.root, progress))
 
 
 def _cell(
@@ -185,17 +173,17 @@ def _cell(
     read_at: Sequence[float],
     relative: bool,
     units: PairUnits,
-    work: _Work,
+    passes: _Passes,
 ) -> tuple[PolicyCell, CellValues]:
     unit, choosing = 1.0, None
     guide, context = cell.guide, cell.context
-    if relative and work.parts.reserved is not None:
-        _, aside = work.columns(steering.tilt.spec(guide), context, work.parts.reserved)
+    if relative and passes.parts.reserved is not None:
+        _, aside = passes.columns(steering.tilt.spec(guide), context, passes.parts.reserved)
         unit = relative_unit(aside.scores.base, aside.scores.reward)
     spec = steering.spec(guide, [weight * unit for weight in read_at])
-    if work.chooses and work.parts.reserved is not None:
-        _, choosing = work.columns(spec, context, work.parts.reserved)
-    job, scored = work.columns(spec, context, work.parts.evaluated)
+    if passes.chooses and passes.parts.reserved is not None:
+        _, choosing = passes.columns(spec, context, passes.parts.reserved)
+    job, scored = passes.columns(spec, context, passes.parts.evaluated)
     values = cell_values(scored, units, read_at, unit, choosing)
     if np.isnan(values.reward).all():
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in scored.reasons.items())
@@ -262,8 +250,3 @@ def _reserved(parts: Split) -> Reserved | None:
     if parts.source is None or parts.reserved is None:
         return None
     return Reserved(source=parts.source, n=len(parts.reserved.rows))
-
-
-def _silent(label: str) -> Progress:
-    del label
-    return lambda done, total: None

@@ -9,18 +9,17 @@ from pathlib import Path
 
 from palate.answers import shown_to_policy
 from palate.benchmarks import Dataset, dataset_of
-from palate.contexts import build_context, shows
+from palate.contexts import shows
 from palate.errors import RunError
-from palate.evaluation import Start
+from palate.evaluation import Start, Work
 from palate.learning.recipes.tuning import Lora
 from palate.models import choose_device
 from palate.quality import QualityMetric, build_qualities, check_mirrored, rate_by_all
 from palate.records import Judge, Settings
 from palate.rewards import Reward, reward
 from palate.runs import SUMMARY, locked
-from palate.scorers import ScorerInContext, build_scorer
-from palate.session import Session, default_session
-from palate.stores import Store
+from palate.scorers import ScorerInContext
+from palate.session import Session
 from palate.trainers.algorithms import PolicyTraining
 from palate.trainers.files import CHECKPOINTS, POLICY, read_scale
 from palate.trainers.held_out_users.evaluating import HeldOutAnswers
@@ -73,7 +72,8 @@ def ppo(
         Traceback (most recent call last):
         palate.errors.UsageError: -p api:gpt: an endpoint's weights cannot be trained; name a model
     """
-    session, settings = session or default_session(), settings or Settings()
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
+    session, settings = work.session, work.settings
     evaluation, rewarding = evaluation or EvaluationOptions(), rewarding or RewardOptions()
     trained, recipe = read_policy(policy, recipe or PolicyTraining(), settings)
     pairs, seed = dataset_of(benchmark, settings.seed), settings.seed
@@ -88,7 +88,7 @@ def ppo(
         check_mirrored(split.held_out)
     for measure in measures:
         measure.check(split.held_out.rows)
-    shown = build_context(policy_context, session, settings)
+    shown = work.context(policy_context)
     training = reward(scorer, context, pairs, session=session, settings=settings)
     held_out = training
     if evaluate_on is not None:
@@ -96,7 +96,7 @@ def ppo(
     plan = TrainingPlan(
         policy=trained, model=session.folder(trained.reference), recipe=recipe, lora=lora,
         split=split, reward=training, held_out_reward=held_out,
-        stranger_reward=_stranger(scorer, context, held_out, session, settings),
+        stranger_reward=_stranger(scorer, held_out, work),
         policy_context=shown,
         shown=(shown_to_policy(shown, split.train, seed),
                shown_to_policy(shown, split.held_out, seed)),
@@ -104,7 +104,6 @@ def ppo(
         device=choose_device(settings.device), seed=seed, settings=settings,
         template=session.reader(trained.reference, settings).template_details,
     )  # fmt: skip
-    begin = start or (lambda label: lambda done, total: None)
     manifest = plan.manifest()
     folder = manifest.folder(Path(root))
     with locked(folder):
@@ -114,16 +113,14 @@ def ppo(
         if not (folder / POLICY).is_dir():
             from palate.trainers.training import train_policy
 
-            train_policy(plan, folder, begin, tensorboard=tensorboard)
-        result = _result(plan, folder, session.store, begin, retry_unscored=retry_unscored)
+            train_policy(plan, folder, work.start, tensorboard=tensorboard)
+        result = _result(plan, folder, work)
         result.save()
         shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     return result
 
 
-def _stranger(
-    scorer: str, context: str, held_out: Reward, session: Session, settings: Settings
-) -> Reward | None:
+def _stranger(scorer: str, held_out: Reward, work: Work) -> Reward | None:
     """Return the reward that reads a stranger in place of the user; None where there is none.
 
     A scorer that reads no user has none, nor one that reads a stranger anyway. The strangers of a
@@ -133,14 +130,12 @@ def _stranger(
     if not held_out.own_state and (read.blind or shows(read.spec) == "stranger"):
         return None
     other = ScorerInContext(scorer, read.spec).of_stranger(by_state=held_out.own_state)
-    if isinstance(build_scorer(other.scorer, session, settings), Judge):
+    if isinstance(work.scorer(other.scorer), Judge):
         return None
-    return reward(*other, held_out.data, session=session, settings=settings)
+    return reward(*other, held_out.data, session=work.session, settings=work.settings)
 
 
-def _result(
-    plan: TrainingPlan, folder: Path, store: Store, begin: Start, *, retry_unscored: bool
-) -> PolicyTrainingResult:
+def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResult:
     """Rate the answers of all evaluations, and return their figures."""
     scale = read_scale(folder)
     written = [HeldOutAnswers.read(folder, update) for update in plan.updates]
@@ -151,9 +146,8 @@ def _result(
         RatedAnswers(
             answers,
             rate_by_all(
-                plan.measures, answers.samples(plan.policy.spec), pairs, store, begin,
-                contrast=plan.evaluation.contrast, retry_unscored=retry_unscored,
-                of=f" after {answers.update} updates",
+                plan.measures, answers.samples(plan.policy.spec), pairs, work,
+                contrast=plan.evaluation.contrast, of=f" after {answers.update} updates",
             ),
             scale if scaled else None, plan.stranger_reward is not None,
         )
