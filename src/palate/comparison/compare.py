@@ -9,13 +9,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import ClassVar
 
-from palate import metrics
 from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.paired import paired_each
 from palate.comparison.redraws import Contrast, NoisySide, is_shown, survivals
 from palate.errors import ComparisonError
 from palate.records import Record
-from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs
+from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs, with_holm
 from palate.scorers import is_baseline
 
 LEAST_COMMON = 0.9
@@ -146,11 +145,7 @@ def paired_tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
         )
         for (a, b), difference in zip(couples, paired_each(aligned), strict=True)
     ]
-    corrected = metrics.holm([test.p for test in tests])
-    tests = [
-        test.model_copy(update={"p_holm": p}) for test, p in zip(tests, corrected, strict=True)
-    ]
-    return _redrawn(tests, couples, aligned)
+    return _redrawn(with_holm(tests, [test.p for test in tests]), couples, aligned)
 
 
 def _redrawn(

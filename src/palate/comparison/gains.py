@@ -10,7 +10,7 @@ from palate.comparison.redraws import Contrast, NoisySide, survivals
 from palate.contexts import NOTHING, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics import minimum_detectable_effect
-from palate.runs import Gain, Run, holm_within
+from palate.runs import Gain, Run, with_holm
 from palate.scorers import State, draws_of, is_baseline, scorers_with_state, state_of
 
 Kind = Literal["gain", "identity"]
@@ -44,9 +44,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
             )  # fmt: skip
             gains.append(base if other is None else gain(run, other, base))
     tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in gains]
-    corrected = holm_within(tables, [one.p for one in gains])
-    gains = [one.model_copy(update={"p_holm": p}) for one, p in zip(gains, corrected, strict=True)]
-    return _redrawn(gains, tables, by_cell)
+    return _redrawn(with_holm(gains, [one.p for one in gains], tables), tables, by_cell)
 
 
 def _redrawn(

@@ -21,6 +21,7 @@ from palate.runs import (
     SubgroupGap,
     SubgroupReport,
     Verdicts,
+    holm_within,
 )
 
 FEW = 10
@@ -145,7 +146,7 @@ def _largest_gap(
     gaps = [one for one in gaps if one[2].value is not None]
     if not gaps:
         return None
-    corrected = metrics.holm([estimate.p for _, _, estimate in gaps])
+    corrected = holm_within([""] * len(gaps), [estimate.p for _, _, estimate in gaps])
     tested = sum(p is not None for p in corrected)
     # Of equal gaps the first by name.
     best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from palate import metrics
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError
 from palate.metrics import Clusters, Estimate, Predictions
-from palate.runs import RatingBaseline, RatingReport, ReportedEstimate, Run, Verdicts, holm_within
+from palate.runs import RatingBaseline, RatingReport, ReportedEstimate, Run, Verdicts, with_holm
 
 Floats = NDArray[np.float64]
 BASELINES = ("user mean", "global mean")
@@ -86,11 +86,12 @@ def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingReport]:
     reports = [evaluate_ratings(run, seed=seed) for run in runs]
     tests = [(one, baseline) for one in reports for baseline in one.baselines]
     tables = [None if one.oracle else one.benchmark for one, _ in tests]
-    corrected = iter(holm_within(tables, [baseline.p for _, baseline in tests]))
-    for k, one in enumerate(reports):
-        baselines = [each.model_copy(update={"p_holm": next(corrected)}) for each in one.baselines]
-        reports[k] = one.model_copy(update={"baselines": tuple(baselines)})
-    return reports
+    baselines = [baseline for _, baseline in tests]
+    corrected = iter(with_holm(baselines, [baseline.p for baseline in baselines], tables))
+    return [
+        one.model_copy(update={"baselines": tuple(islice(corrected, len(one.baselines)))})
+        for one in reports
+    ]
 
 
 def check_ratings(pairs: Dataset) -> None:

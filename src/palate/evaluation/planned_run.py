@@ -17,7 +17,7 @@ from palate.evaluation.states import user_keys_fn
 from palate.evaluation.work import Work
 from palate.execution import Results, RowSource
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, info_of
-from palate.runs import JOURNAL, Identity, Journal, Manifest, versions
+from palate.runs import JOURNAL, Identity, Journal, Manifest
 from palate.seeding import digest
 from palate.specs import Spec
 
@@ -127,11 +127,10 @@ class PlannedRun:
                     seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
                     batch_tokens=settings.batch_tokens, **identity,
                 )  # fmt: skip
-                manifest = Manifest(
-                    kind=kind, identity={**named.model_dump(mode="json"), **more},
+                manifest = Manifest.of(
+                    kind, {**named.model_dump(mode="json"), **more},
                     passes=tuple(plan.id for plan in computation.plans),
                     details=computation.details,
-                    versions=versions(),
                 )  # fmt: skip
                 folder = manifest.folder(root)
                 journal = stack.enter_context(Journal(folder / JOURNAL))

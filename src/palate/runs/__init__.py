@@ -1,5 +1,6 @@
 """Results on disk: manifest, append-only journal, rows, summary."""
 
+from palate.runs.holm import holm_within, with_holm
 from palate.runs.journal import Journal, Line, line_at, located_lines
 from palate.runs.lock import locked
 from palate.runs.manifest import (
@@ -32,7 +33,7 @@ from palate.runs.result import (
 from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
 from palate.runs.subgroups import SubgroupEstimate, SubgroupGap, SubgroupReport, UsersHarmed
-from palate.runs.summary import Gain, ReportedEstimate, RunLabel, Summary, Test, holm_within
+from palate.runs.summary import Gain, ReportedEstimate, RunLabel, Summary, Test
 from palate.runs.verdicts import Verdicts
 
 __all__ = [
@@ -82,4 +83,5 @@ __all__ = [
     "result_folders",
     "slug",
     "versions",
+    "with_holm",
 ]

@@ -63,6 +63,22 @@ class Manifest(Record):
     details: tuple[Mapping[str, Any], ...] = ()
     versions: Mapping[str, str] = {}
 
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        identity: Mapping[str, Any],
+        *,
+        inputs: Mapping[str, str] | None = None,
+        passes: tuple[str, ...] = (),
+        details: tuple[Mapping[str, Any], ...] = (),
+    ) -> Manifest:
+        """Return the manifest of what is made here and now."""
+        return cls(
+            kind=kind, identity=identity, inputs=inputs or {}, passes=passes, details=details,
+            versions=versions(),
+        )  # fmt: skip
+
     def folder(self, root: Path) -> Path:
         """Return where the result lies under a root.
 

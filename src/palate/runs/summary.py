@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
-from palate.metrics import Estimate, holm
+from palate.metrics import Estimate
 from palate.records import Record
 from palate.runs.noise import Noise, WhereGiven
 
@@ -150,16 +149,3 @@ class Test(WhereGiven):
     survival: float | None = None
     """Share of 1,000 redraws of the runs' noise in which the corrected test has the same result;
     only where it is below 5 % and a run has noise."""
-
-
-def holm_within(families: Sequence[Hashable], p: Sequence[float | None]) -> list[float | None]:
-    """Return each test's p, Holm-corrected over its family; None for one of the family None.
-
-    >>> holm_within(["a", "b", "a", None], [0.01, 0.04, 0.03, 0.001])
-    [0.02, 0.04, 0.03, None]
-    """
-    corrected = {
-        family: iter(holm([one for one, of in zip(p, families, strict=True) if of == family]))
-        for family in {*families} - {None}
-    }
-    return [None if family is None else next(corrected[family]) for family in families]

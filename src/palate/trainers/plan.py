@@ -13,7 +13,7 @@ from palate.models import ModelFolder
 from palate.quality import QualityMetric
 from palate.records import Context, Message, Settings, components_of, info_of
 from palate.rewards import Reward
-from palate.runs import Manifest, versions
+from palate.runs import Manifest
 from palate.trainers.algorithms import PolicyTraining
 from palate.trainers.held_out_users.evaluating import HeldOut
 from palate.trainers.settings import EvaluationOptions, RewardOptions, TrainedPolicy
@@ -119,9 +119,9 @@ class TrainingPlan:
                 for context in (self.policy_context, self.reward.context)
             ],
         }  # fmt: skip
-        return Manifest(
-            kind=KIND,
-            identity={
+        return Manifest.of(
+            KIND,
+            {
                 "benchmark": train.name,
                 "name": f"{self.policy.spec} {self.recipe.algorithm} {self.reward.spec} "
                 f"{self.reward.context.spec}",
@@ -139,5 +139,4 @@ class TrainingPlan:
                 **({"template": dict(self.template)} if self.template else {}),
             },
             details=tuple(measure.details for measure in self.measures),
-            versions=versions(),
         )  # fmt: skip

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from palate.errors import UsageError
-from palate.metrics import holm
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.records import Progress
-from palate.runs import Manifest, Result, Run, load_all, versions
+from palate.runs import Manifest, Result, Run, holm_within, load_all
 from palate.uses.best_of_n import BestOfResult
 from palate.uses.decode import DecodeResult
 from palate.uses.policy_accuracy import PolicyAccuracy
@@ -81,14 +80,13 @@ def validity(
     if root is None:
         return Validity(summary)
     first = picked[0].summary
-    manifest = Manifest(
-        kind=Validity.kind,
-        identity={
+    manifest = Manifest.of(
+        Validity.kind,
+        {
             "benchmark": first.benchmark, "name": first.policy, "of": [*map(_name, both)],
             "k": k, "metrics": list(metrics), **how._asdict(),
         },
         inputs={_name(result): result.content_hash for result in both},
-        versions=versions(),
     )  # fmt: skip
     place = picked[0].folder
     folder = manifest.renew(Path(root) if place is None else place.parents[2])
@@ -194,7 +192,10 @@ def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:
 
 def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:
     families = zip(*(one.agreements for one in found), strict=True)
-    corrected = [holm([agreement.chance.p for agreement in family]) for family in families]
+    corrected = [
+        holm_within([""] * len(family), [agreement.chance.p for agreement in family])
+        for family in families
+    ]
     of_each = zip(found, zip(*corrected, strict=True), strict=True)
     return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from palate.metrics import holm
 from palate.metrics.ranks import agreement_difference
 from palate.metrics.ranks.statistics import RBO_P, Gain
+from palate.runs import with_holm
 from palate.validity.matching import LEAST, MatchedMetric
 from palate.validity.result import Difference
 
@@ -61,11 +61,7 @@ def differences_of(
 ) -> tuple[Difference, ...]:
     """Compare both sides of each pair, Holm-corrected over all of them."""
     differences = [_difference(first, second, seed) for first, second in pairs]
-    corrected = holm([each.tau.p for each in differences])
-    return tuple(
-        each.model_copy(update={"p_holm": p})
-        for each, p in zip(differences, corrected, strict=True)
-    )
+    return tuple(with_holm(differences, [each.tau.p for each in differences]))
 
 
 def _difference(first: MatchedMetric, second: MatchedMetric, seed: int) -> Difference:

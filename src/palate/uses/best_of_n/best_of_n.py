@@ -23,7 +23,7 @@ from palate.quality import (
     rate_by_all,
 )
 from palate.records import Settings
-from palate.runs import Manifest, holm_within, versions
+from palate.runs import Manifest, holm_within
 from palate.session import Session
 from palate.uses.best_of_n.result import (
     BestOfResult,
@@ -180,9 +180,9 @@ def _manifest(
     contrast: bool,
 ) -> Manifest:
     folders = {scores.folder.name: scores for scores in scored if scores.folder is not None}
-    return Manifest(
-        kind=BestOfResult.kind,
-        identity={
+    return Manifest.of(
+        BestOfResult.kind,
+        {
             "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
             "samples": samples.content, "ks": list(ks),
             "scores": [
@@ -198,7 +198,6 @@ def _manifest(
             **{name: scores.content_hash for name, scores in folders.items()},
         },
         details=tuple(quality.details for quality in qualities),
-        versions=versions(),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from palate.quality import (
     rate_by_all,
 )
 from palate.records import Scorer, Settings
-from palate.runs import Manifest, slug, versions
+from palate.runs import Manifest, slug
 from palate.session import Session
 from palate.uses.decode.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.uses.decode.guided_policy import GuidedPolicy
@@ -215,9 +215,9 @@ def _manifest(
         }
         for work in decoded
     ]  # fmt: skip
-    return Manifest(
-        kind=DecodeResult.kind,
-        identity={
+    return Manifest.of(
+        DecodeResult.kind,
+        {
             "benchmark": pairs.name, "name": unguided.policy, "rows": pairs.content_hash,
             "samples": unguided.content, "cells": cells,
             "qualities": {quality.spec: quality.fingerprint for quality in measures},
@@ -228,5 +228,4 @@ def _manifest(
             **{f"guided {k}": work.samples.content for k, work in enumerate(decoded)},
         },
         details=tuple(quality.details for quality in measures),
-        versions=versions(),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from palate.benchmarks import Dataset
 from palate.guidance.methods import Method
 from palate.metrics.arrays import row_means
 from palate.quality import SampleQuality
-from palate.runs import holm_within
+from palate.runs import with_holm
 from palate.uses.decode.cells import GuideCell
 from palate.uses.decode.describe import divergences, text_facts
 from palate.uses.decode.result import (
@@ -142,17 +143,14 @@ def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
     """Put Holm's p to each gain; the cells of one measure are one family."""
     listed = [(k, rated) for k, cell in enumerate(cells) for rated in cell.qualities]
     families = [None if cells[k].oracle else rated.quality for k, rated in listed]
-    gains = holm_within(families, [rated.gain.p for _, rated in listed])
-    identity = holm_within(families, [
-        None if rated.identity_gain is None else rated.identity_gain.p for _, rated in listed
-    ])  # fmt: skip
-    by_cell: dict[int, list[GuidedQuality]] = {}
-    for (k, rated), p, identity_p in zip(listed, gains, identity, strict=True):
-        by_cell.setdefault(k, []).append(
-            rated.model_copy(update={"p_holm": p, "identity_p_holm": identity_p})
-        )
+    every = with_holm(
+        [rated for _, rated in listed], [rated.gain.p for _, rated in listed], families
+    )
+    identity = [it.identity_gain.p if it.identity_gain is not None else None for it in every]
+    corrected = iter(with_holm(every, identity, families, into="identity_p_holm"))
     return [
-        cell.model_copy(update={"qualities": tuple(by_cell[k])}) for k, cell in enumerate(cells)
+        cell.model_copy(update={"qualities": tuple(islice(corrected, len(cell.qualities)))})
+        for cell in cells
     ]
 
 

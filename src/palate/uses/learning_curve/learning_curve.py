@@ -7,7 +7,7 @@ the same two responses are coupled, as `--mirrors only` couples them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -28,7 +28,7 @@ from palate.evaluation import (
     own_user_keys,
 )
 from palate.records import Choice, Scorer, Settings, info_of
-from palate.runs import SUMMARY, Manifest, holm_within, versions
+from palate.runs import SUMMARY, Manifest, with_holm
 from palate.seeding import digest
 from palate.session import Session
 from palate.uses.learning_curve.consensus import majority_of_others
@@ -201,15 +201,14 @@ def _manifest(
         name: info_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
     }
     told = {name: digest(credit.tobytes().hex()) for name, credit in credits.items()}
-    return Manifest(
-        kind=LearningCurve.kind,
-        identity={
+    return Manifest.of(
+        LearningCurve.kind,
+        {
             "benchmark": pairs.name, "name": " ".join(scorers), "rows": pairs.content_hash,
             "history": pairs.history_hash, "models": models, "baselines": told,
             "drawn": [*drawn], "seed": settings.seed, "dtype": settings.dtype,
         },
         inputs={**models, **told},
-        versions=versions(),
     )  # fmt: skip
 
 
@@ -230,8 +229,8 @@ def _credits(
     }
 
 
-def _corrected(points: Sequence[Point]) -> Iterator[Point]:
-    families = [(point.group, point.shots) for point in points]
-    corrected = holm_within(families, [point.p_gain_over_reference for point in points])
-    for point, p in zip(points, corrected, strict=True):
-        yield point.model_copy(update={"p_gain_over_reference_holm": p})
+def _corrected(points: Sequence[Point]) -> list[Point]:
+    return with_holm(
+        points, [point.p_gain_over_reference for point in points],
+        [(point.group, point.shots) for point in points], into="p_gain_over_reference_holm",
+    )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from palate.metrics import Estimate, accuracy, clustered_mean, mirrored_values
 from palate.metrics.arrays import deal
 from palate.metrics.estimates import GAIN
 from palate.metrics.policy import INFINITE, READINGS, Reading, best_weight, cross_fitted
-from palate.runs import ReportedEstimate, holm_within
+from palate.runs import ReportedEstimate, with_holm
 from palate.scorers import is_baseline
 from palate.uses.policy_accuracy.name_codes import Columns, Doubles
 from palate.uses.policy_accuracy.result import CurvePoint, PolicyCell, ReadingCurve, Weight
@@ -133,13 +134,11 @@ def corrected(cells: Sequence[PolicyCell]) -> list[PolicyCell]:
     curves = [(k, curve) for k, cell in enumerate(cells) for curve in cell.readings]
     apart = [cell.oracle or is_baseline(cell.scorer) for cell in cells]
     families = [None if apart[k] else curve.reading for k, curve in curves]
-    readings: dict[int, list[ReadingCurve]] = {}
-    for (k, curve), p in zip(
-        curves, holm_within(families, [curve.gain_p for _, curve in curves]), strict=True
-    ):
-        readings.setdefault(k, []).append(curve.model_copy(update={"gain_p_holm": p}))
+    every = [curve for _, curve in curves]
+    corrected = iter(with_holm(every, [it.gain_p for it in every], families, into="gain_p_holm"))
     return [
-        cell.model_copy(update={"readings": tuple(readings[k])}) for k, cell in enumerate(cells)
+        cell.model_copy(update={"readings": tuple(islice(corrected, len(cell.readings)))})
+        for cell in cells
     ]
 
 

@@ -16,7 +16,7 @@ from palate.evaluation import PlannedRun, Start, Work
 from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
 from palate.records import Settings, components_of, info_of
-from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate, versions
+from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate
 from palate.scorers.endpoint_text import plain_reference
 from palate.scorers.tilted_policy import SteeredPolicy
 from palate.session import Session
@@ -221,9 +221,9 @@ def _manifest(
     reserved = parts.reserved
     base = None if steering.base is None else plain_reference(steering.base)
     named = replace(steering, policy=plain_reference(steering.policy), base=base)
-    return Manifest(
-        kind=PolicyAccuracy.kind,
-        identity={
+    return Manifest.of(
+        PolicyAccuracy.kind,
+        {
             "benchmark": pairs.name, "name": named.policy, **asdict(named),
             "cells": [[cell.guide, cell.context] for cell in planned],
             "weights": list(map(written, read_at)), "relative": relative,
@@ -232,7 +232,6 @@ def _manifest(
             "history": pairs.history_hash if any(c.reads_choices for c in planned) else None,
             **settings.model_dump(mode="json"),
         },
-        versions=versions(),
     )  # fmt: skip
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
-from palate.metrics import holm
 from palate.metrics.arrays import row_means
 from palate.quality import SampleQuality
 from palate.rewards import Scale
+from palate.runs import with_holm
 from palate.trainers.held_out_users.evaluating import HeldOutAnswer, HeldOutAnswers
 from palate.uses.ppo.gain_fit import fit_gain
 from palate.uses.ppo.result import (
@@ -121,7 +121,7 @@ def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> Tra
         stranger = figures.reward_gain(strangers[1], strangers[0])
         identity = figures.reward_gain(moved, strangers[1] - strangers[0])
     gains = [
-        figures.gain(there, base, of.mirrors)
+        QualityGain(quality=of.quality, gain=figures.gain(there, base, of.mirrors))
         for of, there, base in zip(
             after.qualities, after.quality_means, before.quality_means, strict=True
         )
@@ -129,12 +129,7 @@ def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> Tra
     return TrainingGain(
         reward=figures.reward_gain(rewards[1], rewards[0]), stranger_reward=stranger,
         identity=identity,
-        qualities=tuple(
-            QualityGain(quality=of.quality, gain=gain, p_holm=p)
-            for of, gain, p in zip(
-                after.qualities, gains, holm([gain.p for gain in gains]), strict=True
-            )
-        ),
+        qualities=tuple(with_holm(gains, [it.gain.p for it in gains])),
     )  # fmt: skip
 
 
