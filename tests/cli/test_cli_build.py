@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from palate.cli import app
 from palate.construction import build_own_text
-from palate.reports.construction import own_text_tables
+from palate.reports.kinds.own_text import tables as own_text_tables
 
 GROUP: Any = get_command(app)
 

@@ -8,7 +8,7 @@ import pytest
 
 from palate.metrics.ranks import kendall_agreement, rank_power
 from palate.reports import Form, render
-from palate.reports.policy_accuracy import policy_tables
+from palate.reports.kinds.policy_accuracy import tables as policy_tables
 from palate.runs import ReportedEstimate
 from palate.uses.policy_accuracy import (
     CurvePoint,

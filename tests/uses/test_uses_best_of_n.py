@@ -14,7 +14,8 @@ from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.quality import QualityScore, rate_samples
 from palate.records import Post, PreferencePair, ScorerInfo, Scores
-from palate.reports.best_of import best_of_tables, plot_best_of
+from palate.reports.kinds.best_of_n import plot as plot_best_of
+from palate.reports.kinds.best_of_n import tables as best_of_tables
 from palate.runs import load, load_all, read_manifest
 from palate.session import default_session
 from palate.uses.best_of_n import best_of_n, sizes_up_to

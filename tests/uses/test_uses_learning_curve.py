@@ -14,7 +14,7 @@ from palate.evaluation import evaluate
 from palate.learning.methods import UserHeads
 from palate.learning.personal import PersonalModel, fit
 from palate.records import Choice, PreferencePair, Settings
-from palate.reports.curve import curve_tables
+from palate.reports.kinds.learning_curve import tables as curve_tables
 from palate.runs import load, load_all
 from palate.scorers import build_scorer
 from palate.session import default_session

@@ -31,8 +31,9 @@ from palate.errors import (
 from palate.learning.personal import fit
 from palate.learning.recipes import Lora, saving
 from palate.records import Choice, Message, Settings
-from palate.reports.ppo import plot_ppo, ppo_tables
-from palate.reports.validity import validity_tables
+from palate.reports.kinds.ppo import plot as plot_ppo
+from palate.reports.kinds.ppo import tables as ppo_tables
+from palate.reports.kinds.validity import tables as validity_tables
 from palate.rewards import reward
 from palate.runs import MANIFEST, load
 from palate.session import default_session

@@ -14,7 +14,8 @@ from palate.errors import ComparisonError, UsageError
 from palate.evaluation import evaluate
 from palate.metrics.ranks import reliability
 from palate.records import ScorerInfo, Scores
-from palate.reports.validity import plot_validity, validity_tables
+from palate.reports.kinds.validity import plot as plot_validity
+from palate.reports.kinds.validity import tables as validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, Statistics, Validity, validity
 from palate.validity.coefficients import compare_coefficients

@@ -10,7 +10,7 @@ from planted_scorers import quality_of
 
 from palate.metrics import Clusters, holm
 from palate.metrics.ranks import agreement_difference
-from palate.reports.validity import validity_tables
+from palate.reports.kinds.validity import tables as validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, validity
 from palate.validity.differences import COMPARED, compared, differences_of
@@ -116,7 +116,7 @@ def test_the_first_measure_of_quality_alone(planted):
 
 
 def test_differences_stand_below_the_measure_they_are_of() -> None:
-    from palate.reports.validity import difference_table
+    from palate.reports.kinds.validity import difference_table
 
     first, second = metric_of("b", "accuracy"), metric_of("b", "gain")
     (difference,) = differences_of(compared([first, second]))

@@ -13,7 +13,7 @@ from palate.errors import ComparisonError
 from palate.evaluation import evaluate
 from palate.metrics import Clusters
 from palate.records import Scores
-from palate.reports.validity import validity_tables
+from palate.reports.kinds.validity import tables as validity_tables
 from palate.runs import Run
 from palate.validity import downstream_of, validity
 from palate.validity.matching import MetricColumn, match

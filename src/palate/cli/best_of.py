@@ -15,7 +15,8 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form
-from palate.reports.best_of import best_of_tables, plot_best_of
+from palate.reports.kinds.best_of_n import plot as plot_best_of
+from palate.reports.kinds.best_of_n import tables as best_of_tables
 from palate.reports.pictures import check_picture
 from palate.uses.best_of_n import best_of_n
 

@@ -16,7 +16,8 @@ from palate.construction import build_own_text
 from palate.construction.own_text.build import ADAPT_ROWS
 from palate.construction.own_text.pairing import OTHERS
 from palate.reports import Form
-from palate.reports.construction import own_text_tables, own_text_warning
+from palate.reports.kinds.own_text import tables as own_text_tables
+from palate.reports.kinds.own_text import warning as own_text_warning
 from palate.session import Session
 
 

@@ -14,7 +14,7 @@ from palate.cli.console import bars, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.reports import Form
-from palate.reports.decoding import decode_tables
+from palate.reports.kinds.decode import tables as decode_tables
 from palate.uses.decode import decode as guide
 
 

@@ -15,7 +15,8 @@ from palate.cli.console import bars, show
 from palate.cli.data_options import RowReading
 from palate.cli.flatten import flatten_options
 from palate.reports import Form
-from palate.reports.curve import curve_tables, plot_curve
+from palate.reports.kinds.learning_curve import plot as plot_curve
+from palate.reports.kinds.learning_curve import tables as curve_tables
 from palate.reports.pictures import check_picture
 from palate.session import default_session
 from palate.uses.learning_curve import FIXED, REPEATS, SHOTS

@@ -17,7 +17,7 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form, context_name
-from palate.reports.policy_accuracy import policy_tables
+from palate.reports.kinds.policy_accuracy import tables as policy_tables
 from palate.scorers import GROUP
 from palate.scorers.tilted_policy import read_weight
 from palate.uses.policy_accuracy import WEIGHTS, Split, SteeredCell, least_weight

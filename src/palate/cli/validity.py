@@ -10,8 +10,9 @@ import typer
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.reports import Form
+from palate.reports.kinds.validity import plot as plot_validity
+from palate.reports.kinds.validity import tables as validity_tables
 from palate.reports.pictures import check_picture
-from palate.reports.validity import plot_validity, validity_tables
 from palate.validity import METRICS, Statistics
 from palate.validity import validity as measure
 

@@ -14,7 +14,7 @@ from palate.reports.table import Table
 from palate.runs import Run
 
 
-def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
+def tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
     """Return, per benchmark and context, the ranking and the paired tests.
 
     Without `details` the tests are those of the best scorer alone.

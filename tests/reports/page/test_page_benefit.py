@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from planted_results import save_uses
 
 from palate import adapt, best_of_n, learning_curve, train, validity
 from palate.benchmarks import load_benchmark
@@ -81,3 +83,24 @@ def test_learning_curves(tmp_path):
     assert '<figure id="choices-1-accuracy">' in html
     assert '<figure id="choices-1-mirrored_accuracy">' in html
     assert str(tmp_path) not in html
+
+
+def test_every_kind_of_result_has_a_part(tmp_path):
+    save_uses(tmp_path / "runs")
+    report(tmp_path / "runs", tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in ("policy-accuracy-2", "ppo-3"):
+        assert f'<figure id="{name}">' in html
+    for words in (
+        "Answers that a scorer guides",
+        "did guidance act?",
+        "Does a policy that is steered prefer what its user chose?",
+        "does the better reward make the better policy?",
+        "What training on a scorer’s reward gives held-out users",
+        "held-out users on the way",
+    ):
+        assert words in html.replace("&#39;", "’").replace("'", "’"), words
+    kinds = {point.name for point in entry_points(group="palate.results")}
+    assert kinds - {"run", "scores"} == {
+        point.name for point in entry_points(group="palate.sections")
+    }

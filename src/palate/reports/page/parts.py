@@ -10,6 +10,9 @@ from markupsafe import Markup
 
 from palate.reports.table import Table
 
+MOST_LINES = 12
+"""Of a drawing: more cannot be told apart."""
+
 
 def symbol(name: str) -> Markup:
     """Return one of the marks that the page defines at its top."""

@@ -9,6 +9,7 @@ from palate.metrics import Estimate
 from palate.reports.page.figures.drawing import INK, MUTED, label, look
 from palate.reports.page.figures.plots import WIDTH, line_style
 from palate.reports.pictures import panels
+from palate.runs import ReportedEstimate
 from palate.uses.best_of_n import Selection
 from palate.validity.result import Coefficients
 
@@ -53,6 +54,28 @@ def learning_lines(
 
 
 @look()
+def weight_lines(
+    lines: Mapping[str, Sequence[ReportedEstimate]],
+    weights: Sequence[str],
+    unit: str,
+    base: ReportedEstimate,
+) -> Any:
+    """Draw policy accuracy against the weight of the reward, a line per scorer and context."""
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 3.6))
+    for k, (name, points) in enumerate(lines.items()):
+        _line(ax, k, name, [(at, point) for at, point in enumerate(points)
+                            if point.value is not None])  # fmt: skip
+    if base.value is not None:
+        ax.axhline(base.value, color=MUTED, lw=1, ls=(0, (4, 3)), label="the policy alone")
+    ax.set_xticks(range(len(weights)), weights)
+    ax.set_xlabel(f"weight of the reward, {unit}")
+    ax.set_ylabel("policy accuracy")
+    ax.grid(axis="y")
+    figure.legend(loc="outside right upper", fontsize=8.5)
+    return figure
+
+
+@look()
 def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str) -> Any:
     """Draw each scorer's downstream quality against its value on the benchmark."""
     figure, ((ax,),) = panels(1, 1, (WIDTH, 3.6))
@@ -67,7 +90,9 @@ def validity_dots(names: Sequence[str], coefficients: Coefficients, quality: str
     return figure
 
 
-def _line(ax: Any, k: int, name: str, points: Sequence[tuple[int, Estimate]]) -> None:
+def _line(
+    ax: Any, k: int, name: str, points: Sequence[tuple[int, Estimate | ReportedEstimate]]
+) -> None:
     # The k-th line, and the intervals of the points that have one.
     style = line_style(k)
     x, y = [at for at, _ in points], [estimate.value for _, estimate in points]

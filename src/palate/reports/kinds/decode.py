@@ -8,6 +8,8 @@ from typing import NamedTuple, Self
 from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Text
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table
 from palate.uses.decode import DecodeResult, GuidedCell
@@ -26,7 +28,7 @@ ACTED = (
 )
 
 
-def decode_tables(result: DecodeResult) -> list[Table]:
+def tables(result: DecodeResult) -> list[Table]:
     """Return a table per measure of quality, and one of whether guidance acted."""
     return [*_qualities(result), _acting(result)]
 
@@ -156,3 +158,10 @@ def _left_out(result: DecodeResult, k: int, who: _Names) -> Iterator[str]:
         if cell.qualities[k].unrated:
             reasons = "; ".join(counted(cell.qualities[k].unrated))
             yield f"{name}: answers without quality: {reasons}."
+
+
+def parts(result: DecodeResult, names: Names, number: int) -> Iterator[object]:
+    """Yield the tables."""
+    del number
+    yield Text("Answers that a scorer guides", "h3")
+    yield from (names.table(table) for table in tables(result))

@@ -1,4 +1,4 @@
-"""Policy accuracy as tables: scorers, curves over weights, and τ along them."""
+"""Policy accuracy as tables and on a page: scorers, curves over weights, and τ along them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from palate.reports.numbers import (
     with_interval,
     without_interval,
 )
+from palate.reports.page.figures.curves import weight_lines
+from palate.reports.page.names import Names
+from palate.reports.page.parts import MOST_LINES, Picture, Text
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table, breaks_between
 from palate.scorers import is_baseline
@@ -43,7 +46,7 @@ WHENCE = {
 ALL_EQUAL = "all rewards, or all policies, are equally accurate, so nothing is ranked"
 
 
-def policy_tables(result: PolicyAccuracy) -> list[Table]:
+def tables(result: PolicyAccuracy) -> list[Table]:
     """Return the table of scorers, one of curves, and with guides one of τ over scorers."""
     summary = result.summary
     names = fitting(short_names([cell.scorer for cell in summary.cells]), LONGEST)
@@ -237,3 +240,30 @@ def _weights(chosen: Sequence[Weight]) -> str:
 
 def _number(weight: Weight) -> str:
     return "inf" if weight == "inf" else f"{weight:g}"
+
+
+def parts(result: PolicyAccuracy, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing of the curves over weights, and the tables."""
+    summary = result.summary
+    yield Text("Does a policy that is steered prefer what its user chose?", "h3")
+    first, curves, *rest = (names.table(table) for table in tables(result))
+    yield first
+    if len(summary.weights) > 1:
+        cells = summary.cells[:MOST_LINES]
+        short = short_names([cell.scorer for cell in summary.cells])
+        lines = {
+            f"{names.public(short[cell.scorer])}, {names.context(cell.context)}": [
+                each.accuracy for each in cell.readings[0].points
+            ]
+            for cell in cells
+        }
+        yield Picture(
+            f"policy-accuracy-{number}", "Policy accuracy by weight",
+            "A line is a scorer under a context, read as the sum; the dashed line is the policy "
+            "without it. Short vertical lines are 95 % intervals.", curves,
+            weight_lines(lines, [_number(weight) for weight in summary.weights], _unit(summary),
+                         cells[0].readings[0].base),
+        )  # fmt: skip
+    else:
+        yield curves
+    yield from rest

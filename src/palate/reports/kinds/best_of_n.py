@@ -1,19 +1,22 @@
-"""Best of n, and the scores behind it, as tables and as a picture."""
+"""Best of n as tables, as a picture, and on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from palate.answers.scores import SampleScores
 from palate.contexts import NOTHING
 from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
+from palate.reports.kinds.scores import unscored_notes
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
+from palate.reports.page.figures.curves import best_of_lines
+from palate.reports.page.names import Names
+from palate.reports.page.parts import MOST_LINES, Picture, Text
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.uses.best_of_n import BestOfResult, Selection
@@ -28,7 +31,7 @@ HEADROOM = "headroom: share of the best possible gain that the scorer's picks re
 BOUND = "KL bound: the most that picking the best of k moves the policy, in nats."
 
 
-def best_of_tables(result: BestOfResult) -> list[Table]:
+def tables(result: BestOfResult) -> list[Table]:
     """Return a table per measure of quality: a row per scorer and context, a column per k."""
     summary = result.summary
     names = short_names([one.scorer for one in summary.selections])
@@ -69,21 +72,7 @@ def best_of_tables(result: BestOfResult) -> list[Table]:
     return tables
 
 
-def scores_tables(found: SampleScores) -> list[Table]:
-    """Return the table of one scorer's scores: how many samples have one."""
-    told = found.summary
-    samples, unscored = told.n_rows * told.n_samples, sum(told.unscored_reasons.values())
-    row = [
-        told.scorer, context_name(told.context, oracle=told.oracle), f"{told.n_rows:,}",
-        f"{samples:,}", f"{unscored:,}",
-    ]  # fmt: skip
-    columns = ["scorer", "context", "rows", "samples", "unscored"]
-    notes = [*_unscored(told.unscored_reasons, told.scorer, told.context), *told.notes]
-    title = f"{told.benchmark}: scores of samples by {told.policy}"
-    return [Table(title, columns, [row], notes, 2)]
-
-
-def plot_best_of(result: BestOfResult, file: Path) -> None:
+def plot(result: BestOfResult, file: Path) -> None:
     """Draw quality against k, a panel per measure; beyond half the samples dashed.
 
     A triangle is where picking stops helping, as far as the fitted sizes show it.
@@ -219,14 +208,9 @@ def _counts(result: BestOfResult, picked: list[Selection], names: dict[str, str]
             f"{sum(unrated.values()):,} samples have no quality ({'; '.join(counted(unrated))})."
         )
     for one in picked:
-        notes += _unscored(one.unscored_reasons, names[one.scorer], one.context)
+        notes += unscored_notes(one.unscored_reasons, names[one.scorer], one.context)
         notes += [f"{names[one.scorer]}: {note}" for note in one.notes]
     return list(dict.fromkeys(notes))
-
-
-def _unscored(reasons: Mapping[str, int], scorer: str, context: str) -> list[str]:
-    listed = "; ".join(counted(reasons))
-    return [f"{scorer} · {context}: unscored samples: {listed}."] if reasons else []
 
 
 def _level(found: Estimate, *, reliable: bool) -> str:
@@ -237,3 +221,26 @@ def _figure(point: BestOfPoint, which: Literal["gain", "headroom"]) -> str:
     found = point.gain if which == "gain" else point.headroom
     text = with_interval(found.value, found.low, found.high, signed=which == "gain")
     return text if point.reliable or found.value is None else f"≈{text}"
+
+
+def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing a measure, each with its table."""
+    summary = result.summary
+    yield Text("The best of n answers, chosen by a scorer", "h3")
+    qualities = dict.fromkeys(selection.quality for selection in summary.selections)
+    of_measures = [names.table(table) for table in tables(result)]
+    for k, (quality, table) in enumerate(zip(qualities, of_measures, strict=True)):
+        picked = [each for each in summary.selections if each.quality == quality][:MOST_LINES]
+        short = short_names([each.scorer for each in picked])
+        several = len({each.context for each in picked}) > 1
+        labels = [
+            names.public(short[each.scorer])
+            + (f", {names.context(each.context)}" if several else "")
+            for each in picked
+        ]
+        yield Picture(
+            f"best-of-{number}-{k}", f"Quality of the best of n, {names.public(quality)}",
+            "Quality of the answer that a scorer picks among so many. The dotted line is the best "
+            "possible pick, the dashed line one sample. Lines are 95 % intervals.",
+            table, best_of_lines(labels, picked, summary.ks),
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Learning curves as tables and as a picture."""
+"""Learning curves as tables, as a picture, and on a page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, counted, p_value, with_interval, without_interval
+from palate.reports.page.figures.curves import learning_lines
+from palate.reports.page.names import Names
+from palate.reports.page.parts import MOST_LINES, Picture, Text
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table, breaks_between
 from palate.uses.learning_curve import LearningCurve, Point, Shots
@@ -28,7 +31,7 @@ PAIRED = (
 )
 
 
-def curve_tables(curve: LearningCurve) -> list[Table]:
+def tables(curve: LearningCurve) -> list[Table]:
     """Return a table per figure: one row per model and group of users, a column per count."""
     notes = [NOTE, *without_interval(_reasons(curve)), *_left_out(curve)]
     tables = [_table(f"{curve.summary.benchmark}: accuracy, every pair", curve, "accuracy", notes)]
@@ -51,7 +54,7 @@ def _reasons(curve: LearningCurve) -> Iterator[tuple[str, str | None]]:
                 yield f"{point.model}, {point.group}, {name}", estimate.note
 
 
-def plot_curve(curve: LearningCurve, file: Path) -> None:
+def plot(curve: LearningCurve, file: Path) -> None:
     """Draw accuracy, and accuracy on mirrors where there are any, against choices per user.
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
@@ -132,3 +135,28 @@ def _cell(point: Point, name: str) -> str:
         return NONE
     text = with_interval(found.value, found.low, found.high, signed=name == GAIN)
     return f"{text} {p_value(point.p_gain_over_reference_holm)}" if name == GAIN else text
+
+
+def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing a metric, each with its table."""
+    yield Text("What more choices of a user are worth", "h3")
+    everybody = [point for point in result.points if point.group == "all"]
+    counts = sorted({point.shots for point in everybody if isinstance(point.shots, int)})
+    every = [names.table(table) for table in tables(result)]
+    metrics = {"accuracy": "Accuracy", "mirrored_accuracy": "Accuracy on mirrored couples"}
+    for metric, title in metrics.items():
+        lines: dict[str, list[tuple[int, Estimate]]] = {}
+        for point in everybody:
+            estimate = getattr(point, metric)
+            if isinstance(point.shots, int) and estimate is not None and estimate.value is not None:
+                lines.setdefault(names.public(point.model), []).append((point.shots, estimate))
+        if not lines:
+            continue
+        shown = [each for each in every if each.title.startswith("accuracy on")]
+        table = shown[0] if shown and metric != "accuracy" else every[0]
+        yield Picture(
+            f"choices-{number}-{metric}", f"{title} against choices per user",
+            "A line is a model; short vertical lines are 95 % intervals.", table,
+            learning_lines(dict(list(lines.items())[:MOST_LINES]), counts,
+                           half=metric != "accuracy"),
+        )  # fmt: skip

@@ -9,7 +9,7 @@ from palate.reports.numbers import Number, with_interval
 from palate.reports.table import Table, breaks_between
 
 
-def own_text_tables(build: OwnTextBuild) -> list[Table]:
+def tables(build: OwnTextBuild) -> list[Table]:
     """Return yields, what was left out and why, and how often blind scorers are right."""
     splits = [
         [split, *(Number(f"{n:,}", n) for n in counts.values())]
@@ -51,7 +51,7 @@ def _unused_model(build: OwnTextBuild) -> list[str]:
     return [f"{policy} was not used: every row has another author's text."]
 
 
-def own_text_warning(build: OwnTextBuild) -> str | None:
+def warning(build: OwnTextBuild) -> str | None:
     """Return what to say where blind scorers are right too often; None where they are not."""
     if not build.given_away:
         return None

@@ -1,4 +1,4 @@
-"""A trained policy as tables, and as a picture of reward and quality against KL."""
+"""A trained policy as tables, on a page, and as a picture of reward and quality against KL."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from palate.reports.numbers import (
     with_interval,
     without_interval,
 )
+from palate.reports.page.figures.drawing import look
+from palate.reports.page.figures.plots import WIDTH as WIDE
+from palate.reports.page.names import Names
+from palate.reports.page.parts import Picture, Text
 from palate.reports.pictures import panels, save
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table
@@ -34,6 +38,7 @@ LEVELS = (
     "answer's runs of four words that the policy was shown."
 )
 CONTRAST = "contrast of "
+KL = "KL from the untrained policy (nats)"
 GAINS = (
     "after less before, on the same draws, paired by user and question. over stranger: the "
     "reward's gain less its gain where the scorer reads a stranger."
@@ -45,7 +50,7 @@ SURVIVORS = (
 )
 
 
-def ppo_tables(result: PolicyTrainingResult) -> list[Table]:
+def tables(result: PolicyTrainingResult) -> list[Table]:
     """Return the gains of training, and what held-out users get before, during and after."""
     return [_gains(result), _evaluations(result)]
 
@@ -206,21 +211,14 @@ def _peaks(fits: Sequence[GainFit]) -> list[str]:
     return [f"over-optimisation, d (α − β log d) with d = √KL: highest {'; '.join(listed)}."]
 
 
-def plot_ppo(result: PolicyTrainingResult, file: Path) -> None:
+def plot(result: PolicyTrainingResult, file: Path) -> None:
     """Draw reward and quality against KL, with the fitted curves; raises `UsageError`."""
     summary = result.summary
     qualities = [of.quality for of in summary.evaluations[0].qualities]
     names = _measures(summary.evaluations[0])
     figure, axes = panels(1, 1 + len(qualities), (3.6, 3.0))
     kls = np.array([each.kl for each in summary.evaluations])
-    rewards = [each.reward for each in summary.evaluations]
-    strangers = [each.stranger_reward for each in summary.evaluations]
-    _curve(axes[0, 0], kls, rewards, "C0", "reads the user")
-    if all(each is not None for each in strangers):
-        _curve(axes[0, 0], kls, [each for each in strangers if each], "C1", "reads a stranger")
-        axes[0, 0].legend(frameon=False, fontsize=8)
-    _fit(axes[0, 0], kls, rewards, summary.fits, "reward")
-    axes[0, 0].set_title("reward", fontsize=10, loc="left")
+    _rewards(axes[0, 0], result)
     for k, quality in enumerate(qualities):
         ax = axes[0, k + 1]
         means = [each.qualities[k].mean for each in summary.evaluations]
@@ -228,8 +226,21 @@ def plot_ppo(result: PolicyTrainingResult, file: Path) -> None:
         _fit(ax, kls, means, summary.fits, quality)
         ax.set_title(names[quality], fontsize=10, loc="left")
     for ax in axes.flat:
-        ax.set_xlabel("KL from the untrained policy (nats)")
+        ax.set_xlabel(KL)
     save(figure, file)
+
+
+def _rewards(ax: Any, result: PolicyTrainingResult) -> None:
+    evaluations = result.summary.evaluations
+    kls = np.array([each.kl for each in evaluations])
+    rewards = [each.reward for each in evaluations]
+    strangers = [each.stranger_reward for each in evaluations]
+    _curve(ax, kls, rewards, "C0", "reads the user")
+    if all(each is not None for each in strangers):
+        _curve(ax, kls, [each for each in strangers if each], "C1", "reads a stranger")
+        ax.legend(frameon=False, fontsize=8)
+    _fit(ax, kls, rewards, result.summary.fits, "reward")
+    ax.set_title("reward", fontsize=10, loc="left")
 
 
 def _curve(ax: Any, kls: Any, means: Sequence[Estimate], colour: str, label: str) -> None:
@@ -248,3 +259,19 @@ def _fit(ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[GainFit], 
     along = np.linspace(0, kls.max(), 200)
     ax.plot(along, [means[0].value + gain_at(kl, fit.alpha, fit.beta) for kl in along],
             color="grey", lw=1, ls="--")  # fmt: skip
+
+
+def parts(result: PolicyTrainingResult, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing of reward against KL, and the tables."""
+    yield Text("What training on a scorer's reward gives held-out users", "h3")
+    gains, levels = (names.table(table) for table in tables(result))
+    yield gains
+    with look():
+        figure, axes = panels(1, 1, (WIDE, 3.6))
+        _rewards(axes[0, 0], result)
+        axes[0, 0].set_xlabel(KL)
+    yield Picture(
+        f"ppo-{number}", "Reward against the distance from the untrained policy",
+        "A dot is an evaluation with its 95 % interval; the dashed line is the fit of "
+        "over-optimisation.", levels, figure,
+    )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Validity as tables and as a picture."""
+"""Validity as tables, as a picture, and on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,9 @@ import numpy as np
 from palate.metrics.ranks import Reliability, ranks_of
 from palate.reports.names import context_name, short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
+from palate.reports.page.figures.curves import validity_dots
+from palate.reports.page.names import Names
+from palate.reports.page.parts import MOST_LINES, Picture, Text
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
@@ -31,7 +34,7 @@ COMPARED_NOTE = (
 )
 
 
-def validity_tables(found: Validity) -> list[Table]:
+def tables(found: Validity) -> list[Table]:
     """Return a table per measure of quality, and one of the metrics that are compared."""
     tables, summary = [], found.summary
     for what in dict.fromkeys(_what(one) for one in summary.coefficients):
@@ -132,7 +135,7 @@ def _rated(one: Coefficients) -> str:
     return "the picks" if of.guided_by is None else "guided answers"
 
 
-def plot_validity(found: Validity, file: Path) -> None:
+def plot(found: Validity, file: Path) -> None:
     """Draw, per figure and quality, scatter (above) and rank slopes (below).
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
@@ -232,3 +235,22 @@ def difference_table(what: str, differences: Sequence[Difference]) -> Table:
 
 def _named(side: tuple[str, str]) -> str:
     return f"{side[1]} on {side[0]}"
+
+
+def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing a coefficient, and the tables."""
+    yield Text("Does the benchmark predict it?", "h3")
+    shown = [names.table(table) for table in tables(result)]
+    some = result.summary.coefficients[:MOST_LINES]
+    for k, coefficient in enumerate(some):
+        short = short_names([each.scorer for each in coefficient.scorers])
+        labels = [names.public(short[each.scorer]) for each in coefficient.scorers]
+        quality = names.public(coefficient.downstream.quality).partition(":")[0]
+        yield Picture(
+            f"validity-{number}-{k}",
+            f"{coefficient.metric} on {coefficient.benchmark} and "
+            f"{names.public(coefficient.downstream.answers)}",
+            "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
+            shown[0], validity_dots(labels, coefficient, quality),
+        )  # fmt: skip
+    yield from shown
