@@ -19,8 +19,7 @@ from palate import load_all
 from palate.metrics import Estimate, holm, minimum_detectable_effect
 from palate.runs import Run, load_runs
 from palate.uses.best_of_n import BestOfResult
-from palate.uses.ppo import PolicyTrainingResult, gain_at
-from palate.uses.ppo.result import PolicyEvaluation
+from palate.uses.ppo import PolicyEvaluation, PolicyTrainingResult, gain_at
 from palate.uses.row_figures import RowFigures
 from studies.ppo.study import BEST_OF, SEEDS, Study
 

@@ -11,7 +11,6 @@ import pytest
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.evaluation import Computation, Work, make_rows
-from palate.execution import build_runner
 from palate.records import Judgement, Question, ScorerInfo, Scores, Slate
 from palate.runs import Journal, located_lines
 from palate.seeding import unit
@@ -63,9 +62,9 @@ def computed(scorer, root: Path | None = None):  # type: ignore[no-untyped-def]
     rows = make_rows(questions(), build_context("none", default_session()), seed=0)
     work = Computation(scorer, "scripted", rows, Work.of())
     if root is None:
-        return rows, work.run(None, None, build_runner(None), lambda done, total: None)[0]
+        return rows, work.run(None, None, lambda done, total: None)[0]
     with Journal(root / "journal.jsonl") as journal:
-        (found,) = work.run(journal, root, build_runner(None), lambda done, total: None)
+        (found,) = work.run(journal, root, lambda done, total: None)
     return rows, found
 
 

@@ -1,5 +1,6 @@
 """Guided writing: what policy and guide make of the next token, or of the next segment."""
 
+from palate.guidance.build_methods import build_methods
 from palate.guidance.candidates import Candidates
 from palate.guidance.fusion import (
     PRESETS,
@@ -52,6 +53,7 @@ __all__ = [
     "TokenGuide",
     "Writing",
     "amulet_shift",
+    "build_methods",
     "candidate_sums",
     "divergence",
     "fused_sums",

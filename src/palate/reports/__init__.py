@@ -1,8 +1,8 @@
 """Runs and comparisons as tables."""
 
+from palate.reports.comparison import tables as comparison_tables
 from palate.reports.grid import grid_tables
 from palate.reports.groups import group_tables
-from palate.reports.comparison import tables as comparison_tables
 from palate.reports.names import context_name
 from palate.reports.numbers import most_common, seconds
 from palate.reports.printable import printable

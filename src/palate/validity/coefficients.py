@@ -190,13 +190,13 @@ def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:
     )
 
 
-def _corrected(found: Sequence[Coefficients]) -> list[Coefficients]:
-    families = zip(*(one.agreements for one in found), strict=True)
+def _corrected(of_measure: Sequence[Coefficients]) -> list[Coefficients]:
+    families = zip(*(one.agreements for one in of_measure), strict=True)
     corrected = [
         holm_within([""] * len(family), [agreement.chance.p for agreement in family])
         for family in families
     ]
-    of_each = zip(found, zip(*corrected, strict=True), strict=True)
+    of_each = zip(of_measure, zip(*corrected, strict=True), strict=True)
     return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
 
 

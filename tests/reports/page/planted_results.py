@@ -10,8 +10,8 @@ from palate.metrics import Estimate
 from palate.metrics.ranks import kendall_agreement
 from palate.rewards import Scale
 from palate.runs import Manifest, ReportedEstimate, Result
-from palate.uses.decode import DecodeResult
-from palate.uses.decode.result import (
+from palate.uses.decode import (
+    DecodeResult,
     DecodeRow,
     DecodeSummary,
     GuidedCell,
@@ -25,14 +25,14 @@ from palate.uses.policy_accuracy import (
     PolicyAccuracy,
     PolicyAgreement,
     PolicyCell,
+    PolicyRow,
     PolicySummary,
     ReadingCurve,
 )
-from palate.uses.policy_accuracy.result import PolicyRow
-from palate.uses.ppo import PolicyTrainingResult
-from palate.uses.ppo.result import (
+from palate.uses.ppo import (
     GainFit,
     PolicyEvaluation,
+    PolicyTrainingResult,
     PolicyTrainingRow,
     PolicyTrainingSummary,
     QualityGain,

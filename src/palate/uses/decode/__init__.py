@@ -1,6 +1,25 @@
 """Guided decoding: scorers steer what a policy writes, and the answers are rated."""
 
 from palate.uses.decode.decode import decode
-from palate.uses.decode.result import DecodeResult, GuidedCell
+from palate.uses.decode.result import (
+    DecodeResult,
+    DecodeRow,
+    DecodeSummary,
+    GuidedCell,
+    GuidedQuality,
+    Guiding,
+    TextFacts,
+    UnguidedQuality,
+)
 
-__all__ = ["DecodeResult", "GuidedCell", "decode"]
+__all__ = [
+    "DecodeResult",
+    "DecodeRow",
+    "DecodeSummary",
+    "GuidedCell",
+    "GuidedQuality",
+    "Guiding",
+    "TextFacts",
+    "UnguidedQuality",
+    "decode",
+]

@@ -2,6 +2,26 @@
 
 from palate.uses.ppo.gain_fit import gain_at
 from palate.uses.ppo.ppo import ppo
-from palate.uses.ppo.result import PolicyTrainingResult
+from palate.uses.ppo.result import (
+    GainFit,
+    PolicyEvaluation,
+    PolicyTrainingResult,
+    PolicyTrainingRow,
+    PolicyTrainingSummary,
+    QualityGain,
+    QualityLevel,
+    TrainingGain,
+)
 
-__all__ = ["PolicyTrainingResult", "gain_at", "ppo"]
+__all__ = [
+    "GainFit",
+    "PolicyEvaluation",
+    "PolicyTrainingResult",
+    "PolicyTrainingRow",
+    "PolicyTrainingSummary",
+    "QualityGain",
+    "QualityLevel",
+    "TrainingGain",
+    "gain_at",
+    "ppo",
+]
