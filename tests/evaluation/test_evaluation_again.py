@@ -132,7 +132,7 @@ def _out_of_memory_in_float32():
     usual = Computation.run
 
     def run(self, *arguments):
-        if self.settings.dtype == "float32":
+        if self.work.settings.dtype == "float32":
             raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
         return usual(self, *arguments)
 
