@@ -22,7 +22,7 @@ from palate.session import Session
 from palate.specs import Spec
 from palate.uses.policy_accuracy import PolicyAccuracy, policy_accuracy
 from palate.uses.policy_accuracy import reserved as reserving
-from palate.validity import downstream_of, joined, validity
+from palate.validity import joined, validity
 
 INF = float("inf")
 WORDS = ("tea", "coffee", "milk", "water", "cocoa", "juice", "wine", "beer")
@@ -275,8 +275,8 @@ def test_validity_reads_a_policy_without_a_guide_beside_its_runs(tiny, tmp_path)
 def test_validity_joins_no_weights_that_other_rows_chose(tiny):
     result = policy_accuracy(drinks(), tiny.model(), "longest", "none", root=None)
     other = replace(result, summary=result.summary.model_copy(update={"chosen_on": "adapt"}))
-    assert len(joined([*downstream_of(result), *downstream_of(other)])) == 4
-    assert len(joined([*downstream_of(result), *downstream_of(result)])) == 2
+    assert len(joined([*result.downstream(), *other.downstream()])) == 4
+    assert len(joined([*result.downstream(), *result.downstream()])) == 2
 
 
 def test_validity_without_a_common_row_is_one_line(tiny):
@@ -286,7 +286,7 @@ def test_validity_without_a_common_row_is_one_line(tiny):
         for k, row in enumerate(result.rows)
     )
     with pytest.raises(ComparisonError, match="no row with a value of every scorer"):
-        downstream_of(replace(result, rows=rows))
+        replace(result, rows=rows).downstream()
 
 
 def test_agreement_is_over_scorers_that_a_context_moves(tiny):

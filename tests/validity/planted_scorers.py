@@ -9,8 +9,7 @@ from palate.benchmarks import Dataset
 from palate.quality import QualityScore
 from palate.records import PreferencePair, ScorerInfo, Scores
 from palate.seeding import rng
-from palate.validity.downstream import Downstream
-from palate.validity.result import DownstreamQuality
+from palate.uses import Downstream, DownstreamQuality
 
 QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
 
@@ -61,4 +60,6 @@ def quality_of(values, benchmark="b", quality="q", **more) -> Downstream:
     of = DownstreamQuality(
         benchmark=benchmark, policy="p", quality=quality, surrogate=False, k=4, n_samples=8
     )
-    return Downstream(**{"of": of, "samples": "s", "values": values, "rows": {}, **more})
+    return Downstream(
+        **{"kind": "best-of-n", "of": of, "samples": "s", "values": values, "rows": {}, **more}
+    )

@@ -12,9 +12,9 @@ from palate.metrics import Clusters, holm
 from palate.metrics.ranks import agreement_difference
 from palate.reports.kinds.validity import tables as validity_tables
 from palate.runs import Run
+from palate.uses import Downstream
 from palate.validity import METRICS, validity
 from palate.validity.differences import COMPARED, compared, differences_of
-from palate.validity.downstream import Downstream
 from palate.validity.matching import MatchedMetric, MetricColumn, match
 from palate.validity.metric_values import UnitValues
 

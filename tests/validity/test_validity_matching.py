@@ -15,7 +15,7 @@ from palate.metrics import Clusters
 from palate.records import Scores
 from palate.reports.kinds.validity import tables as validity_tables
 from palate.runs import Run
-from palate.validity import downstream_of, validity
+from palate.validity import validity
 from palate.validity.matching import MetricColumn, match
 from palate.validity.metric_values import UnitValues
 
@@ -50,7 +50,7 @@ def test_runs_of_other_rows_are_refused(planted):
 def test_a_model_that_changed_between_the_commands_is_refused(planted):
     runs, best = planted(4, n_rows=40)
     name = ("hazy1", "none")
-    (below,) = downstream_of(best)
+    (below,) = best.downstream()
     assert below.origins[name].models == runs[1].summary.models == ()
 
     def with_model(run: Run, content: str) -> Run:

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from palate.errors import ComparisonError, RunError, UsageError
 from palate.runs import SCHEMA, Noise, load, load_all, read_manifest
-from palate.validity import Validity, downstream_of, validity
+from palate.validity import Validity, validity
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
@@ -97,12 +97,12 @@ def test_results_on_the_same_answers_are_joined(planted, tmp_path):
 
 def test_the_best_of_one_ranks_nobody(planted):
     _, best = planted(3, n_rows=40)
-    assert [one.of.k for one in downstream_of(best)] == [4]
-    one_line(downstream_of, best, 1, match="the best of 1 is the same for every scorer")
+    assert [one.of.k for one in best.downstream()] == [4]
+    one_line(best.downstream, 1, match="the best of 1 is the same for every scorer")
     _, two = planted(3, n_rows=40, ks=[1, 8])
-    assert downstream_of(two)[0].of.k == 8
+    assert two.downstream()[0].of.k == 8
     _, one = planted(3, n_rows=40, ks=[1])
-    one_line(downstream_of, one, match="the best of 1 is the same")
+    one_line(one.downstream, match="the best of 1 is the same")
 
 
 def test_another_model_is_told_with_both_folders(planted, tmp_path):

@@ -2,7 +2,7 @@
 
 from palate.validity.coefficients import validity
 from palate.validity.differences import Statistics
-from palate.validity.downstream import downstream_of, joined
+from palate.validity.downstream import joined
 from palate.validity.metric_values import METRICS
 from palate.validity.result import Coefficients, Difference, Validity, ValiditySummary
 
@@ -13,7 +13,6 @@ __all__ = [
     "Statistics",
     "Validity",
     "ValiditySummary",
-    "downstream_of",
     "joined",
     "validity",
 ]

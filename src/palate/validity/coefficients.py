@@ -10,12 +10,11 @@ from palate.errors import UsageError
 from palate.metrics.ranks import rank_agreement, rank_power, reliability
 from palate.records import Progress
 from palate.runs import Manifest, Result, Run, holm_within, load_all
-from palate.uses.best_of_n import BestOfResult
-from palate.uses.decode import DecodeResult
-from palate.uses.policy_accuracy import PolicyAccuracy
-from palate.uses.ppo import PolicyTrainingResult
+from palate.runs.result import KINDS
+from palate.specs import load, registered
+from palate.uses import CellKey, Downstream, UseResult
 from palate.validity.differences import Statistics, compared, differences_of
-from palate.validity.downstream import Downstream, DownstreamResult, downstream_of, joined
+from palate.validity.downstream import joined
 from palate.validity.matching import (
     LEAST,
     MatchedMetric,
@@ -24,13 +23,11 @@ from palate.validity.matching import (
     refuse_other_questions,
     same_model_runs,
 )
-from palate.validity.metric_values import METRICS, CellKey, benchmark_units, same_as_none
+from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, NoisyRun, ScorerValues, Validity, ValiditySummary
 
 Given = Path | str | Result
 USUAL = Statistics()
-KINDS = BestOfResult.kind, DecodeResult.kind, PolicyAccuracy.kind, PolicyTrainingResult.kind
-DOWNSTREAM = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
 
 def validity(
@@ -64,18 +61,17 @@ def validity(
     given = [results] if isinstance(results, (str, Path, Result)) else list(results)
     both = _gathered(given)
     runs = [result for result in both if isinstance(result, Run)]
-    picked = [result for result in both if isinstance(result, DownstreamResult)]
-    for some, kind, command in (
-        (runs, Run.kind, "evaluate"),
-        (picked, DOWNSTREAM, BestOfResult.kind),
-    ):
+    picked = [result for result in both if isinstance(result, UseResult)]
+    *others, last = use_kinds()
+    listed = f"{', '.join(others)} or {last}"
+    for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, listed, others[0])):
         if not some:
             where = ", ".join(str(each) for each in given if not isinstance(each, Result))
             raise UsageError(
                 f"validity: no finished {kind} at or under {where or 'what is given'}; make one "
                 f"with palate {command}, and name the folder that it wrote into"
             )
-    downstream = joined([side for result in picked for side in downstream_of(result, k)])
+    downstream = joined([side for result in picked for side in result.downstream(k)])
     summary = compare_coefficients(runs, downstream, metrics, how, progress)
     if root is None:
         return Validity(summary)
@@ -95,9 +91,14 @@ def validity(
     return result
 
 
+def use_kinds() -> list[str]:
+    """Return the kinds of results that a benchmark may predict: those of uses, by name."""
+    return [name for name in registered(KINDS) if issubclass(load(KINDS, name), UseResult)]
+
+
 def _gathered(given: Iterable[Given]) -> list[Result]:
     """Return what is given, and what lies at or under the folders that are; each folder once."""
-    kinds = Run.kind, *KINDS
+    kinds = [Run.kind, *use_kinds()]
     results: dict[object, Result] = {}
     for each in given:
         for result in [each] if isinstance(each, Result) else load_all(each, kinds):

@@ -11,10 +11,8 @@ import numpy as np
 from palate.errors import ComparisonError
 from palate.metrics.estimates import ROUNDING
 from palate.runs import SUMMARY, Run, read_manifest
-from palate.validity.downstream import Downstream, Origin
+from palate.uses import CellKey, Downstream, Origin, ScorerTable
 from palate.validity.metric_values import (
-    CellKey,
-    ScorerTable,
     UnitValues,
     common_units,
     run_name,

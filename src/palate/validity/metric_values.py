@@ -13,10 +13,9 @@ from palate.contexts import NOTHING, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics.clusters import Clusters
 from palate.runs import Run, Verdicts
+from palate.uses import CellKey, ScorerTable
 
 Doubles = NDArray[np.float64]
-CellKey = tuple[str, str]
-"""Scorer and context, as canonical specs."""
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""
 METRICS = ("accuracy", "mirrored accuracy", "concordance", "gain", "identity gain")
@@ -34,21 +33,6 @@ class UnitValues(NamedTuple):
     def n(self) -> int:
         """Units that count."""
         return int(np.count_nonzero(~np.isnan(self.values)))
-
-
-class ScorerTable(NamedTuple):
-    """Values of several scorers over the same units."""
-
-    scorers: tuple[CellKey, ...]
-    values: Doubles
-    """Of each unit under each scorer, shape (units, scorers)."""
-    clusters: Clusters
-    """Of the units."""
-
-    @property
-    def figures(self) -> dict[CellKey, float]:
-        """Each scorer's mean."""
-        return dict(zip(self.scorers, self.values.mean(axis=0).tolist(), strict=True))
 
 
 def benchmark_units(runs: Sequence[Run], metric: str) -> dict[CellKey, UnitValues]:

@@ -11,39 +11,7 @@ from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, 
 from palate.records import Record
 from palate.runs import Noise, Result, read_content
 from palate.runs.noise import WhereGiven
-from palate.validity.metric_values import CellKey
-
-
-class DownstreamQuality(Record):
-    """What a benchmark should predict: quality of an answer, or policy accuracy."""
-
-    benchmark: str
-    """That the answers are to."""
-    policy: str
-    quality: str
-    surrogate: bool
-    k: int | None
-    """The best of so many; 1 where answers are guided or trained; None of policy accuracy."""
-    n_samples: int | None
-    """Of each question."""
-    guided_by: str | None = None
-    """Method and weight by which scorers guide the policy; None where they pick."""
-    trained_by: str | None = None
-    """Algorithm and updates by which the policy is trained on scorers."""
-
-    @property
-    def answers(self) -> str:
-        """Which answers they are, in words."""
-        if self.k is None:
-            return "policy accuracy"
-        if self.trained_by is not None:
-            return f"trained by {self.trained_by}"
-        return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
-
-    @property
-    def name(self) -> str:
-        """What it is called in a line."""
-        return self.quality if self.k is None else f"{self.answers}, {self.quality}"
+from palate.uses import CellKey, DownstreamQuality
 
 
 class ScorerValues(Record):

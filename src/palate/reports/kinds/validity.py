@@ -16,8 +16,8 @@ from palate.reports.page.names import Names
 from palate.reports.page.parts import MOST_LINES, Picture, Text
 from palate.reports.pictures import panels, save
 from palate.reports.table import Table
+from palate.uses import CellKey
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
-from palate.validity.metric_values import CellKey
 
 FEW = 10
 """Fewer scorers carry a warning."""

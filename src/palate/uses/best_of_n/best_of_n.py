@@ -32,7 +32,7 @@ from palate.uses.best_of_n.result import (
     SampleCounts,
     Selection,
 )
-from palate.uses.question_rows import question_hashes
+from palate.uses.result import question_hashes
 
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""

@@ -11,7 +11,8 @@ from pydantic import FiniteFloat
 
 from palate.metrics import Estimate
 from palate.records import Record
-from palate.uses.question_rows import QuestionResult, QuestionRow
+from palate.uses.downstream import Downstream, DownstreamQuality, rows_of_all
+from palate.uses.result import QuestionRow, UseResult
 
 
 class TextFacts(Record):
@@ -79,6 +80,11 @@ class GuidedCell(Record):
     qualities: tuple[GuidedQuality, ...]
     notes: tuple[str, ...]
 
+    @property
+    def method_name(self) -> str:
+        """The method and its weight."""
+        return self.method if self.weight is None else f"{self.method} {self.weight:g}"
+
 
 class UnguidedQuality(Record):
     """One measure of the quality of the policy's own answers."""
@@ -114,7 +120,7 @@ class DecodeRow(QuestionRow):
     """By cell and measure; null where the row is left out, or nothing was rated."""
 
 
-class DecodeResult(QuestionResult[DecodeSummary, DecodeRow]):
+class DecodeResult(UseResult[DecodeSummary, DecodeRow]):
     """Guided decoding of one policy."""
 
     kind: ClassVar[str] = "decode"
@@ -131,3 +137,37 @@ class DecodeResult(QuestionResult[DecodeSummary, DecodeRow]):
         shape = len(self.summary.cells), len(self.summary.qualities)
         shapes = {(len(row.guided), *{len(of_cell) for of_cell in row.guided}) for row in self.rows}
         return shapes == {shape}
+
+    def downstream(self, k: int | None = None) -> list[Downstream]:
+        """Return the quality of guided answers, a measure for each method and weight.
+
+        All scorers are held to the rows that all of them guide.
+        """
+        del k
+        by_method: dict[str, list[int]] = {}
+        for number, cell in enumerate(self.summary.cells):
+            if not cell.oracle:
+                by_method.setdefault(cell.method_name, []).append(number)
+        return [
+            self._measure(method, numbers, m)
+            for method, numbers in by_method.items()
+            for m in range(len(self.summary.qualities))
+        ]
+
+    def _measure(self, method: str, numbers: list[int], m: int) -> Downstream:
+        summary, quality = self.summary, self.summary.qualities[m]
+        cells = {
+            (cell.scorer, cell.context): cell
+            for cell in (summary.cells[number] for number in numbers)
+        }
+        values = self.guided[:, numbers, m]
+        values = np.where(rows_of_all(values, self.where)[:, None], values, np.nan)
+        of = DownstreamQuality(
+            benchmark=summary.benchmark, policy=summary.policy, quality=quality.quality,
+            surrogate=quality.surrogate, k=1, n_samples=summary.n, guided_by=method,
+        )  # fmt: skip
+        left_out = any(it.left_out or it.qualities[m].unrated for it in cells.values())
+        return self.measured(
+            of, dict(zip(cells, values.T, strict=True)), cells, samples=summary.samples,
+            mirrored=quality.contrast, complete=not left_out,
+        )  # fmt: skip

@@ -27,7 +27,7 @@ from palate.uses.decode.result import (
     Guiding,
     UnguidedQuality,
 )
-from palate.uses.question_rows import question_hashes
+from palate.uses.result import question_hashes
 from palate.uses.row_figures import RowFigures
 
 Doubles = NDArray[np.float64]

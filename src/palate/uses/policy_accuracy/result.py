@@ -13,7 +13,9 @@ from palate.metrics.policy import READINGS, Reading
 from palate.metrics.ranks import RankAgreement
 from palate.records import Record
 from palate.runs import ReportedEstimate
-from palate.uses.question_rows import QuestionResult, QuestionRow
+from palate.seeding import digest
+from palate.uses.downstream import Downstream, DownstreamQuality, rows_of_all
+from palate.uses.result import QuestionRow, UseResult
 
 Weight = FiniteFloat | Literal["inf"]
 
@@ -123,7 +125,7 @@ class PolicyRow(QuestionRow):
     """By cell and reading, at each weight and then at the chosen one; null where unscored."""
 
 
-class PolicyAccuracy(QuestionResult[PolicySummary, PolicyRow]):
+class PolicyAccuracy(UseResult[PolicySummary, PolicyRow]):
     """Policy accuracy of one policy."""
 
     kind: ClassVar[str] = "policy-accuracy"
@@ -134,3 +136,42 @@ class PolicyAccuracy(QuestionResult[PolicySummary, PolicyRow]):
         """Rows × cells × readings × (weights and the chosen one); NaN where unscored."""
         nothing = ((np.nan,) * (len(self.summary.weights) + 1),) * len(READINGS)
         return np.array([[cell or nothing for cell in row.values] for row in self.rows])
+
+    def downstream(self, k: int | None = None) -> list[Downstream]:
+        """Return policy accuracy at the weight chosen on other rows, a measure for each reading.
+
+        The ratio of tilt orders responses as the reward does, so it is left out. Scorers are held
+        to the rows that all of them scored.
+        """
+        del k
+        summary = self.summary
+        counted = {
+            (cell.scorer, cell.context): (number, cell)
+            for number, cell in enumerate(summary.cells) if not cell.oracle
+        }  # fmt: skip
+        chosen = self.values[..., -1]
+        shared = rows_of_all(chosen[:, [number for number, _ in counted.values()], 0], self.where)
+        answers = digest(
+            summary.base, summary.policy_shown, summary.relative, summary.k,
+            list(summary.weights), summary.chosen_on,
+            summary.reserved and summary.reserved.model_dump(),
+            [row.content_hash for row in self.rows],
+        )  # fmt: skip
+        score = summary.score if summary.method is None else f"{summary.score} {summary.method}"
+        return [
+            self.measured(
+                DownstreamQuality(
+                    benchmark=summary.benchmark, policy=summary.policy,
+                    quality=f"policy accuracy by {score}, {reading}", surrogate=False, k=None,
+                    n_samples=None,
+                ),
+                {
+                    key: np.where(shared, chosen[:, number, at], np.nan)
+                    for key, (number, _) in counted.items()
+                },
+                {key: cell for key, (_, cell) in counted.items()}, samples=answers,
+                mirrored=self.mirrors is not None, complete=bool(shared.all()),
+            )
+            for at, reading in enumerate(READINGS)
+            if reading != "ratio" or summary.score != "tilt"
+        ]  # fmt: skip

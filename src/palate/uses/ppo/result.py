@@ -12,7 +12,9 @@ from pydantic import FiniteFloat
 from palate.metrics import Estimate
 from palate.records import Record
 from palate.rewards import Scale
-from palate.uses.question_rows import QuestionResult, QuestionRow
+from palate.seeding import digest
+from palate.uses.downstream import Downstream, DownstreamQuality
+from palate.uses.result import QuestionRow, UseResult
 
 
 class QualityLevel(Record):
@@ -139,7 +141,7 @@ class PolicyTrainingRow(QuestionRow):
     """By evaluation and measure."""
 
 
-class PolicyTrainingResult(QuestionResult[PolicyTrainingSummary, PolicyTrainingRow]):
+class PolicyTrainingResult(UseResult[PolicyTrainingSummary, PolicyTrainingRow]):
     """A policy that was trained on a reward, and held-out users before, during and after."""
 
     kind: ClassVar[str] = "ppo"
@@ -157,3 +159,26 @@ class PolicyTrainingResult(QuestionResult[PolicyTrainingSummary, PolicyTrainingR
         shape = len(evaluations), *{len(each.qualities) for each in evaluations}
         shapes = {(len(row.qualities), *{len(each) for each in row.qualities}) for row in self.rows}
         return shapes == {shape}
+
+    def downstream(self, k: int | None = None) -> list[Downstream]:
+        """Return the quality of the trained policy's answers to held-out rows, by measure."""
+        del k
+        summary, last = self.summary, self.summary.evaluations[-1]
+        shared = digest(
+            summary.start, summary.recipe, summary.lora, summary.scaled, summary.no_end, summary.n,
+            summary.benchmark, summary.trained_rows,
+        )  # fmt: skip
+        name = (summary.scorer, summary.context)
+        return [
+            self.measured(
+                DownstreamQuality(
+                    benchmark=summary.held_out, policy=summary.policy, quality=of.quality,
+                    surrogate=of.surrogate, k=1, n_samples=summary.n,
+                    trained_by=f"{summary.algorithm}, {last.update} updates",
+                ),
+                {name: self.qualities[:, -1, number]}, {name: summary}, samples=shared,
+                mirrored=of.contrast, complete=not of.unrated,
+            )
+            for number, of in enumerate(last.qualities)
+            if not np.isnan(self.qualities[:, -1, number]).all()
+        ]  # fmt: skip

@@ -24,7 +24,7 @@ from palate.uses.ppo.result import (
     QualityLevel,
     TrainingGain,
 )
-from palate.uses.question_rows import question_hashes
+from palate.uses.result import question_hashes
 from palate.uses.row_figures import RowFigures
 
 Doubles = NDArray[np.float64]

@@ -1,15 +1,20 @@
-"""What all downstream results hold of a row: its question, its user, and its mirror row."""
+"""What the results of all uses have in common: rows of questions, and what a benchmark predicts."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.errors import RunError
 from palate.records import Question, Record
 from palate.runs import RecordResult, TextHash, VerdictRow
+from palate.uses.downstream import CellKey, Doubles, Downstream, DownstreamQuality, Origin
 
 
 class QuestionRow(Record):
@@ -35,6 +40,18 @@ class QuestionRow(Record):
 def question_hashes(pairs: Dataset) -> list[str]:
     """Return the hash of each row's question."""
     return [VerdictRow.hash_of(row.key) for row in pairs.rows]
+
+
+class Made(Protocol):
+    """What made a scorer's numbers."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Content hashes of model folders, names of served models."""
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Of each computation."""
 
 
 S = TypeVar("S", bound=Record)
@@ -76,3 +93,45 @@ class QuestionResult(RecordResult[S, R]):
         number = {row.id: k for k, row in enumerate(self.rows)}
         mirrors = [number.get(row.mirror_of or "", -1) for row in self.rows]
         return None if -1 in mirrors else mirrors
+
+
+class UseResult(QuestionResult[S, R], ABC):
+    """What one use makes of several scorers; `validity` asks how well a benchmark predicts it."""
+
+    @abstractmethod
+    def downstream(self, k: int | None = None) -> list[Downstream]:
+        """Return each measure of what users get, by scorer; oracles are left out.
+
+        `k` is the size of a best of n; other uses have none.
+        """
+
+    @property
+    def where(self) -> str:
+        """What a message calls it: its folder, or of what it is where it is in memory alone."""
+        return str(self.folder or f"{self.kind} of {self.summary.policy}")  # type: ignore[attr-defined]
+
+    def measured(
+        self,
+        of: DownstreamQuality,
+        values: Mapping[CellKey, Doubles],
+        cells: Mapping[CellKey, Made],
+        *,
+        samples: str,
+        mirrored: bool,
+        complete: bool,
+    ) -> Downstream:
+        """Return one measure of quality over this result's rows.
+
+        `cells` says what made each scorer's values; where `mirrored`, units are couples.
+        """
+        return Downstream(
+            kind=self.kind, of=of, samples=samples, values=values,
+            rows={row.id: row.content_hash for row in self.rows},
+            users=np.array(self.users), questions=np.array(self.questions),
+            mirrors=np.array(self.mirrors) if mirrored else None,
+            origins={
+                key: Origin(cell.models, cell.fingerprints, self.where)
+                for key, cell in cells.items()
+            },
+            complete=complete,
+        )  # fmt: skip
