@@ -10,13 +10,12 @@ import functools
 import importlib
 import io
 import logging
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from palate.errors import ModelError, ResourceError, first_line
+from palate.files import whole_folder
 from palate.models.runtime import import_torch, import_transformers
 from palate.stores import cache_folder
 
@@ -37,18 +36,11 @@ def convert_gguf(file: Path, content: bytes, *, exact: bool = False) -> Path:
         return target
     LOG.info("converting %s once (about 15 s) into %s", file.name, target.parent)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
-            made = Path(unfinished) / "model"
-            _convert(file, made, **options)
-            try:
-                made.rename(target)
-            except OSError:  # another process was first
-                if not (target / "config.json").is_file():
-                    raise
-                shutil.rmtree(made, ignore_errors=True)
+        with whole_folder(target) as unfinished:
+            _convert(file, unfinished, **options)
     except OSError as error:
-        raise ResourceError(f"cannot write {target} ({error}); set PALATE_CACHE") from error
+        if not (target / "config.json").is_file():  # otherwise another process was first
+            raise ResourceError(f"cannot write {target} ({error}); set PALATE_CACHE") from error
     return target
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palate.errors import ResourceError, UsageError, writing
+from palate.errors import UsageError, writing
+from palate.files import whole_folder
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,11 @@ def new_folder(target: Path) -> Iterator[Path]:
         ResourceError: if it cannot be put in place at the end.
     """
     target = target.expanduser().absolute()
-    with writing(f"output {target}", UsageError):
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise UsageError(f"output {target}: exists already; name a new or an empty folder")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-")
-    with unfinished as scratch:
-        made = Path(scratch) / "model"
-        made.mkdir()
-        yield made
-        try:
-            made.replace(target)
-        except OSError as error:
-            raise ResourceError(f"output {target}: cannot be written ({error})") from error
+    with contextlib.ExitStack() as stack:
+        with writing(f"output {target}", UsageError):
+            if target.exists() and (not target.is_dir() or any(target.iterdir())):
+                raise UsageError(f"output {target}: exists already; name a new or an empty folder")
+            unfinished = stack.enter_context(whole_folder(target))
+        yield unfinished
+        with writing(f"output {target}"):
+            stack.close()
