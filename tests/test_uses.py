@@ -24,13 +24,13 @@ from palate import (
 )
 
 FUNCTIONS = {
-    "adapt", "best_of_n", "close", "compare", "decode", "evaluate", "evaluate_grid", "guidance",
-    "learning_curve", "load", "load_all", "load_benchmark", "mirrors", "policy_accuracy", "ppo",
-    "reward", "train", "validity",
+    "adapt", "best_of_n", "build_own_text", "close", "compare", "decode", "evaluate",
+    "evaluate_grid", "guidance", "learning_curve", "load", "load_all", "load_benchmark", "mirrors",
+    "policy_accuracy", "ppo", "reward", "train", "validity",
 }  # fmt: skip
 
 
-def test_there_are_eighteen_functions_and_the_records() -> None:
+def test_there_are_nineteen_functions_and_the_records() -> None:
     public = {name: getattr(palate, name) for name in palate.__all__}
     assert {name for name, it in public.items() if not isinstance(it, type)} == FUNCTIONS
 

@@ -88,7 +88,7 @@ def main() -> int:
         folder = Path(name)
         path = write(folder, int(given.megabytes * 1e6))
         before, started = peak_mib(), time.process_time()
-        build = build_own_text(path, folder / "pairs.jsonl.gz", layout="lamp")
+        build = build_own_text(path, folder / "pairs.jsonl.gz", layout="lamp", root=folder)
         result = {
             "megabytes": round(path.stat().st_size / 1e6), "before_mib": round(before),
             "peak_mib": round(peak_mib()), "seconds": round(time.process_time() - started),

@@ -7,6 +7,7 @@ from palate.benchmarks import load_benchmark as load_benchmark
 from palate.benchmarks import mirrors as mirrors
 from palate.comparison import compare as compare
 from palate.comparison import evaluate_grid as evaluate_grid
+from palate.construction import build_own_text as build_own_text
 from palate.errors import PalateError as PalateError
 from palate.evaluation import evaluate as evaluate
 from palate.learning import adapt as adapt

@@ -13,8 +13,9 @@ from test_cli_commands import palate
 from typer.main import get_command
 
 from palate.cli import app
-from palate.construction import build_own_text
+from palate.construction import OwnTextBuild, build_own_text
 from palate.reports.kinds.own_text import tables as own_text_tables
+from palate.runs import load_all
 
 GROUP: Any = get_command(app)
 
@@ -50,7 +51,7 @@ def test_it_prints_yields_what_was_left_out_and_blind_scorers(folder: Path) -> N
     done = palate("build", "own-text", ".", "--layout", "lamp", "-o", "own.jsonl", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout == snapshot("""\
-own-text benchmark own.jsonl
+own-text benchmark own
 
  split   rows   users   inputs   against authors   against the model
  ───────────────────────────────────────────────────────────────────
@@ -81,10 +82,11 @@ style probe: counts of style, fitted on the other questions.
 
 
 def test_a_policy_that_was_never_asked_is_told(folder: Path, tiny: Any) -> None:
-    build = build_own_text(folder, folder / "own.jsonl", layout="lamp", rejected=tiny.model())
+    how: dict[str, Any] = {"layout": "lamp", "root": None}
+    build = build_own_text(folder, folder / "own.jsonl", rejected=tiny.model(), **how)
     (table, *_) = own_text_tables(build)
     assert table.notes == [f"{tiny.model()} was not used: every row has another author's text."]
-    build = build_own_text(folder, folder / "others.jsonl", layout="lamp")
+    build = build_own_text(folder, folder / "others.jsonl", **how)
     (table, *_) = own_text_tables(build)
     assert table.notes == []
 
@@ -95,16 +97,19 @@ def test_the_file_is_evaluated_like_any_other(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert {run["n_pairs"] for run in document["runs"]} == {6}
-    manifest = json.loads((folder / "own.jsonl.manifest.json").read_text())
-    assert document["runs"][0]["accuracy"]["value"] == manifest["blind_scorers"]["longest"]["value"]
+    (build,) = load_all(folder / "runs", kind="own-text")
+    assert isinstance(build, OwnTextBuild)
+    accuracy = document["runs"][0]["accuracy"]["value"]
+    assert accuracy == build.summary.blind_scorers["longest"].value
 
 
-def test_json_is_the_manifest(folder: Path) -> None:
+def test_json_is_the_summary(folder: Path) -> None:
     done = palate(
         "build", "own-text", "dev_questions.json", "--layout", "lamp", "-o", "own.jsonl.gz",
         "--format", "json", cwd=folder,
     )  # fmt: skip
-    assert done.stdout == (folder / "own.jsonl.gz.manifest.json").read_text()
+    (summary,) = (folder / "runs" / "own").rglob("summary.json")
+    assert done.stdout == summary.read_text()
 
 
 def test_a_mistake_is_one_line_and_exit_2(folder: Path) -> None:

@@ -88,7 +88,9 @@ def test_a_build_leaves_out_what_is_not_earlier_in_whatever_form(tmp_path):
                 "date": "2016-01-01 00:00:00"}  # fmt: skip
 
     written(tmp_path / "own.jsonl", map(entry, range(3)))
-    build = build_own_text(tmp_path / "own.jsonl", tmp_path / "built.jsonl", layout="rows")
+    build = build_own_text(
+        tmp_path / "own.jsonl", tmp_path / "built.jsonl", layout="rows", root=None
+    )
     assert build.dropped["profile items"] == {"not earlier": 6}
     first = json.loads((tmp_path / "built.jsonl").read_text().splitlines()[0])
     assert [one["date"] for one in first["profile"]] == ["Mon, 06 Apr 2009 22:19:45 -0700"]

@@ -300,7 +300,7 @@ def test_a_cell_may_be_as_long_as_a_row(tmp_path: Path) -> None:
       ["en/train/0000.parquet", "en/train/0001.parquet"]),
      (["en/train.csv", "fr/train.csv", "fr/README.md"], "fr", ["fr/train.csv"]),
      (["a.csv", "b.csv"], "b.csv", ["b.csv"]),
-     (["a.csv", "dataset_infos.json", "a.csv.manifest.json"], "", ["a.csv"]),
+     (["a.csv", "dataset_infos.json"], "", ["a.csv"]),
      (["part1.csv", "part2.csv.gz"], "", ["part1.csv", "part2.csv.gz"])],
 )  # fmt: skip
 def test_files_are_gathered_to_a_data_set(names: list[str], part: str, taken: list[str]) -> None:

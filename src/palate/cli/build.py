@@ -48,6 +48,9 @@ def own_text(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File to write: .jsonl or .jsonl.gz.")
     ],
+    root: Annotated[Path, typer.Option(help="Folder under which the result is kept.")] = Path(
+        "runs"
+    ),
     skip_bad_rows: flags.SkipBadRows = False,
     order_as_in_file: flags.OrderAsInFile = False,
     devices: Devices,
@@ -64,8 +67,7 @@ def own_text(
         build = build_own_text(
             source, output, layout=built.layout, rejected=built.rejected, outputs=built.outputs,
             adapt=built.adapt, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file,
-            session=session, settings=settings,
-            start=shown.start,
+            root=root, session=session, settings=settings, start=shown.start,
         )  # fmt: skip
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)

@@ -22,9 +22,8 @@ LOG = logging.getLogger("palate")
 TEXT = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 FORMATS = (*map("".join, product(TEXT, ("", *PACKED))), ".parquet")
 READABLE = f"{', '.join(TEXT)} (each also {' or '.join(PACKED)}) or .parquet"
-# What libraries of data sets, and `palate build`, write beside the rows.
+# What libraries of data sets write beside the rows.
 BESIDE = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
-MANIFEST = ".manifest.json"
 NUMBERS = re.compile(r"-\d+-of-\d+.*$|\d+")
 
 
@@ -228,8 +227,7 @@ def _listed(sets: Mapping[str, Sequence[str]]) -> str:
 def _holds_rows(name: str) -> bool:
     *folders, file = name.split("/")
     hidden = any(part.startswith((".", "_")) for part in (*folders, file))
-    beside = file in BESIDE or file.endswith(MANIFEST)
-    return is_readable(file) and not hidden and not beside
+    return is_readable(file) and not hidden and file not in BESIDE
 
 
 def _ending(name: str) -> str | None:

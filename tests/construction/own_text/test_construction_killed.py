@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,10 +11,11 @@ from pathlib import Path
 import pytest
 from lamp_shaped import clean, read, write
 
+import palate.construction
 from palate.answers import LanguageModelPolicy
-from palate.construction import build_own_text
-from palate.construction.own_text import writing
+from palate.construction import build_own_text, writing
 from palate.records import Settings
+from palate.runs import read_manifest
 
 SETTINGS = Settings(dtype="float32")
 CHILD = """
@@ -32,12 +32,13 @@ def build(model: str, folder: Path, start=lambda label: lambda done, total: None
     os.environ["PALATE_CACHE"] = str(folder / "cache")
     return build_own_text(
         write(folder / "lamp", clean(users=2, items=5)), folder / "pairs.jsonl.gz", layout="lamp",
-        rejected=f"{model}?max_tokens=4", adapt=3, settings=SETTINGS, start=start,
+        rejected=f"{model}?max_tokens=4", adapt=3, root=folder / "runs", settings=SETTINGS,
+        start=start,
     )  # fmt: skip
 
 
 def build_until(where: str, after: int, model: str, folder: Path) -> None:
-    """Do the same, and kill this process after so many answers, rows or manifests."""
+    """Do the same, and kill this process after so many answers or rows, or before the result."""
     left = iter(range(after))
 
     def count(*_: object) -> None:
@@ -51,20 +52,22 @@ def build_until(where: str, after: int, model: str, folder: Path) -> None:
         writing.RowWriter.write = lambda self, row: (put(self, row), count())  # type: ignore
         build(model, folder)
     else:
-        from palate.construction.own_text import build as module
-
-        module.write_manifest = count  # type: ignore[assignment]
+        palate.construction.OwnTextBuild.save_with = count  # type: ignore[assignment]
         build(model, folder)
 
 
-def outcome(folder: Path) -> tuple[bytes, bytes]:
-    file = folder / "pairs.jsonl.gz"
-    return file.read_bytes(), file.with_name("pairs.jsonl.gz.manifest.json").read_bytes()
+def outcome(folder: Path) -> list[bytes]:
+    result = folder / "runs" / "pairs" / "own-text"
+    files = [folder / "pairs.jsonl.gz", *(path for path in result.rglob("*") if path.is_file())]
+    assert [path.name for path in sorted(files)] == [
+        "pairs.jsonl.gz", "manifest.json", "rows.jsonl", "summary.json",
+    ]  # fmt: skip
+    return [path.read_bytes() for path in sorted(files)]
 
 
 @pytest.mark.parametrize(
     ("where", "after"),
-    [("answers", 0), ("answers", 3), ("answers", 5), ("rows", 1), ("rows", 8), ("manifest", 0)],
+    [("answers", 0), ("answers", 3), ("answers", 5), ("rows", 1), ("rows", 8), ("result", 0)],
 )
 def test_a_killed_build_goes_on_where_it_was(tiny, tmp_path, monkeypatch, where, after):
     model = tiny.model()
@@ -77,7 +80,7 @@ def test_a_killed_build_goes_on_where_it_was(tiny, tmp_path, monkeypatch, where,
                         model=model, folder=str(killed))  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
-    assert not (killed / "pairs.jsonl.gz.manifest.json").exists()
+    assert not list((killed / "runs").rglob("summary.json"))
     there = len(list((killed / "cache" / "samples").glob("??/*")))
 
     asked: list[int] = []
@@ -93,7 +96,7 @@ def test_a_killed_build_goes_on_where_it_was(tiny, tmp_path, monkeypatch, where,
     assert len(asked) == 6 - there, "the test rows have other authors; six adapt rows have none"
     assert again.rows == whole.rows
     assert sorted(path.name for path in killed.iterdir()) == [
-        "cache", "lamp", "pairs.jsonl.gz", "pairs.jsonl.gz.manifest.json",
+        "cache", "lamp", "pairs.jsonl.gz", "runs",
     ]  # fmt: skip
     asked.clear()
     build(model, killed)
@@ -108,9 +111,10 @@ def test_a_model_answers_where_no_other_author_wrote_and_of_both_the_rows_say_it
     model = f"{tiny.model()}?max_tokens=4"
     result = build_own_text(
         write(tmp_path, rows), tmp_path / "p.jsonl", layout="lamp", rejected=model, adapt=1,
-        settings=SETTINGS,
+        root=tmp_path / "runs", settings=SETTINGS,
     )  # fmt: skip
     tests = [row for row in read(tmp_path / "p.jsonl") if row["split"] == "test"]
     assert [row["rejected_by"] for row in tests] == ["others", model, "others", model]
     assert result.rows["test"]["against_model"] == 2
-    assert json.loads((tmp_path / "p.jsonl.manifest.json").read_text())["options"]["policy"]
+    assert result.folder is not None
+    assert read_manifest(result.folder).identity["policy"]

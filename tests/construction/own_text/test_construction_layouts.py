@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lamp_shaped import ASK, article, clean, headline, item, read, write
 
-from palate import Dataset, load_benchmark
-from palate.construction import build_own_text
+from palate import Dataset, construction, load_benchmark
 from palate.construction.own_text.rows import read_rows
 from palate.errors import DataError, PalateError
+from palate.runs import read_manifest
 
+build_own_text = partial(construction.build_own_text, root=None)
 OTHER_COLUMNS = {"chosen", "id", "profile", "question", "reference", "rejected", "rejected_by",
                  "split", "user_id"}  # fmt: skip
 
@@ -68,13 +70,14 @@ def test_gzip_and_a_folder_apart_give_the_same_rows(tmp_path: Path) -> None:
     build_own_text(folder, tmp_path / "plain.jsonl", layout="lamp")
     packed = tmp_path / "train_questions.json.gz"
     packed.write_bytes(gzip.compress((folder / "dev_questions.json").read_bytes()))
-    build_own_text(
-        packed, tmp_path / "packed.jsonl.gz", layout="lamp", outputs=folder / "dev_outputs.json"
-    )
+    build = build_own_text(
+        packed, tmp_path / "packed.jsonl.gz", layout="lamp", outputs=folder / "dev_outputs.json",
+        root=tmp_path / "runs",
+    )  # fmt: skip
     unpacked = gzip.decompress((tmp_path / "packed.jsonl.gz").read_bytes())
     assert unpacked == (tmp_path / "plain.jsonl").read_bytes()
-    manifest = json.loads((tmp_path / "packed.jsonl.gz.manifest.json").read_text())
-    assert {*manifest["sources"]} == {"train_questions.json.gz", "dev_outputs.json"}
+    assert build.folder is not None
+    assert {*read_manifest(build.folder).inputs} == {"train_questions.json.gz", "dev_outputs.json"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +214,7 @@ def test_a_bad_row_is_one_line_and_is_left_out_where_that_is_asked_for(
     if what != "the same id":
         build = build_own_text(folder, output, layout="lamp", skip_bad_rows=True)
         assert build.rows["test"]["rows"] == 7
-        assert sum(build.dropped["bad rows"].values()) == 1
+        assert sum(build.dropped["source rows"].values()) == 1
 
 
 @pytest.mark.parametrize("task", ["LaMP_1", "LaMP_2", "LaMP_3"])
@@ -261,7 +264,7 @@ def test_real_answers_of_several_authors(real_data: Path, tmp_path: Path) -> Non
     assert build.dropped["test rows"]["repeated"] == 673 - 461
     assert build.rows["test"]["inputs"] == 150
     again = build_own_text(path, tmp_path / "again.jsonl.gz", layout="rows")
-    assert again.rows_hash == build.rows_hash
+    assert again.summary.rows_hash == build.summary.rows_hash
 
 
 def test_a_row_with_earlier_turns_is_refused_by_name(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lamp_shaped import ASK, article, clean, headline, item, read, write
 
-from palate.construction import OwnTextBuild, build_own_text
-from palate.construction.own_text.leaks import RUN, Guard, Passage, is_earlier
+from palate import construction
+from palate.construction import OwnTextBuild
+from palate.construction.leaks import RUN, Guard, Passage, is_earlier
 from palate.construction.own_text.pairing import Answers
 from palate.errors import DataError
 from palate.words import plain_words, runs
 
+build_own_text = partial(construction.build_own_text, root=None)
 LONG = [f"word{k}" for k in range(30)]
 
 
@@ -194,7 +197,7 @@ def test_without_dates_items_stay_and_are_counted(tmp_path: Path) -> None:
     for row in rows:
         del row["date"]
     build, pairs = built(tmp_path, rows)
-    assert (build.undated, len(pairs[0]["profile"])) == (16, 4)
+    assert (build.summary.undated_profile_items, len(pairs[0]["profile"])) == (16, 4)
 
 
 def test_dates_are_compared_as_finely_as_both_are_known() -> None:

@@ -6,34 +6,26 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from palate.construction.own_text.blind import WARN_ABOVE, BlindScorers
+from palate.construction.blind import BlindScorers
 from palate.construction.own_text.entries import Entries
 from palate.construction.own_text.lamp import lamp_files, read_lamp
 from palate.construction.own_text.longlamp import read_longlamp
-from palate.construction.own_text.pairing import (
-    OTHERS,
-    Answers,
-    drop_unpaired,
-    pair_with_authors,
-)
+from palate.construction.own_text.pairing import OTHERS, Answers, author_stage
+from palate.construction.own_text.result import OwnTextBuild, OwnTextRow, OwnTextSummary
 from palate.construction.own_text.rows import read_rows
 from palate.construction.own_text.selection import RowSelection
 from palate.construction.own_text.spool import Spool
-from palate.construction.own_text.writing import check_output, rows_file, write_manifest
-from palate.data import files_of
+from palate.construction.writing import check_output, rows_file
+from palate.data import files_of, stem
 from palate.data.rows import read_question
 from palate.errors import DataError, ResourceError, UsageError
 from palate.evaluation import Start
-from palate.metrics import Estimate
 from palate.records import Settings
-from palate.runs import as_document
+from palate.runs import Manifest
 from palate.session import Session, default_session
 
-KIND = "own-text"
 ADAPT_ROWS = 8
 
 
@@ -41,42 +33,6 @@ LAYOUTS: Mapping[str, Callable[[list[Path]], Entries]] = {
     "longlamp": read_longlamp,
     "rows": read_rows,
 }
-
-
-@dataclass(frozen=True)
-class OwnTextBuild:
-    """What a build gave, and what it left out."""
-
-    output: Path
-    sources: Mapping[str, str]
-    """SHA-256 of each file that was read, by name."""
-    options: Mapping[str, Any]
-    rows: Mapping[str, Mapping[str, int]]
-    """By split: rows, users, inputs, rows against other authors and against the model."""
-    dropped: Mapping[str, Mapping[str, int]]
-    """By what was left out: how often for which reason."""
-    undated: int
-    """Profile items that stay although it is not known whether they are earlier."""
-    blind: Mapping[str, Estimate]
-    """Accuracy of blind scorers on the test rows."""
-    rows_hash: str
-    """SHA-256 of the file."""
-
-    @property
-    def given_away(self) -> tuple[str, ...]:
-        """Blind scorers that are right too often."""
-        return tuple(name for name, it in self.blind.items() if (it.value or 0) > WARN_ABOVE)
-
-    def document(self) -> dict[str, Any]:
-        """Return it as the JSON document that is its manifest."""
-        return as_document(KIND, {
-            "sources": dict(self.sources), "options": dict(self.options),
-            "rows": {split: dict(counts) for split, counts in self.rows.items()},
-            "dropped": {what: dict(counts) for what, counts in self.dropped.items()},
-            "undated_profile_items": self.undated,
-            "blind_scorers": {name: asdict(estimate) for name, estimate in self.blind.items()},
-            "rows_hash": self.rows_hash,
-        })  # fmt: skip
 
 
 def build_own_text(
@@ -89,17 +45,19 @@ def build_own_text(
     adapt: int = ADAPT_ROWS,
     skip_bad_rows: bool = False,
     order_as_in_file: bool = False,
+    root: Path | str | None = "runs",
     session: Session | None = None,
     settings: Settings | None = None,
-    start: Start = lambda label: lambda done, total: None,
+    start: Start | None = None,
 ) -> OwnTextBuild:
-    """Write pairs of users' own texts and other texts on the same input, and their manifest.
+    """Write pairs of users' own texts and other texts on the same input; return what was left out.
 
     `layout` is lamp, longlamp or rows; `rejected` is `others` or a policy that answers where no
     other author wrote; `outputs` is LaMP's file of outputs where it does not lie beside the
     questions; `adapt` is the most earlier texts of a user that become adapt rows. With
     `order_as_in_file` no date is read, so that nothing is left out for not being earlier. Answers
-    of a policy are kept as they come, and the same call gives the same bytes.
+    of a policy are kept as they come, and the same call gives the same bytes. With a `root` the
+    result is kept at `root/<benchmark>/own-text/<layout>-<8 hex>`, after the file.
 
     Raises `DataError` for a bad row, `UsageError` for options that do not fit.
     """
@@ -111,41 +69,58 @@ def build_own_text(
     files, read = _layout(layout, source, None if outputs is None else Path(outputs))
     answers = None
     if rejected != OTHERS:
-        answers = Answers(rejected, session or default_session(), settings, start)
-    options = {
-        "layout": layout, "rejected": rejected, "policy": answers and answers.fingerprint,
-        "adapt": adapt, "seed": settings.seed, "skip_bad_rows": skip_bad_rows,
-        **({"order_as_in_file": True} if order_as_in_file else {}),
-    }  # fmt: skip
+        how = start or (lambda label: lambda done, total: None)
+        answers = Answers(rejected, session or default_session(), settings, how)
+    benchmark = stem(output.name)
+    manifest = Manifest.of(
+        OwnTextBuild.kind,
+        {
+            "benchmark": benchmark, "name": layout, "rejected": rejected,
+            "policy": answers and answers.fingerprint, "adapt": adapt, "seed": settings.seed,
+            "skip_bad_rows": skip_bad_rows,
+            **({"order_as_in_file": True} if order_as_in_file else {}),
+        },
+        inputs={path.name: hash_of_file(path) for path in files},
+    )  # fmt: skip
     try:
         with closing(Spool()) as spool:
             selection = RowSelection(
                 spool, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file
             )
             selection.read(read(files))
-            for split in ("test", "adapt"):
-                if split == "adapt":
-                    selection.keep_apart()
-                alike = pair_with_authors(spool, split, settings.seed)
-                if answers is None:
-                    selection.count(split, drop_unpaired(spool, split, alike))
-                if split == "adapt":
-                    selection.limit(adapt)
-                if answers is not None:
-                    selection.count(split, answers.pair(spool, split))
+            _pair(selection, spool, answers, adapt, settings.seed)
             if not spool.numbers("test"):
                 raise DataError(f"leaves no test row ({selection.reasons()})", file=str(source))
             blind = _write(output, spool)
-            rows = {split: spool.counts(split) for split in ("test", "adapt")}
+            summary = OwnTextSummary(
+                benchmark=benchmark,
+                layout=layout,
+                policy=None if answers is None else rejected,
+                rows={split: spool.counts(split) for split in ("test", "adapt")},
+                stages=tuple(stage.counts for stage in selection.stages),
+                undated_profile_items=selection.undated,
+                blind_scorers=blind.accuracies(settings.seed),
+                rows_hash=hash_of_file(output),
+            )
+            build = OwnTextBuild(summary, None if root is None else manifest.renew(Path(root)))
+            build.save_with(OwnTextRow(**row) for row in spool.outcomes())
     except sqlite3.Error as error:
         raise ResourceError(f"the temporary file of the build: {error}; see TMPDIR") from error
-    build = OwnTextBuild(
-        output, {path.name: hash_of_file(path) for path in files}, options, rows,
-        selection.dropped(), selection.undated, blind.accuracies(settings.seed),
-        hash_of_file(output),
-    )  # fmt: skip
-    write_manifest(output, build.document())
     return build
+
+
+def _pair(
+    selection: RowSelection, spool: Spool, answers: Answers | None, adapt: int, seed: int
+) -> None:
+    for split in ("test", "adapt"):
+        if split == "adapt":
+            selection.keep_apart()
+        authors = author_stage(spool, split, seed, needed=answers is None)
+        selection.run(authors, spool.rows(split))
+        if split == "adapt":
+            selection.limit(adapt)
+        if answers is not None:
+            selection.run(answers.stage(spool, split), spool.keys(split))
 
 
 def _layout(
@@ -165,7 +140,7 @@ def _write(output: Path, spool: Spool) -> BlindScorers:
     with rows_file(output) as file:
         for split in ("test", "adapt"):
             for row in spool.finished(split):
-                read_question(row, subset=KIND)  # what is written can be loaded
+                read_question(row, subset=OwnTextBuild.kind)  # what is written can be loaded
                 file.write(row)
                 if split == "test":
                     blind.add(row)

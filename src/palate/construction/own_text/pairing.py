@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from palate.answers import build_policy, draw_samples
 from palate.benchmarks import Dataset
+from palate.construction.leaks import Passage, text_key, words_of
 from palate.construction.own_text.entries import ADAPT
-from palate.construction.own_text.leaks import Passage, text_key, words_of
-from palate.construction.own_text.spool import Spool, Spooled
+from palate.construction.own_text.selection import PARTS
+from palate.construction.own_text.spool import RowKeys, Spool, Spooled
+from palate.construction.stage import Dropped, Stage
 from palate.evaluation import Progress, Start
 from palate.records import Question, Settings
 from palate.seeding import digest
@@ -45,15 +46,19 @@ class Answers:
         )
         return [sample.text.strip() for (sample,) in samples.of_row]
 
-    def pair(self, spool: Spool, split: str) -> Counter[str]:
-        """Reject an answer in every row that lacks a rejected text.
+    def stage(self, spool: Spool, split: str) -> Stage[RowKeys, RowKeys]:
+        """Return the stage that rejects an answer in every row that lacks a rejected text."""
 
-        Returns how many rows are left out, since their answer is of no use, for which reason.
-        """
-        dropped: Counter[str] = Counter()
+        def work(rows: Iterator[RowKeys]) -> Iterator[RowKeys | Dropped]:
+            useless = dict(self._pair(spool, split))
+            yield from (Dropped(useless[row.n]) if row.n in useless else row for row in rows)
+
+        return Stage("answer", PARTS[split], work)
+
+    def _pair(self, spool: Spool, split: str) -> Iterator[tuple[int, str]]:
         missing = spool.numbers(split, "rejected IS NULL")
         if not missing:
-            return dropped
+            return
         progress, total = self._start(f"answers of {self.spec}, {split} rows"), len(missing)
         done = 0
         for part in np.array_split(np.array(missing, np.int64), max(1, total // AT_ONCE)):
@@ -62,47 +67,45 @@ class Answers:
             done += len(rows)
             for row, text in zip(rows, texts, strict=True):
                 if reason := _useless(text, row, spool):
-                    spool.drop([row.n])
-                    dropped[reason] += 1
+                    yield row.n, reason
                 else:
                     spool.reject(row.n, text, self.spec)
-        return dropped
 
 
 def _from(done: int, total: int, progress: Progress) -> Progress:
     return lambda more, of_part: progress(done + more, total)
 
 
-def pair_with_authors(spool: Spool, split: str, seed: int) -> set[int]:
-    """Give the rows of a split another author's text where there is one, drawn by the seed.
+def author_stage(spool: Spool, split: str, seed: int, *, needed: bool) -> Stage[Spooled, Spooled]:
+    """Return the stage that gives rows another author's text where there is one.
 
-    No adapt row gets a text that a test row holds. Two texts that are nearly the same tell no
-    authors apart: returns the numbers of the rows whose other authors wrote nothing else.
+    The seed draws it. No adapt row gets a text that a test row holds, and two texts that are nearly
+    the same tell no authors apart. Where it is not `needed`, a row without one goes on.
     """
-    alike = set()
-    for n in spool.numbers(split):
-        row = spool.get(n)
-        chosen, shared = Passage(row.row["chosen"]), spool.is_shared(row)
-        for page in spool.other_texts(row):
-            texts = [text for text in page if split != ADAPT or not spool.is_test_text(text)]
-            shared = shared or bool(texts)
-            order = {text: digest("other author", seed, row.row["id"], text) for text in texts}
-            drawn = sorted(texts, key=order.__getitem__)
-            unlike = next((text for text in drawn if not chosen.is_alike(words_of(text))), None)
-            if unlike is not None:
-                spool.reject(n, unlike, OTHERS)
-                break
-        else:
-            if shared:
-                alike.add(n)
-    return alike
+
+    def reason(row: Spooled) -> str | None:
+        why = _reject_author(row, spool, split, seed)
+        return why if needed else None
+
+    return Stage.by_reason("another author", PARTS[split], reason)
 
 
-def drop_unpaired(spool: Spool, split: str, alike: Collection[int]) -> Counter[str]:
-    """Leave out the rows without another author's text, and count them by the reason."""
-    missing = spool.numbers(split, "rejected IS NULL")
-    spool.drop(missing)
-    return Counter(ALIKE if n in alike else NO_OTHER for n in missing)
+def _reject_author(row: Spooled, spool: Spool, split: str, seed: int) -> str | None:
+    chosen, shared = Passage(row.row["chosen"]), spool.is_shared(row)
+    for page in spool.other_texts(row):
+        texts = [text for text in page if split != ADAPT or not _is_test_text(text, spool)]
+        shared = shared or bool(texts)
+        order = {text: digest("other author", seed, row.row["id"], text) for text in texts}
+        drawn = sorted(texts, key=order.__getitem__)
+        unlike = next((text for text in drawn if not chosen.is_alike(words_of(text))), None)
+        if unlike is not None:
+            spool.reject(row.n, unlike, OTHERS)
+            return None
+    return ALIKE if shared else NO_OTHER
+
+
+def _is_test_text(text: str, spool: Spool) -> bool:
+    return spool.is_in_test("text", text_key(text))
 
 
 def _useless(text: str, row: Spooled, spool: Spool) -> str | None:
@@ -110,4 +113,4 @@ def _useless(text: str, row: Spooled, spool: Spool) -> str | None:
         return EMPTY
     if text_key(text) == row.text or Passage(row.row["chosen"]).is_alike(words_of(text)):
         return SAME
-    return IN_TEST if row.row["split"] == ADAPT and spool.is_test_text(text) else None
+    return IN_TEST if row.row["split"] == ADAPT and _is_test_text(text, spool) else None

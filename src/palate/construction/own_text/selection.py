@@ -1,24 +1,48 @@
-"""Which rows and texts stay, and how many are left out for which reason."""
+"""Which rows and texts stay, as stages: every one that is left out has a reason."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
+from palate.construction.leaks import NOT_EARLIER, Guard, is_earlier
 from palate.construction.own_text.entries import ADAPT, EarlierText, Entries, OwnTextEntry
-from palate.construction.own_text.leaks import NOT_EARLIER, Guard, is_earlier
-from palate.construction.own_text.spool import Spool, Spooled
+from palate.construction.own_text.posts import columns_of, posts_of
+from palate.construction.own_text.spool import RowKeys, Spool, Spooled
+from palate.construction.stage import Dropped, Stage, dropped_by_row
 from palate.errors import DataError
 from palate.records.dates import instant_of, oldest_first
 from palate.seeding import digest
 
-ITEMS, TEST, ROWS_TO_ADAPT, BAD = "profile items", "test rows", "adapt rows", "bad rows"
+ITEMS, TEST, ROWS_TO_ADAPT, SOURCE = "profile items", "test rows", "adapt rows", "source rows"
+SORTS = (ITEMS, TEST, ROWS_TO_ADAPT, SOURCE)
 PARTS = {"test": TEST, "adapt": ROWS_TO_ADAPT}
 NO_TEXT, NO_PROFILE = "empty text", "no earlier text left"
 REPEATED, NO_TEST_ROW = "repeated", "user without a test row"
 QUESTION_IN_BOTH, TEXT_IN_BOTH = "question in both splits", "text in both splits"
 BEYOND = "beyond --adapt"
+UNREADABLE = "cannot be read"
+S = TypeVar("S", bound=RowKeys | Spooled)
+
+
+class ReadEntry(NamedTuple):
+    """An entry whose texts are in the spool."""
+
+    is_test: bool
+    has_profile: bool
+    to_adapt: tuple[bool, ...]
+    """Of each text to adapt to, whether it is new; a profile's that others hold are not counted."""
+
+
+class ProfileItem(NamedTuple):
+    """An earlier text beside the entry in whose profile it stands."""
+
+    item: EarlierText
+    entry: OwnTextEntry
+    guard: Guard
 
 
 class RowSelection:
@@ -29,92 +53,128 @@ class RowSelection:
     ) -> None:
         self._spool, self._skip = spool, skip_bad_rows
         self._no_dates = order_as_in_file
-        self._counts: dict[str, Counter[str]] = {
-            name: Counter() for name in (ITEMS, TEST, ROWS_TO_ADAPT, BAD)
-        }
+        self.stages: list[Stage[Any, Any]] = []
         self.undated = 0
-
-    def count(self, split: str, reasons: Mapping[str, int]) -> None:
-        """Note how many rows of a split were left out."""
-        self._counts[PARTS[split]].update(reasons)
-
-    def dropped(self) -> dict[str, dict[str, int]]:
-        """Return how many were left out, by what and for which reason."""
-        return {
-            what: {reason: n for reason, n in counts.items() if n}
-            for what, counts in self._counts.items()
-        }
+        self._source = self._begun(Stage("reading", SOURCE, self._read))
+        self._items = self._begun(Stage.by_reason("leaks", ITEMS, _item_reason))
 
     def reasons(self) -> str:
         """Return in words why rows are missing."""
+        counts = dropped_by_row((stage.counts for stage in self.stages), SORTS)
         parts = [
             f"{n:,} {what}: {reason}"
-            for what, counts in self.dropped().items() if what != ROWS_TO_ADAPT
-            for reason, n in counts.items()
-        ]  # fmt: skip
+            for what, dropped in counts.items()
+            if what != ROWS_TO_ADAPT
+            for reason, n in dropped.items()
+        ]
         return "; ".join(parts) or "the source is empty"
 
     def read(self, entries: Entries) -> None:
         """Spool every entry; raises the first `DataError` unless bad rows are left out."""
+        profiles = self._begun(Stage.by_reason(
+            "profile", TEST, lambda entry: None if entry.has_profile else NO_PROFILE
+        ))  # fmt: skip
+        adapt = self._begun(Stage.by_reason(
+            "reading", ROWS_TO_ADAPT, lambda is_new: None if is_new else REPEATED
+        ))  # fmt: skip
+        for entry in self._source.kept(entries):
+            consume(profiles.kept([entry] if entry.is_test else []))
+            consume(adapt.kept(entry.to_adapt))
+        self._spool.index()
+        self._drop_repeated("test")
+
+    def keep_apart(self) -> None:
+        """Leave out adapt rows that share something with a test row, once these are final."""
+        spool = self._spool
+        spool.keep_test_keys()
+        apart = Stage.by_reason(
+            "apart from test rows", ROWS_TO_ADAPT, self._in_both,
+            reasons=(QUESTION_IN_BOTH, TEXT_IN_BOTH, NO_TEST_ROW),
+        )  # fmt: skip
+        self.run(apart, spool.keys(ADAPT))
+        self._drop_repeated(ADAPT)
+        self.run(Stage("leaks", ROWS_TO_ADAPT, self._without_leaks), spool.by_user(ADAPT))
+
+    def limit(self, most: int) -> None:
+        """Leave out all but the latest adapt rows of each user."""
+
+        def work(rows: Iterator[Spooled]) -> Iterator[Spooled | Dropped]:
+            for _, group in groupby(rows, attrgetter("user")):
+                of_user = list(group)
+                oldest = oldest_first(of_user)[: max(0, len(of_user) - most)]
+                beyond = {row.n for row in oldest}
+                yield from (Dropped(BEYOND) if row.n in beyond else row for row in of_user)
+
+        self.run(Stage("latest", ROWS_TO_ADAPT, work), self._spool.by_user(ADAPT))
+
+    def run(self, stage: Stage[S, S], rows: Iterable[S]) -> None:
+        """Send spooled rows through a stage, and leave out what it drops."""
+        self._begun(stage)
+        for row, outcome in stage.outcomes(rows):
+            if isinstance(outcome, Dropped):
+                self._spool.drop(row.n, stage.name, outcome.reason)
+
+    def _begun(self, stage: Stage[Any, Any]) -> Stage[Any, Any]:
+        self.stages.append(stage)
+        return stage
+
+    def _read(self, entries: Iterator[OwnTextEntry | DataError]) -> Iterator[ReadEntry | Dropped]:
         for entry in entries:
             try:
                 if isinstance(entry, DataError):
                     raise entry
-                self._add(_undated(entry) if self._no_dates else _with_dates_read(entry))
+                yield self._add(_undated(entry) if self._no_dates else _with_dates_read(entry))
             except DataError as error:
                 if not self._skip:
                     raise
-                self._counts[BAD][error.problem if error.line is None else "cannot be read"] += 1
-        self._spool.index()
-        self._counts[TEST][REPEATED] += self._spool.drop_repeated("test")
+                yield Dropped(error.problem if error.line is None else UNREADABLE)
 
-    def keep_apart(self) -> None:
-        """Leave out adapt rows that share something with a test row, once these are final."""
-        spool, counts = self._spool, self._counts[ROWS_TO_ADAPT]
-        spool.keep_test_texts()
-        in_test = "SELECT {} FROM rows WHERE split = 'test' AND kept"
-        counts[QUESTION_IN_BOTH] += spool.drop_where(f"question IN ({in_test.format('question')})")
-        counts[TEXT_IN_BOTH] += spool.drop_where("text IN (SELECT key FROM test_texts)")
-        counts[NO_TEST_ROW] += spool.drop_where(f"user NOT IN ({in_test.format('user')})")
-        counts[REPEATED] += spool.drop_repeated(ADAPT)
-        for user in spool.users():
-            tests = spool.of_user("test", user)
+    def _drop_repeated(self, split: str) -> None:
+        def reason(row: RowKeys) -> str | None:
+            return REPEATED if self._spool.is_repeated(row, split) else None
+
+        stage = Stage.by_reason("repeated", PARTS[split], reason)
+        self.run(stage, self._spool.keys(split))
+
+    def _in_both(self, row: RowKeys) -> str | None:
+        spool = self._spool
+        if spool.is_in_test("question", row.question):
+            return QUESTION_IN_BOTH
+        if spool.is_in_test("text", row.text):
+            return TEXT_IN_BOTH
+        return None if spool.is_in_test("user", row.user) else NO_TEST_ROW
+
+    def _without_leaks(self, rows: Iterator[Spooled]) -> Iterator[Spooled | Dropped]:
+        for user, group in groupby(rows, attrgetter("user")):
+            tests = self._spool.of_user("test", user)
             guards = [Guard(row.row["question"], row.source, row.row["chosen"]) for row in tests]
-            for row in spool.of_user(ADAPT, user):
-                if reason := _reason(row, tests, guards):
-                    spool.drop([row.n])
-                    counts[reason] += 1
+            for row in group:
+                reason = _adapt_reason(row, tests, guards)
+                yield Dropped(reason) if reason else row
 
-    def limit(self, most: int) -> None:
-        """Leave out all but the latest adapt rows of each user."""
-        for user in self._spool.users():
-            rows = oldest_first(self._spool.of_user(ADAPT, user))
-            beyond = [row.n for row in rows[: max(0, len(rows) - most)]]
-            self._spool.drop(beyond)
-            self._counts[ROWS_TO_ADAPT][BEYOND] += len(beyond)
-
-    def _add(self, entry: OwnTextEntry) -> None:
+    def _add(self, entry: OwnTextEntry) -> ReadEntry:
         if entry.split == ADAPT:
-            if not self._add_to_adapt(entry, entry.id, entry.question, entry.source, entry):
-                self._counts[ROWS_TO_ADAPT][REPEATED] += 1
-            return
+            new = self._add_to_adapt(entry, entry.id, entry.question, entry.source, entry)
+            return ReadEntry(is_test=False, has_profile=False, to_adapt=(new,))
         if not any(item.text for item in entry.earlier):
-            raise DataError(f"the user {entry.user!r} of {entry.id!r} has no earlier text",
-                            field="profile")  # fmt: skip
-        items = list(self._safe(entry))
+            raise DataError(
+                f"the user {entry.user!r} of {entry.id!r} has no earlier text", field="profile"
+            )
+        items = self._safe_items(entry)
         if not items:
-            self._counts[TEST][NO_PROFILE] += 1
-            return
+            return ReadEntry(is_test=True, has_profile=False, to_adapt=())
         row = {
-            **_columns(entry, entry.question, entry), "id": entry.id, "split": "test",
-            "profile": _posts(items),
+            **columns_of(entry, entry.question, entry), "id": entry.id, "split": "test",
+            "profile": posts_of(items),
         }  # fmt: skip
         if not self._spool.add(row, entry.id, entry.source, entry.date):
             raise DataError(f"the id {entry.id!r} is there twice", field="id")
+        n_new = 0
         for item in items:
             if item.question and item.source:
                 name = item.id or digest(item.source, item.text)[:16]
-                self._add_to_adapt(entry, name, item.question, item.source, item)
+                n_new += self._add_to_adapt(entry, name, item.question, item.source, item)
+        return ReadEntry(is_test=True, has_profile=True, to_adapt=(True,) * n_new)
 
     def _add_to_adapt(
         self,
@@ -125,22 +185,38 @@ class RowSelection:
         written: OwnTextEntry | EarlierText,
     ) -> bool:
         row = {
-            **_columns(entry, question, written), "split": ADAPT, "profile": [],
+            **columns_of(entry, question, written), "split": ADAPT, "profile": [],
             "id": f"adapt-{digest(entry.user, name)[:16]}",
         }  # fmt: skip
         return self._spool.add(row, name, source, written.date)
 
-    def _safe(self, entry: OwnTextEntry) -> Iterator[EarlierText]:
-        guard, counts = Guard(entry.question, entry.source, entry.text), self._counts[ITEMS]
-        for item in entry.earlier:
-            earlier = is_earlier(item.date, entry.date)
-            reason = NO_TEXT if not item.text else NOT_EARLIER if earlier is False else None
-            reason = reason or guard.reason(item.text, item.source)
-            if reason:
-                counts[reason] += 1
-                continue
-            self.undated += earlier is None
-            yield item
+    def _safe_items(self, entry: OwnTextEntry) -> list[EarlierText]:
+        guard = Guard(entry.question, entry.source, entry.text)
+        rows = (ProfileItem(item, entry, guard) for item in entry.earlier)
+        items = [row.item for row in self._items.kept(rows)]
+        self.undated += sum(is_earlier(item.date, entry.date) is None for item in items)
+        return items
+
+
+def consume(rows: Iterable[object]) -> None:
+    """Read all rows for what reading them does."""
+    deque(rows, maxlen=0)
+
+
+def _item_reason(row: ProfileItem) -> str | None:
+    item = row.item
+    if not item.text:
+        return NO_TEXT
+    if is_earlier(item.date, row.entry.date) is False:
+        return NOT_EARLIER
+    return row.guard.reason(item.text, item.source)
+
+
+def _adapt_reason(row: Spooled, tests: list[Spooled], guards: list[Guard]) -> str | None:
+    if any(is_earlier(row.date, test.date) is False for test in tests):
+        return NOT_EARLIER
+    reasons = (guard.reason(row.row["chosen"], row.source) for guard in guards)
+    return next((reason for reason in reasons if reason), None)
 
 
 def _undated(entry: OwnTextEntry) -> OwnTextEntry:
@@ -156,34 +232,3 @@ def _with_dates_read(entry: OwnTextEntry) -> OwnTextEntry:
         except DataError as error:
             raise DataError(f"{entry.id!r}: {error.problem}", field="date") from None
     return entry
-
-
-def _reason(row: Spooled, tests: list[Spooled], guards: list[Guard]) -> str | None:
-    if any(is_earlier(row.date, test.date) is False for test in tests):
-        return NOT_EARLIER
-    reasons = (guard.reason(row.row["chosen"], row.source) for guard in guards)
-    return next((reason for reason in reasons if reason), None)
-
-
-def _columns(
-    entry: OwnTextEntry, question: str, written: OwnTextEntry | EarlierText
-) -> dict[str, Any]:
-    columns = {
-        "user_id": entry.user, "question": question, "chosen": written.text,
-        "reference": written.text,
-    }  # fmt: skip
-    known = {"category": entry.category, "date": written.date}
-    return columns | {name: value for name, value in known.items() if value}
-
-
-def _posts(items: list[EarlierText]) -> list[dict[str, str]]:
-    posts, names = [], Counter[str]()
-    for item in items:
-        post = {"text": item.text}
-        if item.id:
-            names[item.id] += 1
-            post["id"] = item.id if names[item.id] == 1 else f"{item.id}-{names[item.id]}"
-        if item.date:
-            post["date"] = item.date
-        posts.append(post)
-    return posts

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from palate.construction.own_text.leaks import text_key
+from palate.construction.leaks import text_key
 from palate.records.dates import EPOCH, Instant, instant_of
 from palate.seeding import canonical_json
 
@@ -22,17 +22,25 @@ CANDIDATES = 100
 TABLES = """
 CREATE TABLE rows (
   n INTEGER PRIMARY KEY, split TEXT, id TEXT, user TEXT, question BLOB, text BLOB, date TEXT,
-  start INTEGER, row TEXT, kept INTEGER, rejected TEXT, rejected_by TEXT
+  start INTEGER, row TEXT, kept INTEGER, rejected TEXT, rejected_by TEXT, stage TEXT, reason TEXT
 );
 CREATE UNIQUE INDEX by_name ON rows (split, id, CASE split WHEN 'adapt' THEN user END);
-CREATE TABLE test_texts (key BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE in_test (what TEXT, key BLOB, PRIMARY KEY (what, key)) WITHOUT ROWID;
 """
 INDEXES = """
 CREATE INDEX by_question ON rows (question);
-CREATE INDEX by_text ON rows (text) WHERE split = 'test';
-CREATE INDEX by_user ON rows (user, split);
+CREATE INDEX by_user ON rows (user, split, question, text);
 CREATE INDEX by_split ON rows (split, kept, n);
 """
+
+
+class RowKeys(NamedTuple):
+    """A row by what other rows may share with it."""
+
+    n: int
+    user: str
+    question: bytes
+    text: bytes
 
 
 class Spooled(NamedTuple):
@@ -84,23 +92,20 @@ class Spool:
         self.db.executescript(INDEXES)
         self.db.execute("BEGIN")
 
-    def drop(self, numbers: list[int]) -> None:
-        """Leave rows out."""
-        self.db.executemany("UPDATE rows SET kept = 0 WHERE n = ?", [(n,) for n in numbers])
+    def drop(self, n: int, stage: str, reason: str) -> None:
+        """Leave a row out."""
+        self.db.execute(
+            "UPDATE rows SET kept = 0, stage = ?, reason = ? WHERE n = ?", (stage, reason, n)
+        )
 
-    def drop_repeated(self, split: str) -> int:
-        """Leave out rows with question, text and user of an earlier row; return how many."""
-        return self.db.execute(
-            "UPDATE rows SET kept = 0 WHERE split = ? AND kept AND n NOT IN"
-            " (SELECT min(n) FROM rows WHERE split = ? AND kept GROUP BY user, question, text)",
-            (split, split),
-        ).rowcount
-
-    def drop_where(self, condition: str) -> int:
-        """Leave out the adapt rows of which an SQL condition is true; return how many."""
-        return self.db.execute(
-            f"UPDATE rows SET kept = 0 WHERE split = 'adapt' AND kept AND ({condition})"
-        ).rowcount
+    def is_repeated(self, row: RowKeys, split: str) -> bool:
+        """Tell whether an earlier row of the split that is kept has question, text and user."""
+        earlier = self.db.execute(
+            "SELECT 1 FROM rows WHERE user = ? AND split = ? AND question = ? AND text = ?"
+            " AND kept AND n < ? LIMIT 1",
+            (row.user, split, row.question, row.text, row.n),
+        )
+        return earlier.fetchone() is not None
 
     def numbers(self, split: str, condition: str = "1") -> list[int]:
         """Return the numbers of the rows that are kept: adapt rows user by user, oldest first."""
@@ -124,12 +129,24 @@ class Spool:
             "against_model": rows - int(authors),
         }  # fmt: skip
 
-    def users(self) -> list[str]:
-        """Return the users of adapt rows that are kept, in the order of the source."""
-        listed = self.db.execute(
-            "SELECT user FROM rows WHERE split = 'adapt' AND kept GROUP BY user ORDER BY min(n)"
+    def keys(self, split: str) -> Iterator[RowKeys]:
+        """Yield the keys of the rows that are kept."""
+        for n in self.numbers(split):
+            yield RowKeys(*self.db.execute(
+                "SELECT n, user, question, text FROM rows WHERE n = ?", (n,)
+            ).fetchone())  # fmt: skip
+
+    def rows(self, split: str) -> Iterator[Spooled]:
+        """Yield the rows that are kept."""
+        return map(self.get, self.numbers(split))
+
+    def by_user(self, split: str) -> Iterator[Spooled]:
+        """Yield the rows that are kept user by user, both in the order of the source."""
+        users = self.db.execute(
+            "SELECT user FROM rows WHERE split = ? AND kept GROUP BY user ORDER BY min(n)", (split,)
         )
-        return [user for (user,) in listed]
+        for (user,) in users.fetchall():
+            yield from self.of_user(split, user)
 
     def of_user(self, split: str, user: str) -> list[Spooled]:
         """Return the rows of one user that are kept."""
@@ -167,19 +184,25 @@ class Spool:
         """Give a row its rejected text, and say whose it is."""
         self.db.execute("UPDATE rows SET rejected = ?, rejected_by = ? WHERE n = ?", (text, by, n))
 
-    def keep_test_texts(self) -> None:
-        """Note every text of the test rows, so that no adapt row holds one."""
+    def keep_test_keys(self) -> None:
+        """Note users, questions and every text of the test rows, which adapt rows are held to."""
+        for what in ("user", "question"):
+            self.db.execute(
+                f"INSERT INTO in_test SELECT DISTINCT '{what}', {what} FROM rows"
+                " WHERE split = 'test' AND kept"
+            )
         for n in self.numbers("test"):
             texts = self.db.execute(
                 "SELECT json_extract(row, '$.chosen'), rejected FROM rows WHERE n = ?", (n,)
             ).fetchone()
             self.db.executemany(
-                "INSERT OR IGNORE INTO test_texts VALUES (?)", [(text_key(text),) for text in texts]
+                "INSERT OR IGNORE INTO in_test VALUES ('text', ?)",
+                [(text_key(text),) for text in texts],
             )
 
-    def is_test_text(self, text: str) -> bool:
-        """Tell whether a test row holds this text."""
-        rows = self.db.execute("SELECT 1 FROM test_texts WHERE key = ?", (text_key(text),))
+    def is_in_test(self, what: str, key: str | bytes) -> bool:
+        """Tell whether a test row is of this `user`, has this `question` or holds this `text`."""
+        rows = self.db.execute("SELECT 1 FROM in_test WHERE what = ? AND key = ?", (what, key))
         return rows.fetchone() is not None
 
     def finished(self, split: str) -> Iterator[dict[str, Any]]:
@@ -191,6 +214,16 @@ class Spool:
             columns = json.loads(row)
             del columns["source"]
             yield {**columns, "rejected": rejected, "rejected_by": by}
+
+    def outcomes(self) -> Iterator[dict[str, str | None]]:
+        """Yield of every row its names, and which stage left it out for which reason."""
+        listed = self.db.execute(
+            "SELECT json_extract(row, '$.id') AS id, split, user, rejected_by, stage, reason"
+            " FROM rows ORDER BY n"
+        )
+        names = [column for column, *_ in listed.description]
+        for line in listed:
+            yield dict(zip(names, line, strict=True))
 
 
 def _microseconds(date: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Rows written to a file that is there whole or not at all, with its manifest beside it."""
+"""Rows written to a file that is there whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from palate.errors import UsageError, writing
-from palate.files import whole_file, write_json
+from palate.files import whole_file
 from palate.seeding import canonical_json
 
 ENDINGS = (".jsonl", ".jsonl.gz")
@@ -24,11 +24,6 @@ class RowWriter:
     def write(self, row: Mapping[str, Any]) -> None:
         """Write a row."""
         self._stream.write(canonical_json(row).encode() + b"\n")
-
-
-def manifest_of(path: Path) -> Path:
-    """Return where the manifest of a file of rows lies."""
-    return path.with_name(f"{path.name}.manifest.json")
 
 
 def check_output(path: Path) -> None:
@@ -48,10 +43,3 @@ def rows_file(path: Path) -> Iterator[RowWriter]:
                 yield RowWriter(packed)
         else:
             yield RowWriter(stream)
-
-
-def write_manifest(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the manifest beside a file of rows."""
-    target = manifest_of(path)
-    with writing(target):
-        write_json(target, document)
