@@ -29,8 +29,8 @@ class StageCounts(Record):
     stage: str
     of: str
     """What its rows are, such as `test rows`."""
-    read: int
-    kept: int
+    n_read: int
+    n_kept: int
     dropped: Mapping[str, int]
     """By reason."""
 
@@ -42,7 +42,7 @@ class Stage(Generic[R, S]):
     many rows ahead as it computes together. `reasons` come first, in this order, in the counts.
 
     >>> longer = Stage.by_reason("words", "answers", lambda text: "one word" * (" " not in text))
-    >>> list(longer.kept(["yes", "of course", "no"])), dict(longer.counts.dropped)
+    >>> list(longer.run(["yes", "of course", "no"])), dict(longer.counts.dropped)
     (['of course'], {'one word': 2})
     """
 
@@ -90,7 +90,7 @@ class Stage(Generic[R, S]):
             yield waiting.popleft(), outcome
         assert not waiting, f"{self.name}: {len(waiting)} rows without an outcome"
 
-    def kept(self, rows: Iterable[R]) -> Iterator[S]:
+    def run(self, rows: Iterable[R]) -> Iterator[S]:
         """Yield what goes on."""
         for _, outcome in self.outcomes(rows):
             if not isinstance(outcome, Dropped):
@@ -101,7 +101,7 @@ class Stage(Generic[R, S]):
         """What became of the rows that were read until now."""
         dropped = {reason: n for reason, n in self._dropped.items() if n}
         return StageCounts(
-            stage=self.name, of=self.of, read=self._read, kept=self._kept, dropped=dropped
+            stage=self.name, of=self.of, n_read=self._read, n_kept=self._kept, dropped=dropped
         )
 
 

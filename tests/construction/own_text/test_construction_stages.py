@@ -70,14 +70,14 @@ def test_counts_by_stage_and_reason_add_up_to_what_was_read(
             return
         stages = sorted(build.summary.stages, key=lambda stage: stage.of)
         for stage in stages:
-            assert stage.read == stage.kept + sum(stage.dropped.values())
+            assert stage.n_read == stage.n_kept + sum(stage.dropped.values())
         chains = {of: list(group) for of, group in groupby(stages, lambda stage: stage.of)}
         for chain in chains.values():
-            assert [stage.kept for stage in chain[:-1]] == [stage.read for stage in chain[1:]]
-        assert chains["source rows"][0].read == len(rows)
-        assert chains["test rows"][0].read == chains["source rows"][0].kept
+            assert [stage.n_kept for stage in chain[:-1]] == [stage.n_read for stage in chain[1:]]
+        assert chains["source rows"][0].n_read == len(rows)
+        assert chains["test rows"][0].n_read == chains["source rows"][0].n_kept
         written = Counter(row["split"] for row in read(output))
-        kept = {split: chains[f"{split} rows"][-1].kept for split in ("test", "adapt")}
+        kept = {split: chains[f"{split} rows"][-1].n_kept for split in ("test", "adapt")}
         assert kept == {split: written[split] for split in kept}
         listed = [json.loads(line) for line in build.lines()]
         assert [row["id"] for row in listed if row["reason"] is None and row["split"] == "test"] \

@@ -77,9 +77,9 @@ class RowSelection:
         adapt = self._begun(Stage.by_reason(
             "reading", ROWS_TO_ADAPT, lambda is_new: None if is_new else REPEATED
         ))  # fmt: skip
-        for entry in self._source.kept(entries):
-            consume(profiles.kept([entry] if entry.is_test else []))
-            consume(adapt.kept(entry.to_adapt))
+        for entry in self._source.run(entries):
+            consume(profiles.run([entry] if entry.is_test else []))
+            consume(adapt.run(entry.to_adapt))
         self._spool.index()
         self._drop_repeated("test")
 
@@ -193,7 +193,7 @@ class RowSelection:
     def _safe_items(self, entry: OwnTextEntry) -> list[EarlierText]:
         guard = Guard(entry.question, entry.source, entry.text)
         rows = (ProfileItem(item, entry, guard) for item in entry.earlier)
-        items = [row.item for row in self._items.kept(rows)]
+        items = [row.item for row in self._items.run(rows)]
         self.undated += sum(is_earlier(item.date, entry.date) is None for item in items)
         return items
 
