@@ -75,13 +75,17 @@ def build_own_text(
     manifest = Manifest.of(
         OwnTextBuild.kind,
         {
-            "benchmark": benchmark, "name": layout, "rejected": rejected,
-            "policy": answers and answers.fingerprint, "adapt": adapt, "seed": settings.seed,
+            "benchmark": benchmark,
+            "name": layout,
+            "rejected": rejected,
+            "policy": answers and answers.fingerprint,
+            "adapt": adapt,
+            "seed": settings.seed,
             "skip_bad_rows": skip_bad_rows,
             **({"order_as_in_file": True} if order_as_in_file else {}),
         },
         inputs={path.name: hash_of_file(path) for path in files},
-    )  # fmt: skip
+    )
     try:
         with closing(Spool()) as spool:
             selection = RowSelection(

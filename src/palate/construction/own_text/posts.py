@@ -14,9 +14,11 @@ def columns_of(
 ) -> dict[str, Any]:
     """Return the columns that hold who wrote what on which question."""
     columns = {
-        "user_id": entry.user, "question": question, "chosen": written.text,
+        "user_id": entry.user,
+        "question": question,
+        "chosen": written.text,
         "reference": written.text,
-    }  # fmt: skip
+    }
     known = {"category": entry.category, "date": written.date}
     return columns | {name: value for name, value in known.items() if value}
 

@@ -71,12 +71,14 @@ class RowSelection:
 
     def read(self, entries: Entries) -> None:
         """Spool every entry; raises the first `DataError` unless bad rows are left out."""
-        profiles = self._begun(Stage.by_reason(
-            "profile", TEST, lambda entry: None if entry.has_profile else NO_PROFILE
-        ))  # fmt: skip
-        adapt = self._begun(Stage.by_reason(
-            "reading", ROWS_TO_ADAPT, lambda is_new: None if is_new else REPEATED
-        ))  # fmt: skip
+        profiles = self._begun(
+            Stage.by_reason(
+                "profile", TEST, lambda entry: None if entry.has_profile else NO_PROFILE
+            )
+        )
+        adapt = self._begun(
+            Stage.by_reason("reading", ROWS_TO_ADAPT, lambda is_new: None if is_new else REPEATED)
+        )
         for entry in self._source.run(entries):
             consume(profiles.run([entry] if entry.is_test else []))
             consume(adapt.run(entry.to_adapt))
@@ -88,9 +90,11 @@ class RowSelection:
         spool = self._spool
         spool.keep_test_keys()
         apart = Stage.by_reason(
-            "apart from test rows", ROWS_TO_ADAPT, self._in_both,
+            "apart from test rows",
+            ROWS_TO_ADAPT,
+            self._in_both,
             reasons=(QUESTION_IN_BOTH, TEXT_IN_BOTH, NO_TEST_ROW),
-        )  # fmt: skip
+        )
         self.run(apart, spool.keys(ADAPT))
         self._drop_repeated(ADAPT)
         self.run(Stage("leaks", ROWS_TO_ADAPT, self._without_leaks), spool.by_user(ADAPT))
@@ -164,9 +168,11 @@ class RowSelection:
         if not items:
             return ReadEntry(is_test=True, has_profile=False, to_adapt=())
         row = {
-            **columns_of(entry, entry.question, entry), "id": entry.id, "split": "test",
+            **columns_of(entry, entry.question, entry),
+            "id": entry.id,
+            "split": "test",
             "profile": posts_of(items),
-        }  # fmt: skip
+        }
         if not self._spool.add(row, entry.id, entry.source, entry.date):
             raise DataError(f"the id {entry.id!r} is there twice", field="id")
         n_new = 0
@@ -185,9 +191,11 @@ class RowSelection:
         written: OwnTextEntry | EarlierText,
     ) -> bool:
         row = {
-            **columns_of(entry, question, written), "split": ADAPT, "profile": [],
+            **columns_of(entry, question, written),
+            "split": ADAPT,
+            "profile": [],
             "id": f"adapt-{digest(entry.user, name)[:16]}",
-        }  # fmt: skip
+        }
         return self._spool.add(row, name, source, written.date)
 
     def _safe_items(self, entry: OwnTextEntry) -> list[EarlierText]:
