@@ -60,6 +60,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
             ("train", method, "--data", ARGUMENTS, "--embedder", MINILM, "--dtype", "float32",
              "-o", f"models/{method}"),
             ("evaluate", "-b", ARGUMENTS, "-s", f"personal:./models/{method}", "-c", "none"),
+            ("learning-curve", "-b", ARGUMENTS, "-m", f"models/{method}", "--shots", "0,5",
+             "--repeats", "2", "--fixed", "10", "--format", "json"),
         )
     ),
     "best-of-n": (
@@ -67,6 +69,20 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
          "-s", f"similarity:{MINILM}", *LIKELIHOOD, "-s", f"lift:{SMOLLM}",
          *JUDGE, "-c", "none", "-c", "profile:5",
          "-q", f"coverage:{MINILM}", "--contrast", "--format", "json"),
+    ),
+    "policy-accuracy": (
+        ("policy-accuracy", "-b", "tasting", "--limit", "8", "-p", SMOLLM, "-s", "longest",
+         "-s", f"lift:{SMOLLM}", "-c", "profile:2", "--format", "json"),
+    ),
+    "decoder": (
+        ("policy-accuracy", "-b", "tasting", "--limit", "4", "-p", SMOLLM,
+         "-s", f"autoregressive:{SMOLLM}", "-c", "profile:1", "--score", "decoder",
+         "--format", "json"),
+    ),
+    "ppo": (
+        ("ppo", "-b", "tasting", "-p", f"{SMOLLM}?max_tokens=8", "-s", "longest", "--held-out", "4",
+         "-n", "1", "--evaluations", "1", "-q", f"coverage:{MINILM}", "--updates", "2", "--answers", "4",
+         "--lora", "4", "--format", "json"),
     ),
     "decode": (
         ("decode", "-b", "tasting", "--limit", "4", "-p", POLICY, "-n", "2",
@@ -93,6 +109,10 @@ class Renames(NamedTuple):
     """By kind, the paths that only the older commit writes; left out as well."""
     added: Mapping[str, Sequence[str]] = {}
     """By kind, fields that came within one format; left out where the older commit has none."""
+    flattened: Sequence[str] = ()
+    """Old fields of a row whose numbers, in this order, are the new field `values`."""
+    lifted: Mapping[str, Sequence[str]] = {}
+    """By new field, the old fields of a summary or output that its first element holds now."""
 
     @classmethod
     def read(cls, file: Path) -> Renames:
@@ -236,6 +256,7 @@ def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Diff
 
 def _of_run(old: Path, new: Path, renames: Renames) -> Iterator[Difference]:
     same = {path.name for path in old.iterdir()} <= {path.name for path in new.iterdir()}
+    same &= len({_lines(folder / "summary.json")[0].get("schema") for folder in (old, new)}) == 1
     renames = renames.within_one_format() if same else renames
     verdicts = "verdicts.jsonl" if (old / "verdicts.jsonl").exists() else "rows.jsonl"
     for kind, name in (("rows", verdicts), ("summary", "summary.json")):
@@ -259,6 +280,14 @@ def _lines(file: Path) -> list[Document]:
 def _document(
     old: Document, new: Document, kind: str, renames: Renames, where: str
 ) -> Difference | None:
+    if kind == "rows" and "values" in new:
+        listed = [old.pop(name) for name in renames.flattened if name in old]
+        old |= {"values": list(_numbers(listed))} if listed else {}
+    for name, fields in renames.lifted.items():
+        if kind != "rows" and name in new and name not in old:
+            held = [field for field in fields if field in old]
+            old[name] = [{field: old.pop(field) for field in held}] if held else []
+            new[name] = [{field: new[name][0][field] for field in held}] if held else []
     for document, paths in ((new, renames.new), (old, renames.gone)):
         for path in paths.get(kind, ()):
             _change(document, path.split("."), None)
@@ -270,6 +299,15 @@ def _document(
     for path in sorted(fields, key=lambda path: -path.count(".")):
         _change(old, path.split("."), fields[path])
     return first_difference(old, new, where)
+
+
+def _numbers(value: Document) -> Iterator[Document]:
+    # A null that stands for a list has no length: the golden commands leave no row out.
+    if isinstance(value, list):
+        for each in value:
+            yield from _numbers(each)
+    else:
+        yield value
 
 
 def _change(document: Document, path: Sequence[str], name: str | None) -> None:

@@ -60,7 +60,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     said = json.loads(run(*wish, "--format", "json"))
     (best,) = load_all(tmp_path / "runs", "best-of-n")
     assert said == best.document() == json.loads((best.folder / "summary.json").read_text())
-    assert {one["scorer"] for one in said["selections"]} == {"longest", "shortest", reads}
+    assert {one["scorer"] for one in said["cells"]} == {"longest", "shortest", reads}
     assert said["samples"]["n"] == 6
     (file,) = (tmp_path / "runs" / "drinks-samples").glob("*.jsonl")
     run("best-of-n", "-b", questions, "--samples", file, *scorers, "-q", "overlap:chrf",
@@ -70,7 +70,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert brought.summary.policy == file.name, "no path is in a summary"
     run("evaluate", "-b", questions, *scorers, "-o", tmp_path / "runs")
     runs = {one.summary.scorer: one for one in load_runs([tmp_path / "runs"])}
-    for one in best.summary.selections:
+    for one in best.summary.cells:
         assert runs[one.scorer].summary.models == one.models
         made = read_manifest(runs[one.scorer].folder).identity["fingerprints"]
         assert tuple(made) == one.fingerprints

@@ -39,7 +39,7 @@ def test_best_of_n_takes_questions(folder: Path) -> None:
         "-s", "longest", "-q", "overlap:chrf", "--format", "json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (longest,) = json.loads(done.stdout)["selections"]
+    (longest,) = json.loads(done.stdout)["cells"]
     assert longest["curve"]["points"][-1]["best"]["n"] == 2
 
 

@@ -210,7 +210,7 @@ def test_missing_rewards_of_a_stranger_are_counted_at_each_evaluation() -> None:
     assert (first.stranger_unscored, middle.stranger_unscored) == (
         {}, {"no stranger": len(pairs.rows)}
     )  # fmt: skip
-    assert {row.stranger_rewards for row in made.rows} == {(1.0, None, 2.0)}
+    assert {row.values[3:] for row in made.table.rows()} == {(1.0, None, 2.0)}
     assert made.gain.stranger_reward is not None and made.gain.stranger_reward.value == 1
 
 

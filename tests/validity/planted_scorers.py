@@ -58,7 +58,14 @@ def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:
 
 def quality_of(values, benchmark="b", quality="q", **more) -> Downstream:
     of = DownstreamQuality(
-        benchmark=benchmark, policy="p", quality=quality, surrogate=False, k=4, n_samples=8
+        benchmark=benchmark,
+        policy="p",
+        quality=quality,
+        surrogate=False,
+        answers="best of 4",
+        rated="the picks",
+        k=4,
+        n_samples=8,
     )
     return Downstream(
         **{"kind": "best-of-n", "of": of, "samples": "s", "values": values, "rows": {}, **more}

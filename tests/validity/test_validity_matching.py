@@ -58,9 +58,9 @@ def test_a_model_that_changed_between_the_commands_is_refused(planted):
 
     selections = tuple(
         one.model_copy(update={"models": ("first",)} if one.scorer == "hazy1" else {})
-        for one in best.summary.selections
+        for one in best.summary.cells
     )
-    known = replace(best, summary=best.summary.model_copy(update={"selections": selections}))
+    known = replace(best, summary=best.summary.model_copy(update={"cells": selections}))
     again = [runs[0], with_model(runs[1], "first"), *runs[2:]]
     assert validity([*again, known]).summary.coefficients
     assert validity([*runs, known]).summary.coefficients, "a run may not say what it was"

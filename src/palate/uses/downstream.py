@@ -29,28 +29,19 @@ class DownstreamQuality(Record):
     policy: str
     quality: str
     surrogate: bool
-    k: int | None
-    """The best of so many; 1 where answers are guided or trained; None of policy accuracy."""
-    n_samples: int | None
+    answers: str
+    """Which answers have it, such as `best of 4`; empty where the quality is not of answers."""
+    rated: str
+    """What has the quality, as a column names it, such as `the picks`."""
+    k: int | None = None
+    """The best of so many, where scorers pick."""
+    n_samples: int | None = None
     """Of each question."""
-    guided_by: str | None = None
-    """Method and weight by which scorers guide the policy; None where they pick."""
-    trained_by: str | None = None
-    """Algorithm and updates by which the policy is trained on scorers."""
-
-    @property
-    def answers(self) -> str:
-        """Which answers they are, in words."""
-        if self.k is None:
-            return "policy accuracy"
-        if self.trained_by is not None:
-            return f"trained by {self.trained_by}"
-        return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
 
     @property
     def name(self) -> str:
         """What it is called in a line."""
-        return self.quality if self.k is None else f"{self.answers}, {self.quality}"
+        return f"{self.answers}, {self.quality}" if self.answers else self.quality
 
 
 class ScorerTable(NamedTuple):

@@ -34,10 +34,10 @@ BOUND = "KL bound: the most that picking the best of k moves the policy, in nats
 def tables(result: BestOfResult) -> list[Table]:
     """Return a table per measure of quality: a row per scorer and context, a column per k."""
     summary = result.summary
-    names = short_names([one.scorer for one in summary.selections])
+    names = short_names([one.scorer for one in summary.cells])
     tables = []
-    for quality in dict.fromkeys(one.quality for one in summary.selections):
-        picked = [one for one in summary.selections if one.quality == quality]
+    for quality in dict.fromkeys(one.quality for one in summary.cells):
+        picked = [one for one in summary.cells if one.quality == quality]
         named = f"{quality} (a surrogate)" if picked[0].surrogate else quality
         title = (
             f"{summary.benchmark}: best of {summary.samples.n} by {summary.policy}, {named}, "
@@ -79,7 +79,7 @@ def plot(result: BestOfResult, file: Path) -> None:
 
     Raises `UsageError` without matplotlib, or where the file cannot be written.
     """
-    selections, ks = result.summary.selections, result.summary.ks
+    selections, ks = result.summary.cells, result.summary.ks
     names = short_names([one.scorer for one in selections])
     qualities = list(dict.fromkeys(one.quality for one in selections))
     figure, (axes,) = panels(1, len(qualities), (5.4, 4.2))
@@ -152,7 +152,7 @@ def _clustering(result: BestOfResult, one: Selection) -> str:
 def _least_p(found: BestOfResult, picked: list[Selection], at: int) -> list[str]:
     """Say which p so few users can reach, where that is none below 0.05."""
     users = max(one.curve.points[at].gain.n_units for one in picked)
-    place = {id(one): k for k, one in enumerate(found.summary.selections)}
+    place = {id(one): k for k, one in enumerate(found.summary.cells)}
     tested = {
         (one.scorer, found.expected[:, place[id(one)]].tobytes())
         for one in picked
@@ -227,10 +227,10 @@ def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
     """Yield a drawing a measure, each with its table."""
     summary = result.summary
     yield Text("The best of n answers, chosen by a scorer", "h3")
-    qualities = dict.fromkeys(selection.quality for selection in summary.selections)
+    qualities = dict.fromkeys(selection.quality for selection in summary.cells)
     of_measures = [names.table(table) for table in tables(result)]
     for k, (quality, table) in enumerate(zip(qualities, of_measures, strict=True)):
-        picked = [each for each in summary.selections if each.quality == quality][:MOST_LINES]
+        picked = [each for each in summary.cells if each.quality == quality][:MOST_LINES]
         short = short_names([each.scorer for each in picked])
         several = len({each.context for each in picked}) > 1
         labels = [

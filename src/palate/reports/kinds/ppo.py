@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.metrics import Estimate
 from palate.metrics.selection.units import Units
@@ -58,11 +59,11 @@ def tables(result: PolicyTrainingResult) -> list[Table]:
 def _gains(result: PolicyTrainingResult) -> Table:
     summary, gain = result.summary, result.summary.gain
     first, last = summary.evaluations[0], summary.evaluations[-1]
-    pairs = [_paired(result, [row.rewards for row in result.rows])]
+    pairs = [_paired(result, result.rewards)]
     rows = [["reward", *pairs[0].levels, *_moved(gain.reward)]]
     missing = [(first.unscored, last.unscored)]
-    if gain.stranger_reward is not None:
-        pairs.append(_paired(result, [row.stranger_rewards for row in result.rows]))
+    if gain.stranger_reward is not None and result.stranger_rewards is not None:
+        pairs.append(_paired(result, result.stranger_rewards))
         rows.append([
             "reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)
         ])  # fmt: skip
@@ -76,15 +77,15 @@ def _gains(result: PolicyTrainingResult) -> Table:
         name = measures[of.quality]
         name = f"{name} (a surrogate)" if before.surrogate else name
         interval, _ = _moved(of.gain)
-        values = [[each[k] for each in row.qualities] for row in result.rows]
-        pairs.append(_paired(result, values, contrast=before.contrast))
+        pairs.append(_paired(result, result.qualities[:, :, k], contrast=before.contrast))
         rows.append([name, *pairs[-1].levels, interval, p_value(of.p_holm)])
         missing.append((before.unrated, after.unrated))
-    names = short_names([summary.scorer])
-    shown = context_name(summary.context)
+    reward = summary.trained_on
+    names = short_names([reward.scorer])
+    shown = context_name(reward.context)
     title = (
         f"{summary.benchmark}: {summary.policy} after {last.update:,} updates of "
-        f"{summary.recipe['answers']} answers by {summary.algorithm} on {names[summary.scorer]} · "
+        f"{summary.recipe['answers']} answers by {summary.algorithm} on {names[reward.scorer]} · "
         f"{shown}, {summary.held_out_users:,} held-out users"
     )
     figures = [(row[0], each.note) for row, each in zip(rows, _estimates(result), strict=True)]
@@ -98,7 +99,7 @@ def _gains(result: PolicyTrainingResult) -> Table:
             row.insert(3, NONE if row[1] is NONE else f"{scored[0]} → {scored[1]}")
         survivors = [SURVIVORS.format(total=total, rows=min(each.n for each in pairs))]
     notes = [_scale(result), GAINS, *survivors, *without_interval(figures), *_reserve(result),
-             *summary.notes]  # fmt: skip
+             *reward.notes]  # fmt: skip
     return Table(title, columns, rows, [*notes, *legend({**names, **measures})], width=WIDTH)
 
 
@@ -154,12 +155,9 @@ class _Paired(NamedTuple):
 
 
 def _paired(
-    result: PolicyTrainingResult,
-    values: Sequence[Sequence[float | None]],
-    *,
-    contrast: bool = False,
+    result: PolicyTrainingResult, values: NDArray[np.float64], *, contrast: bool = False
 ) -> _Paired:
-    first, last = np.array([(of[0], of[-1]) for of in values], dtype=np.float64).T
+    first, last = values[:, 0], values[:, -1]
     mirrors = result.mirrors if contrast else None
     units = Units.of(result.users, result.questions, ~np.isnan(last - first), mirrors)
     known = [units.values(each) for each in (first, last)]

@@ -39,7 +39,7 @@ def tables(found: Validity) -> list[Table]:
     tables, summary = [], found.summary
     for what in dict.fromkeys(_what(one) for one in summary.coefficients):
         some = [one for one in summary.coefficients if _what(one) == what]
-        rated = _rated(some[0])
+        rated = some[0].downstream.rated
         notes = [
             NOTE.format(what=rated),
             *_warnings(some),
@@ -118,21 +118,11 @@ def _runs_with(n: int) -> str:
 def _what(one: Coefficients) -> str:
     of = one.downstream
     named = f"{of.quality} (a surrogate)" if of.surrogate else of.quality
-    if of.k is None:
-        return f"{named} of {of.policy} on {of.benchmark}"
-    how = f"{of.n_samples} by" if of.k != 1 else f"{of.n_samples} answers by"
-    between = "of" if of.k != 1 else "·"
-    return f"{of.answers} {between} {how} {of.policy} on {of.benchmark}, {named}"
-
-
-def _rated(one: Coefficients) -> str:
-    """Return what has the quality that is predicted, as a column names it."""
-    of = one.downstream
-    if of.k is None:
-        return "policy accuracy"
-    if of.trained_by is not None:
-        return "trained answers"
-    return "the picks" if of.guided_by is None else "guided answers"
+    by = f"{of.policy} on {of.benchmark}" if of.policy else of.benchmark
+    if of.n_samples is None:
+        return f"{named}{f' {of.answers}' if of.answers else ''} of {by}"
+    how = f"of {of.n_samples} by" if of.k else f"· {of.n_samples} answers by"
+    return f"{of.answers} {how} {by}, {named}"
 
 
 def plot(found: Validity, file: Path) -> None:
@@ -249,7 +239,7 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
         yield Picture(
             f"validity-{number}-{k}",
             f"{coefficient.metric} on {coefficient.benchmark} and "
-            f"{names.public(coefficient.downstream.answers)}",
+            f"{names.public(coefficient.downstream.answers or coefficient.downstream.rated)}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
             shown[0], validity_dots(labels, coefficient, quality),
         )  # fmt: skip

@@ -20,15 +20,14 @@ from palate.uses.decode.cells import GuideCell
 from palate.uses.decode.describe import divergences, text_facts
 from palate.uses.decode.result import (
     DecodeResult,
-    DecodeRow,
     DecodeSummary,
     GuidedCell,
     GuidedQuality,
     Guiding,
     UnguidedQuality,
 )
-from palate.uses.result import question_hashes
-from palate.uses.row_figures import RowFigures
+from palate.uses.result import ValueColumn
+from palate.uses.table import RowFigures, ValueTable
 
 Doubles = NDArray[np.float64]
 
@@ -61,14 +60,23 @@ def result_of(
     seed: int,
 ) -> DecodeResult:
     """Return all cells with their figures."""
-    users = [row.user_id for row in pairs.rows]
-    rows = RowFigures(users, question_hashes(pairs), seed)
+    rows = RowFigures.of(pairs, seed)
     plain = [row_means(rated.values) for rated in base]
     values = [work.values for work in decoded]
     cells = _corrected([
         _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
         for k, work in enumerate(decoded)
     ])  # fmt: skip
+    table = ValueTable(pairs)
+    for number, cell in enumerate([None, *cells]):
+        for rated, means in zip(base, values[number - 1] if cell else plain, strict=True):
+            table.add(
+                ValueColumn(
+                    cell=number - 1 if cell else None, measure=rated.quality,
+                    setting=cell.method_name if cell else "no guide", surrogate=rated.surrogate,
+                    couples=rated.mirrors is not None,
+                ), means,
+            )  # fmt: skip
     summary = DecodeSummary(
         benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
         text=text_facts(unguided),
@@ -80,17 +88,9 @@ def result_of(
             )
             for rated, means in zip(base, plain, strict=True)
         ),
-        cells=tuple(cells),
+        cells=tuple(cells), columns=tuple(table.columns),
     )  # fmt: skip
-    decode_rows = tuple(
-        DecodeRow.of(
-            row,
-            unguided=tuple(_number(quality[k]) for quality in plain),
-            guided=tuple(tuple(_number(quality[k]) for quality in of_cell) for of_cell in values),
-        )
-        for k, row in enumerate(pairs.rows)
-    )
-    return DecodeResult(summary, decode_rows)
+    return DecodeResult(summary, table.rows())
 
 
 def _cell(
@@ -100,12 +100,11 @@ def _cell(
     stranger: Sequence[Doubles] | None,
     rows: RowFigures,
 ) -> GuidedCell:
-    there, of = work.cell.there, work.scores.summary
+    there = work.cell.there
     divergence, bound, tokens = divergences(work.method, work.samples, there)
     reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
-    return GuidedCell(
-        scorer=of.scorer, context=of.context, oracle=of.oracle, method=work.method.spec,
-        weight=work.method.weight, models=of.models, fingerprints=of.fingerprints,
+    return GuidedCell.of(
+        work.scores.summary, method=work.method.spec, weight=work.method.weight,
         samples=work.samples.content, left_out=work.cell.left_out,
         guiding=Guiding(
             reward=reward, divergence=divergence, divergence_bound=bound,
@@ -124,7 +123,6 @@ def _cell(
             )
             for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
         ),
-        notes=of.notes,
     )  # fmt: skip
 
 
@@ -152,7 +150,3 @@ def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
         cell.model_copy(update={"qualities": tuple(islice(corrected, len(cell.qualities)))})
         for cell in cells
     ]
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -28,6 +28,7 @@ from palate.trainers.settings import EvaluationOptions, RewardOptions, read_poli
 from palate.trainers.split import UserSplit, hold_out, refuse_shared
 from palate.uses.ppo.result import PolicyTrainingResult, PolicyTrainingSummary
 from palate.uses.ppo.summarise import RatedAnswers, tabulate
+from palate.uses.result import Cell
 
 
 def ppo(
@@ -157,9 +158,7 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
     train = plan.split.train.rows
     summary = PolicyTrainingSummary(
         benchmark=plan.split.train.name, held_out=pairs.name, policy=plan.policy.spec,
-        policy_context=plan.policy_context.spec, scorer=plan.reward.spec,
-        context=plan.reward.context.spec, models=plan.reward_models,
-        fingerprints=plan.fingerprints, recipe=plan.recipe_document,
+        policy_context=plan.policy_context.spec, recipe=plan.recipe_document,
         lora=None if plan.lora is None else asdict(plan.lora), scale=scale, scaled=scaled,
         no_end=plan.rewarding.no_end, trained_rows=len(train),
         trained_users=len({row.user_id for row in train}),
@@ -167,6 +166,12 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
         shared_questions=plan.split.shared_questions, n=plan.evaluation.n,
         start=rated[0].answers.samples(plan.policy.spec).content,
         evaluations=made.evaluations, gain=made.gain, fits=made.fits,
-        notes=plan.notes,
+        cells=(
+            Cell(
+                scorer=plan.reward.spec, context=plan.reward.context.spec,
+                models=plan.reward_models, fingerprints=plan.fingerprints, notes=plan.notes,
+            ),
+        ),
+        columns=tuple(made.table.columns),
     )  # fmt: skip
-    return PolicyTrainingResult(summary, made.rows, folder)
+    return PolicyTrainingResult(summary, made.table.rows(), folder)
