@@ -7,9 +7,9 @@ from palate.uses.result import (
     CellRow,
     CellSummary,
     ValueColumn,
-    question_hashes,
+    ValueTable,
 )
-from palate.uses.table import PairUnits, RowFigures, ValueTable
+from palate.uses.units import PairUnits, RowFigures, question_hashes
 
 __all__ = [
     "Cell",

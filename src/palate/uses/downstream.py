@@ -15,8 +15,8 @@ from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.selection.units import Units
 from palate.records import Record
+from palate.uses.units import Doubles, RowFigures
 
-Doubles = NDArray[np.float64]
 CellKey = tuple[str, str]
 """Scorer and context, as canonical specs."""
 
@@ -81,11 +81,9 @@ class Downstream:
     """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
     """Id of each row, in order, and the hash of what it asks and between what."""
-    users: NDArray[np.str_]
-    """Whose row it is."""
-    questions: NDArray[np.str_]
-    """Hash of each row's question: rows of one question share answers."""
-    mirrors: NDArray[np.int64] | None = None
+    figures: RowFigures
+    """Whose the rows are, and what they ask: rows of one question share answers."""
+    mirrors: Sequence[int] | None = None
     """Of a contrast, the number of each row's mirrored row: its units are couples."""
     origins: Mapping[CellKey, Origin] = field(default_factory=dict)
     """What made each scorer's scores, where it is known."""
@@ -107,8 +105,7 @@ class Downstream:
         return ScorerTable(tuple(scorers), units.values(values), units.clusters)
 
     def _units(self) -> Units:
-        rated = ~np.isnan(next(iter(self.values.values())))
-        return Units.of(self.users, self.questions, rated, self.mirrors)
+        return self.figures.units(next(iter(self.values.values())), self.mirrors)
 
 
 def rows_of_all(values: Doubles, where: str) -> NDArray[np.bool_]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from palate.benchmarks import Dataset
@@ -20,8 +19,7 @@ from palate.runs import Manifest, RecordResult, TextHash, VerdictRow
 from palate.runs.result import arrow_of
 from palate.seeding import digest
 from palate.uses.downstream import Downstream, DownstreamQuality, Origin, rows_of_all
-
-Doubles = NDArray[np.float64]
+from palate.uses.units import Doubles, RowFigures
 
 
 class Cell(Record):
@@ -83,11 +81,6 @@ class CellRow(Record):
         )  # fmt: skip
 
 
-def question_hashes(pairs: Dataset) -> list[str]:
-    """Return the hash of each row's question."""
-    return [VerdictRow.hash_of(row.key) for row in pairs.rows]
-
-
 C = TypeVar("C", bound=Cell)
 
 
@@ -101,6 +94,26 @@ class CellSummary(Record, Generic[C]):
 
 
 S = TypeVar("S", bound=CellSummary[Any])
+
+
+@dataclass
+class ValueTable:
+    """The columns of a result in the making."""
+
+    pairs: Dataset
+    columns: list[ValueColumn] = field(default_factory=list)
+    values: list[Doubles] = field(default_factory=list)
+
+    def add(self, column: ValueColumn, values: Doubles) -> None:
+        """Add a column with its value of every row; NaN where a row has none."""
+        self.columns.append(column)
+        self.values.append(values)
+
+    def rows(self) -> tuple[CellRow, ...]:
+        """Return every row with its values."""
+        table = np.stack(self.values, axis=1)
+        both = zip(self.pairs.rows, table, strict=True)
+        return tuple(CellRow.of(row, values.tolist()) for row, values in both)
 
 
 class CellResult(RecordResult[S, CellRow], ABC):
@@ -153,6 +166,11 @@ class CellResult(RecordResult[S, CellRow], ABC):
     def questions(self) -> list[str]:
         """The hash of each row's question."""
         return [row.question_hash for row in self.rows]
+
+    @property
+    def figures(self) -> RowFigures:
+        """Means and gains over its rows."""
+        return RowFigures(self.users, self.questions)
 
     @cached_property
     def mirrors(self) -> list[int] | None:
@@ -243,8 +261,7 @@ class CellResult(RecordResult[S, CellRow], ABC):
         return Downstream(
             kind=self.kind, of=of, samples=samples, values=values,
             rows={row.id: row.content_hash for row in self.rows},
-            users=np.array(self.users), questions=np.array(self.questions),
-            mirrors=np.array(self.mirrors) if columns[0].couples else None,
+            figures=self.figures, mirrors=self.mirrors if columns[0].couples else None,
             origins={
                 (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, self.where)
                 for cell, _ in listed

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.metrics import Estimate
-from palate.metrics.selection.units import Units
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
@@ -159,7 +158,7 @@ def _paired(
 ) -> _Paired:
     first, last = values[:, 0], values[:, -1]
     mirrors = result.mirrors if contrast else None
-    units = Units.of(result.users, result.questions, ~np.isnan(last - first), mirrors)
+    units = result.figures.units(last - first, mirrors)
     known = [units.values(each) for each in (first, last)]
     before, after = (plain(float(each.mean()) if each.size else None) for each in known)
     return _Paired((before, after), known[0].size)

@@ -25,8 +25,8 @@ from palate.records import Settings
 from palate.runs import Manifest, holm_within
 from palate.session import Session
 from palate.uses.best_of_n.result import BestOfResult, BestOfSummary, SampleCounts, Selection
-from palate.uses.result import ValueColumn, question_hashes
-from palate.uses.table import ValueTable
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import question_hashes
 
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""

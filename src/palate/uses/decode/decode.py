@@ -31,7 +31,7 @@ from palate.uses.decode.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.uses.decode.guided_policy import GuidedPolicy
 from palate.uses.decode.result import DecodeResult
 from palate.uses.decode.summarise import Decoded, result_of
-from palate.uses.result import question_hashes
+from palate.uses.units import question_hashes
 
 ANSWERS = 4
 """To a question, where no number is given."""

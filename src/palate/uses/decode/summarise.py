@@ -26,8 +26,8 @@ from palate.uses.decode.result import (
     Guiding,
     UnguidedQuality,
 )
-from palate.uses.result import ValueColumn
-from palate.uses.table import RowFigures, ValueTable
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import RowFigures
 
 Doubles = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from palate.metrics import Clusters, Estimate
 from palate.records import user_key
 from palate.uses.learning_curve.points import Point, Shots
 from palate.uses.learning_curve.scoring import Doubles, Scored, credit
-from palate.uses.table import PairUnits
+from palate.uses.units import PairUnits
 
 
 class Groups:

@@ -36,8 +36,7 @@ from palate.uses.learning_curve.groups import Groups
 from palate.uses.learning_curve.models import Models, build_models, references_of
 from palate.uses.learning_curve.points import CurveSummary, LearningCurve, Point, Shots
 from palate.uses.learning_curve.scoring import Doubles, Learner, Scored, Slates
-from palate.uses.result import Cell, ValueColumn
-from palate.uses.table import ValueTable
+from palate.uses.result import Cell, ValueColumn, ValueTable
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)
 REPEATS = 5

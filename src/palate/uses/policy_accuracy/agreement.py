@@ -14,7 +14,7 @@ from palate.metrics.ranks.agreement import LEAST_SCORERS
 from palate.uses.policy_accuracy.curves import CellValues, written
 from palate.uses.policy_accuracy.name_codes import Doubles
 from palate.uses.policy_accuracy.result import PolicyAgreement, PolicyCell
-from palate.uses.table import PairUnits
+from palate.uses.units import PairUnits
 
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""

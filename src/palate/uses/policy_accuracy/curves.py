@@ -16,7 +16,7 @@ from palate.runs import ReportedEstimate, with_holm
 from palate.scorers import is_baseline
 from palate.uses.policy_accuracy.name_codes import Columns, Doubles
 from palate.uses.policy_accuracy.result import CurvePoint, PolicyCell, ReadingCurve, Weight
-from palate.uses.table import PairUnits
+from palate.uses.units import PairUnits
 
 
 def folds_of(pairs: Dataset) -> NDArray[np.int64]:

@@ -47,8 +47,8 @@ from palate.uses.policy_accuracy.result import (
     PolicySummary,
     Reserved,
 )
-from palate.uses.result import ValueColumn
-from palate.uses.table import PairUnits, ValueTable
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import PairUnits
 
 
 def policy_accuracy(

@@ -10,7 +10,8 @@ from palate.records import Record
 from palate.rewards import Scale
 from palate.seeding import digest
 from palate.uses.downstream import Downstream
-from palate.uses.result import Cell, CellResult, CellSummary, Doubles
+from palate.uses.result import Cell, CellResult, CellSummary
+from palate.uses.units import Doubles
 
 
 class QualityLevel(Record):

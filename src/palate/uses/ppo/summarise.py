@@ -23,8 +23,8 @@ from palate.uses.ppo.result import (
     QualityLevel,
     TrainingGain,
 )
-from palate.uses.result import ValueColumn
-from palate.uses.table import RowFigures, ValueTable
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import RowFigures
 
 Doubles = NDArray[np.float64]
 

@@ -1,9 +1,9 @@
-"""Rows paired: columns of values, and figures over rows or mirrored couples, with intervals."""
+"""Rows and mirrored couples paired: figures over them, with intervals by user and question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -18,27 +18,13 @@ from palate.metrics.selection.figures import level, moved_by
 from palate.metrics.selection.units import Units
 from palate.records import PreferencePair
 from palate.runs import VerdictRow
-from palate.uses.result import CellRow, Doubles, ValueColumn, question_hashes
+
+Doubles = NDArray[np.float64]
 
 
-@dataclass
-class ValueTable:
-    """The columns of a result in the making."""
-
-    pairs: Dataset
-    columns: list[ValueColumn] = field(default_factory=list)
-    values: list[Doubles] = field(default_factory=list)
-
-    def add(self, column: ValueColumn, values: Doubles) -> None:
-        """Add a column with its value of every row; NaN where a row has none."""
-        self.columns.append(column)
-        self.values.append(values)
-
-    def rows(self) -> tuple[CellRow, ...]:
-        """Return every row with its values."""
-        table = np.stack(self.values, axis=1)
-        both = zip(self.pairs.rows, table, strict=True)
-        return tuple(CellRow.of(row, values.tolist()) for row, values in both)
+def question_hashes(pairs: Dataset) -> list[str]:
+    """Return the hash of each row's question."""
+    return [VerdictRow.hash_of(row.key) for row in pairs.rows]
 
 
 @dataclass(frozen=True)
@@ -54,9 +40,13 @@ class RowFigures:
         """Return the figures of a benchmark's rows."""
         return cls([row.user_id for row in pairs.rows], question_hashes(pairs), seed)
 
+    def units(self, values: Doubles, mirrors: Sequence[int] | None = None) -> Units:
+        """Return the rows with a value, or the couples of two, and what makes them depend."""
+        return Units.of(self.users, self.questions, ~np.isnan(values), mirrors)
+
     def mean(self, values: Doubles, mirrors: Sequence[int] | None = None) -> Estimate:
         """Return the mean of a quality over rows, or over couples."""
-        units = self._units(values, mirrors)
+        units = self.units(values, mirrors)
         return level(units.values(values), units.clusters, UNIT)
 
     def gain(
@@ -77,12 +67,9 @@ class RowFigures:
         return self._moved(moved, UNBOUNDED_BY * max(1.0, largest), None)
 
     def _moved(self, moved: Doubles, width: float, mirrors: Sequence[int] | None) -> Estimate:
-        units = self._units(moved, mirrors)
+        units = self.units(moved, mirrors)
         values = units.values(moved)
         return moved_by(values, units.clusters, width, self.seed) if values.size else Estimate()
-
-    def _units(self, values: Doubles, mirrors: Sequence[int] | None) -> Units:
-        return Units.of(self.users, self.questions, ~np.isnan(values), mirrors)
 
 
 class PairUnits:

@@ -1,0 +1,40 @@
+"""What is done in one place: manifests, Holm's correction, the pairing of rows."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "palate"
+
+
+def callers(called: str, rooms: tuple[str, ...] = ()) -> set[str]:
+    """Return the files in which something of this name is called, in some rooms or in all."""
+    files = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE)
+        if rooms and place.parts[0] not in rooms:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == called:
+                files.add(str(place))
+    return files
+
+
+@pytest.mark.parametrize(
+    ("called", "rooms", "places"),
+    [
+        ("Manifest", (), set()),  # `Manifest.of` alone makes one
+        ("holm", (), {"runs/holm.py"}),
+        ("Units.of", ("uses", "validity", "reports"), {"uses/units.py"}),
+        ("Clusters.of", ("uses", "validity", "reports"), {"uses/units.py"}),
+    ],
+)
+def test_it_is_done_in_one_place(called: str, rooms: tuple[str, ...], places: set[str]) -> None:
+    assert callers(called, rooms) == places
+
+
+def test_the_check_sees_a_call() -> None:
+    assert "uses/best_of_n/best_of_n.py" in callers("Manifest.of")
