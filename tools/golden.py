@@ -81,8 +81,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "ppo": (
         ("ppo", "-b", "tasting", "-p", f"{SMOLLM}?max_tokens=8", "-s", "longest", "--held-out", "4",
-         "-n", "1", "--evaluations", "1", "-q", f"coverage:{MINILM}", "--updates", "2", "--answers", "4",
-         "--lora", "4", "--format", "json"),
+         "-n", "1", "--evaluations", "1", "-q", f"coverage:{MINILM}", "--updates", "2",
+         "--answers", "4", "--lora", "4", "--format", "json"),
     ),
     "decode": (
         ("decode", "-b", "tasting", "--limit", "4", "-p", POLICY, "-n", "2",
