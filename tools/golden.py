@@ -359,7 +359,10 @@ def _results(folder: Path) -> Iterator[tuple[str, Path]]:
         manifest = json.loads((file.parent / "manifest.json").read_text(encoding="utf-8"))
         kind, identity = manifest.get("kind", "run"), manifest["identity"]
         named = ("benchmark", "scorer", "context", "name", "mirrors", "limit")
-        yield " ".join([kind, *(str(identity[k]) for k in named if identity.get(k))]), file.parent
+        label = [kind, *(str(identity[k]) for k in named if identity.get(k))]
+        if kind == "scores":  # of guided and of unguided answers
+            label.append(str(identity["rows"])[:8])
+        yield " ".join(label), file.parent
 
 
 def _describe(source: Path) -> None:

@@ -14,8 +14,8 @@ from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.quality import QualityScore, rate_samples
 from palate.records import Post, PreferencePair, ScorerInfo, Scores
-from palate.reports.kinds.best_of_n import plot as plot_best_of
 from palate.reports.kinds.best_of_n import tables as best_of_tables
+from palate.reports.plot import plot
 from palate.runs import load, load_all, read_manifest
 from palate.session import default_session
 from palate.uses.best_of_n import best_of_n, sizes_up_to
@@ -245,7 +245,7 @@ def test_tables_picture_and_document(tmp_path):
     assert len(entry["p_holm"]) == len(entry["curve"]["points"]) == 5
     assert entry["p_holm"][1] is not None
     assert len(list(found.lines())) == said["samples"]["n"] == 12
-    plot_best_of(found, tmp_path / "b.png")
+    plot(found, tmp_path / "b.png")
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -331,10 +331,10 @@ def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
         f"over-optimisation: longest · none: quality peaks near k = {fit.peak_k:.3g} at "
         f"+{fit.peak_gain:.3f} over one sample."
     ]
-    plot_best_of(found, tmp_path / "with.svg")
+    plot(found, tmp_path / "with.svg")
     no_peak = longest.model_copy(update={"over_optimisation": None})
     summary = found.summary.model_copy(update={"cells": (no_peak, random)})
-    plot_best_of(replace(found, summary=summary), tmp_path / "no.svg")
+    plot(replace(found, summary=summary), tmp_path / "no.svg")
     assert (tmp_path / "with.svg").read_text() != (tmp_path / "no.svg").read_text()
 
 

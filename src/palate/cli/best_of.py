@@ -15,9 +15,9 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form
-from palate.reports.kinds.best_of_n import plot as plot_best_of
 from palate.reports.kinds.best_of_n import tables as best_of_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.uses.best_of_n import best_of_n
 
 
@@ -107,4 +107,4 @@ def best_of(
         err.print(f"endpoints: {spent}", highlight=False)
     show(best_of_tables(result), form, result.document())
     if picture is not None:
-        plot_best_of(result, picture)
+        plot(result, picture)

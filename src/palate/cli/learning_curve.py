@@ -15,9 +15,9 @@ from palate.cli.console import bars, show
 from palate.cli.data_options import RowReading
 from palate.cli.flatten import flatten_options
 from palate.reports import Form
-from palate.reports.kinds.learning_curve import plot as plot_curve
 from palate.reports.kinds.learning_curve import tables as curve_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.session import default_session
 from palate.uses.learning_curve import FIXED, REPEATS, SHOTS
 from palate.uses.learning_curve import learning_curve as measure
@@ -84,4 +84,4 @@ def learning_curve(
         )
     show(curve_tables(curve), form, curve.document())
     if picture is not None:
-        plot_curve(curve, picture)
+        plot(curve, picture)

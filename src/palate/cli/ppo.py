@@ -17,9 +17,9 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
 from palate.reports import Form
-from palate.reports.kinds.ppo import plot as plot_ppo
 from palate.reports.kinds.ppo import tables as ppo_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.scorers import GROUP as SCORERS
 from palate.trainers.algorithms import PolicyTraining
 from palate.trainers.reward_function import read_no_end
@@ -210,4 +210,4 @@ def ppo(
         err.print(f"endpoints: {spent}", highlight=False)
     show(ppo_tables(result), form, result.document())
     if picture is not None:
-        plot_ppo(result, picture)
+        plot(result, picture)

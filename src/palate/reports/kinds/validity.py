@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-import numpy as np
-
-from palate.metrics.ranks import Reliability, ranks_of
-from palate.reports.names import context_name, short_names
+from palate.metrics.ranks import Reliability
+from palate.reports.names import short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.page.figures.curves import validity_dots
+from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
-from palate.reports.page.parts import MOST_LINES, Picture, Text
-from palate.reports.pictures import panels, save
+from palate.reports.page.parts import MOST_LINES, Text
 from palate.reports.table import Table
 from palate.uses import CellKey
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
@@ -125,58 +122,6 @@ def _what(one: Coefficients) -> str:
     return f"{of.answers} {how} {by}, {named}"
 
 
-def plot(found: Validity, file: Path) -> None:
-    """Draw, per figure and quality, scatter (above) and rank slopes (below).
-
-    Raises `UsageError` without matplotlib, or where the file cannot be written.
-    """
-    some = found.summary.coefficients
-    several = len({(one.downstream.policy, one.downstream.benchmark) for one in some}) > 1
-    figure, axes = panels(2, len(some), (4.4, 4.2))
-    for at, one in enumerate(some):
-        _scatter(axes[0][at], one, several=several)
-        _slopes(axes[1][at], one)
-    save(figure, file)
-
-
-def _scatter(ax: Any, shown: Coefficients, *, several: bool) -> None:
-    tau, of = shown.agreements[0], shown.downstream
-    x, y = _values(shown)
-    ax.scatter(x, y, s=22, color="C0", zorder=3)
-    for name, *place in zip(_labels(shown), x, y, strict=True):
-        ax.annotate(name, place, fontsize=6, xytext=(3, 3), textcoords="offset points")
-    ax.set_xlabel(f"{shown.metric} on {shown.benchmark}", fontsize=8)
-    whose = f"\nby {of.policy} on {of.benchmark}" if several else ""
-    ax.set_ylabel(f"{of.name}{whose}", fontsize=8)
-    interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
-    ax.set_title(f"τ = {interval}, n = {tau.n}", fontsize=9, loc="left")
-
-
-def _slopes(ax: Any, shown: Coefficients) -> None:
-    left, right = map(ranks_of, map(np.asarray, _values(shown)))
-    for name, a, b in zip(_labels(shown), left, right, strict=True):
-        ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
-        ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),
-                    textcoords="offset points")  # fmt: skip
-    ax.set_xlim(-0.9, 1.15)
-    ax.set_xticks([0, 1], [shown.metric, shown.downstream.name.partition(",")[0]], fontsize=8)
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
-
-
-def _values(one: Coefficients) -> tuple[list[float], list[float]]:
-    return [s.metric_value for s in one.scorers], [s.downstream_value for s in one.scorers]
-
-
-def _labels(one: Coefficients) -> list[str]:
-    names = short_names([each.scorer for each in one.scorers])
-    several = len({each.context for each in one.scorers}) > 1
-    return [
-        f"{names[each.scorer]} · {context_name(each.context)}" if several else names[each.scorer]
-        for each in one.scorers
-    ]
-
-
 def _row(row: Coefficients) -> list[str]:
     tau = row.agreements[0]
     return [
@@ -232,15 +177,23 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
     yield Text("Does the benchmark predict it?", "h3")
     shown = [names.table(table) for table in tables(result)]
     some = result.summary.coefficients[:MOST_LINES]
+    policies = {(each.downstream.policy, each.downstream.benchmark) for each in some}
     for k, coefficient in enumerate(some):
         short = short_names([each.scorer for each in coefficient.scorers])
-        labels = [names.public(short[each.scorer]) for each in coefficient.scorers]
-        quality = names.public(coefficient.downstream.quality).partition(":")[0]
-        yield Picture(
+        several = len({each.context for each in coefficient.scorers}) > 1
+        labels = [
+            names.public(short[each.scorer]) + f", {names.context(each.context)}" * several
+            for each in coefficient.scorers
+        ]
+        of = coefficient.downstream
+        quality = names.public(of.quality).partition(":")[0]
+        whose = f" by {of.policy} on {of.benchmark}" if len(policies) > 1 else ""
+        yield picture(
             f"validity-{number}-{k}",
             f"{coefficient.metric} on {coefficient.benchmark} and "
-            f"{names.public(coefficient.downstream.answers or coefficient.downstream.rated)}",
+            f"{names.public(f'{of.answers or of.rated}{whose}')}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
-            shown[0], validity_dots(labels, coefficient, quality),
+            shown[0],
+            partial(validity_dots, names=labels, coefficients=coefficient, quality=quality),
         )  # fmt: skip
     yield from shown
