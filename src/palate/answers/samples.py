@@ -12,6 +12,7 @@ from palate.benchmarks import Dataset
 from palate.data import read_file
 from palate.data.rows import read_identifier
 from palate.errors import DataError, UsageError, writing
+from palate.files import write_whole
 from palate.seeding import canonical_json, digest
 
 
@@ -71,9 +72,8 @@ class Samples:
             for row, own in zip(self.rows, self.of_row, strict=True)
         )
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
             text = "".join(f"{line}\n" for line in lines)
-            path.write_bytes(text.encode("utf-8", "surrogatepass"))
+            write_whole(path, text.encode("utf-8", "surrogatepass"))
 
 
 def check_number(n: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import UsageError
+from palate.files import whole_file
 
 
 def check_picture(file: Path) -> None:
@@ -38,7 +39,8 @@ def save(figure: Any, file: Path) -> None:
     Raises `UsageError` where it cannot be written.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
+        dated = {"Date": None} if file.suffix == ".svg" else None
+        with whole_file(file) as stream:
+            figure.savefig(stream, format=file.suffix[1:], dpi=150, metadata=dated)
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: cannot be written ({error})") from error

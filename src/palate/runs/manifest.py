@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import Field
 
 from palate.errors import RunError, first_line, writing
+from palate.files import write_json
 from palate.records import Record
-from palate.runs.files import write_json
 from palate.seeding import digest
 
 SCHEMA = 3

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from pydantic import ValidationError
 
 from palate.errors import RunError, SpecError, UsageError, first_line, writing
+from palate.files import write_json, write_whole
 from palate.records import Record
-from palate.runs.files import write_json, write_whole
 from palate.runs.manifest import (
     ROWS,
     SCHEMA,

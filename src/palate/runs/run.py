@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 from palate.errors import RunError, writing
+from palate.files import write_whole
 from palate.metrics.noise import NoisyVerdicts
-from palate.runs.files import write_whole
 from palate.runs.manifest import read_manifest
 from palate.runs.noise import noisy_verdicts
 from palate.runs.result import Result, each_row, load_all, read_content

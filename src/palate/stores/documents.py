@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import secrets
 from pathlib import Path
 from typing import Any
 
 from palate.errors import ResourceError, UsageError, writing
+from palate.files import write_whole
 from palate.seeding import canonical_json
 
 MAGIC = b"palate-document-1 "
@@ -63,14 +63,8 @@ class Documents:
     def put(self, key: str, body: bytes) -> None:
         """Keep a document; raises `ResourceError` where it cannot be written."""
         path = self._path(key)
-        new = path.with_name(f".{secrets.token_hex(8)}.tmp")
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                new.write_bytes(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-                os.replace(new, path)  # noqa: PTH105 - one call, one rename
-            finally:
-                new.unlink(missing_ok=True)
+            write_whole(path, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     def get_json(self, key: str) -> Any:
         """Return what `put_json` kept; None where there is nothing."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from palate.errors import UsageError, writing
-from palate.runs.files import write_whole
+from palate.files import write_whole
 
 FILE, EVENTS = "log.jsonl", "tensorboard"
 

@@ -15,13 +15,13 @@ from palate.engines.local.memory import within_memory
 from palate.engines.text.reader import window_of
 from palate.errors import ModelError, RunError, writing
 from palate.evaluation import Start
+from palate.files import write_json
 from palate.learning.recipes.base import Base, load_policy
 from palate.learning.recipes.output import new_folder
 from palate.learning.recipes.saving import named, save, saving
 from palate.models import import_transformers
 from palate.records import Progress
 from palate.rewards import RewardRequest, Scale
-from palate.runs.files import write_json
 from palate.seeding import shuffled
 from palate.specs import Reference
 from palate.trainers.algorithms import build_trainer, last_checkpoint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedIOBase
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import UsageError, writing
+from palate.files import whole_file, write_json
 from palate.seeding import canonical_json
 
 ENDINGS = (".jsonl", ".jsonl.gz")
@@ -43,26 +43,16 @@ def check_output(path: Path) -> None:
 @contextmanager
 def rows_file(path: Path) -> Iterator[RowWriter]:
     """Give a writer whose file takes its name at the end; the same rows give the same bytes."""
-    partial = path.with_name(f".{path.name}.partial")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as stream:
-                if path.suffix == ".gz":
-                    with gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as packed:
-                        yield RowWriter(packed)
-                else:
-                    yield RowWriter(stream)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+    with writing(path), whole_file(path) as stream:
+        if path.suffix == ".gz":
+            with gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as packed:
+                yield RowWriter(packed)
+        else:
+            yield RowWriter(stream)
 
 
 def write_manifest(path: Path, document: Mapping[str, Any]) -> None:
     """Write the manifest beside a file of rows."""
     target = manifest_of(path)
-    partial = target.with_name(f".{target.name}.partial")
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     with writing(target):
-        partial.write_text(f"{text}\n", encoding="utf-8")
-        partial.replace(target)
+        write_json(target, document)

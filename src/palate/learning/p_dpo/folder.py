@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import ModelError, writing
+from palate.files import write_whole
 from palate.learning.personal.states import UserStates, read_tensors
 from palate.models import resolve
 from palate.seeding import digest
@@ -131,9 +132,9 @@ def write(folder: Path, generic: NDArray[np.float32], facts: Mapping[str, Any]) 
 
     Raises `ResourceError` where the disk refuses.
     """
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     text = json.dumps({"schema": 1, "kind": KIND, "method": METHOD, **facts}, indent=1) + "\n"
     with writing(folder):
-        save_file({"generic": np.ascontiguousarray(generic)}, folder / POLICY / TOKENS)
-        (folder / FACTS).write_text(text, encoding="utf-8")
+        write_whole(folder / POLICY / TOKENS, save({"generic": np.ascontiguousarray(generic)}))
+        write_whole(folder / FACTS, text)

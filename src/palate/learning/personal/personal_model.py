@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from palate.embeddings import Features, build_features
 from palate.errors import ModelError, writing
+from palate.files import write_whole
 from palate.learning.personal.choices import Doubles, Floats
 from palate.learning.personal.embed_choices import gather
 from palate.learning.personal.protocol import Model, States, method_of, repeated, take
@@ -113,7 +114,7 @@ class PersonalModel:
 
     def save(self, folder: Path) -> None:
         """Write the folder's files; raises `ResourceError` where they cannot be written."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         facts = {
             "schema": 1, "kind": "personal", "method": self.model.method,
@@ -122,9 +123,8 @@ class PersonalModel:
         }  # fmt: skip
         tensors = {name: np.ascontiguousarray(array) for name, array in self._tensors().items()}
         with writing(folder):
-            save_file(tensors, folder / WEIGHTS)
-            text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-            (folder / FACTS).write_text(text, encoding="utf-8")
+            write_whole(folder / WEIGHTS, save(tensors))
+            write_whole(folder / FACTS, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> PersonalModel:

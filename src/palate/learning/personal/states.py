@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import ModelError, writing
+from palate.files import write_whole
 from palate.learning.personal.protocol import States
 from palate.seeding import digest
 
@@ -70,8 +71,7 @@ class UserStates:
     def save(self, path: Path) -> None:
         """Write the file; raises `ResourceError` where it cannot be written."""
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.to_bytes())
+            write_whole(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Return the file's bytes."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import ResourceError, first_line
+from palate.files import write_whole
 from palate.models import save_tokenizer
 from palate.specs import Reference
 
@@ -22,7 +23,7 @@ def save(model: Any, tokenizer: Any, folder: Path, facts: Mapping[str, Any]) -> 
     with saving("the trained model"):
         model.save_pretrained(folder)
         save_tokenizer(tokenizer, folder)
-        (folder / "palate.json").write_text(text, encoding="utf-8")
+        write_whole(folder / "palate.json", text)
 
 
 @contextmanager

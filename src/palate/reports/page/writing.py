@@ -11,6 +11,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from palate.errors import UsageError, writing
+from palate.files import write_whole
 from palate.reports.html import filled
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.parts import Section
@@ -23,8 +24,7 @@ SCRIPTS = ("tablesort/tablesort.min.js", "tablesort/tablesort.number.min.js", "t
 def write_page(html: str, file: Path) -> None:
     """Write the page; raises `UsageError` where that cannot be."""
     with writing(file, UsageError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(html, encoding="utf-8", newline="\n")
+        write_whole(file, html)
 
 
 def check_output(file: Path) -> None:

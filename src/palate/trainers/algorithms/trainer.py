@@ -12,6 +12,7 @@ import transformers
 from trl.trainer.grpo_config import GRPOConfig
 
 from palate.errors import ModelError, UsageError
+from palate.files import write_whole
 from palate.trainers.algorithms.advantages import (
     adapted_kl_coefficient,
     gae,
@@ -170,7 +171,7 @@ class PPOTrainer(ActorCriticTrainer):
         """Write the critic's weights and β; the optimizer's state of both is TRL's."""
         self.value_head.save(folder)
         state = json.dumps({"kl_coefficient": self.kl_coefficient})
-        (folder / STATE).write_text(state + "\n", encoding="utf-8")
+        write_whole(folder / STATE, state + "\n")
 
     def load_state(self, folder: Path) -> None:
         """Read both; raises `ModelError` for a checkpoint that is not of PPO."""

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from palate.errors import ModelError
+from palate.files import write_whole
 
 FILE = "value_head.safetensors"
 
@@ -56,7 +57,7 @@ class ValueHead(torch.nn.Module):
     def save(self, folder: Path) -> None:
         """Write the weights into a checkpoint's folder."""
         weights = {name: it.detach().cpu().contiguous() for name, it in self.state_dict().items()}
-        save_file(weights, folder / FILE)
+        write_whole(folder / FILE, save(weights))
 
     def load(self, folder: Path) -> None:
         """Read the weights of a checkpoint; raises `ModelError` where it has none that fit."""

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from palate.errors import UsageError
+from palate.files import whole_file, write_whole
 from palate.trainers.export.plan import ExportPlan
 from palate.trainers.export.targets import ExportTarget
 
@@ -34,7 +35,7 @@ def write_files(plan: ExportPlan, target: ExportTarget, folder: Path) -> None:
     }  # fmt: skip
     for name in target.files:
         text = _environment().get_template(f"{target.name}/{name}.jinja").render(known)
-        (folder / name).write_text(text, encoding="utf-8")
+        write_whole(folder / name, text)
         if name.endswith(".sh"):
             (folder / name).chmod(SCRIPT)
 
@@ -62,8 +63,7 @@ def updates_in_words(plan: ExportPlan, target: ExportTarget) -> str | None:
 
 def write_json_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Write one JSON document a line."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_whole(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
@@ -73,7 +73,8 @@ def write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise UsageError(f"{path.name}: Parquet needs pip install 'palate[hub]'") from error
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+    with whole_file(path) as stream:
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), stream)
 
 
 def python_text(text: str) -> str:

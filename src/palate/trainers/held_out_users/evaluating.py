@@ -12,9 +12,9 @@ import numpy as np
 from palate.answers import Samples
 from palate.answers.policies import Sample
 from palate.errors import RunError, writing
+from palate.files import write_whole
 from palate.records import Progress, Record
 from palate.rewards import Reward, RewardRequest, RewardValue, Scale
-from palate.runs.files import write_whole
 from palate.words import runs, split_words
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as Tree
 from markupsafe import Markup
 
 from palate.errors import UsageError, writing
+from palate.files import write_whole
 from palate.reports.page.parts import Picture
 from palate.reports.pictures import panels
 from palate.reports.printable import printable
@@ -129,8 +130,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
         with writing(file, UsageError):
             if file.exists() and b"palate" not in file.read_bytes():
                 raise UsageError(f"{file}: exists and is no figure of palate's; choose another DIR")
-            folder.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(_saved(picture, file.suffix[1:]))
+            write_whole(file, _saved(picture, file.suffix[1:]))
     return files
 
 
