@@ -42,9 +42,19 @@ class Named(Protocol):
 
 Case = TypeVar("Case", bound=Named)
 COLUMNS = [
-    "case", "dtype", "usual", "sorted", "shared", "speed-up", "token ideal", "of the roof",
-    "in tokens", "of a product", "difference", "flips",
-]  # fmt: skip
+    "case",
+    "dtype",
+    "usual",
+    "sorted",
+    "shared",
+    "speed-up",
+    "token ideal",
+    "of the roof",
+    "in tokens",
+    "of a product",
+    "difference",
+    "flips",
+]
 DECODING = ["case", "rows", "dtype", "plain", "guided", "guided tokens/s", "of plain speed"]
 GUIDED_NOTES = [
     "plain: nothing guides; guided: a second copy of the model does. One prompt of 271 tokens, one "
@@ -53,9 +63,21 @@ GUIDED_NOTES = [
     "dearer eight are.",
 ]
 SERVING = [
-    "case", "dtype", "answers", "answers/s", "in one process", "ratio", "batch", "busy",
-    "p50", "p95", "p99", "errors", "lost", "foreign",
-]  # fmt: skip
+    "case",
+    "dtype",
+    "answers",
+    "answers/s",
+    "in one process",
+    "ratio",
+    "batch",
+    "busy",
+    "p50",
+    "p95",
+    "p99",
+    "errors",
+    "lost",
+    "foreign",
+]
 SERVING_NOTES = [
     "answers/s: of `palate serve`, each answer in a request of its own; in one process: the same "
     "answers in one call of the scorer. Server and process in turns; classifier: with a head drawn "
@@ -147,9 +169,12 @@ def bench(
         posted = cases.among(SERVE_CASES, QUICK_SERVE_CASES)
         with bars() as shown:
             replied = bench_serving(
-                model, settings=settings, cases=posted, seconds=cases.seconds,
+                model,
+                settings=settings,
+                cases=posted,
+                seconds=cases.seconds,
                 progress=shown.start("bench"),
-            )  # fmt: skip
+            )
         rows = [_served(each) for each in replied]
         table = Table("a reward server", SERVING, rows, SERVING_NOTES, 2)
         show([table], form, [asdict(each) for each in replied])
@@ -165,19 +190,32 @@ def bench(
 
 def _guided(bench: DecodingBench) -> list[str]:
     return [
-        bench.case, f"{bench.rows}", bench.dtype, f"{bench.plain_s:.2f} s",
-        f"{bench.guided_s:.2f} s", f"{bench.tokens / bench.guided_s:.0f}", f"{bench.ratio:.2f}",
-    ]  # fmt: skip
+        bench.case,
+        f"{bench.rows}",
+        bench.dtype,
+        f"{bench.plain_s:.2f} s",
+        f"{bench.guided_s:.2f} s",
+        f"{bench.tokens / bench.guided_s:.0f}",
+        f"{bench.ratio:.2f}",
+    ]
 
 
 def _served(bench: ServeBench) -> list[str]:
     rate = NONE if bench.in_process_rate is None else _rate(bench.in_process_rate)
     return [
-        bench.case, bench.dtype or NONE, f"{bench.answers:,}", _rate(bench.rate), rate,
-        NONE if bench.ratio is None else f"{bench.ratio:.2f}", f"{bench.batch:.1f}",
-        f"{bench.busy:.0%}", *map(_time, (bench.p50_s, bench.p95_s, bench.p99_s)),
-        f"{bench.errors}", f"{bench.lost}", f"{bench.foreign}",
-    ]  # fmt: skip
+        bench.case,
+        bench.dtype or NONE,
+        f"{bench.answers:,}",
+        _rate(bench.rate),
+        rate,
+        NONE if bench.ratio is None else f"{bench.ratio:.2f}",
+        f"{bench.batch:.1f}",
+        f"{bench.busy:.0%}",
+        *map(_time, (bench.p50_s, bench.p95_s, bench.p99_s)),
+        f"{bench.errors}",
+        f"{bench.lost}",
+        f"{bench.foreign}",
+    ]
 
 
 def _rate(rate: float) -> str:
@@ -190,9 +228,16 @@ def _time(seconds: float) -> str:
 
 def _row(bench: PrefixBench) -> list[str]:
     return [
-        bench.case, bench.dtype, f"{bench.usual_s:.1f} s", f"{bench.sorted_s:.1f} s",
-        f"{bench.shared_s:.1f} s", f"{bench.speedup:.2f} ×", f"{bench.token_ideal:.2f} ×",
-        f"{bench.roof_share:.2f}", f"{bench.token_share:.2f}",
-        f"{bench.matmul_share:.2f}", f"{bench.max_abs_difference:.0e}",
+        bench.case,
+        bench.dtype,
+        f"{bench.usual_s:.1f} s",
+        f"{bench.sorted_s:.1f} s",
+        f"{bench.shared_s:.1f} s",
+        f"{bench.speedup:.2f} ×",
+        f"{bench.token_ideal:.2f} ×",
+        f"{bench.roof_share:.2f}",
+        f"{bench.token_share:.2f}",
+        f"{bench.matmul_share:.2f}",
+        f"{bench.max_abs_difference:.0e}",
         f"{bench.rank_flips}",
-    ]  # fmt: skip
+    ]

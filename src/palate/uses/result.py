@@ -38,10 +38,13 @@ class Cell(Record):
     def of(cls, scored: Any, **figures: Any) -> Self:
         """Return the cell of a summary, of a run or of scores of answers, with a kind's figures."""
         return cls(
-            scorer=scored.scorer, context=scored.context, oracle=scored.oracle,
-            models=scored.models, notes=scored.notes,
+            scorer=scored.scorer,
+            context=scored.context,
+            oracle=scored.oracle,
+            models=scored.models,
+            notes=scored.notes,
             **{"fingerprints": getattr(scored, "fingerprints", ()), **figures},
-        )  # fmt: skip
+        )
 
 
 class ValueColumn(Record):
@@ -75,10 +78,13 @@ class CellRow(Record):
     def of(cls, row: Question, values: Sequence[float]) -> Self:
         """Return what is held of a row; NaN is no value."""
         return cls(
-            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.key),
-            user=row.user_id, mirror_of=getattr(row, "mirror_of", None),
+            id=row.id,
+            content_hash=row.content,
+            question_hash=VerdictRow.hash_of(row.key),
+            user=row.user_id,
+            mirror_of=getattr(row, "mirror_of", None),
             values=tuple(None if np.isnan(value) else float(value) for value in values),
-        )  # fmt: skip
+        )
 
 
 C = TypeVar("C", bound=Cell)
@@ -193,9 +199,11 @@ class CellResult(RecordResult[S, CellRow], ABC):
         for column, values in zip(self.summary.columns, self.values.T, strict=True):
             cell = None if column.cell is None else self.summary.cells[column.cell]
             named = {
-                "scorer": cell and cell.scorer, "context": cell and cell.context,
-                "measure": column.measure, "setting": column.setting,
-            }  # fmt: skip
+                "scorer": cell and cell.scorer,
+                "context": cell and cell.context,
+                "measure": column.measure,
+                "setting": column.setting,
+            }
             for row, value in zip(self.rows, values.tolist(), strict=True):
                 number = None if np.isnan(value) else value
                 yield {"id": row.id, "user": row.user, **named, "value": number}
@@ -246,25 +254,35 @@ class CellResult(RecordResult[S, CellRow], ABC):
             if column.cell is not None and not summary.cells[column.cell].oracle
         ]
         values = {
-            (cell.scorer, cell.context): own for cell, own in listed
+            (cell.scorer, cell.context): own
+            for cell, own in listed
             if shared or not np.isnan(own).all()
-        }  # fmt: skip
+        }
         if shared and values:
             keep = rows_of_all(np.stack([*values.values()], axis=1), self.where)
             values = {key: np.where(keep, own, np.nan) for key, own in values.items()}
             complete = complete and bool(keep.all())
         of = DownstreamQuality(
-            benchmark=benchmark or summary.benchmark, policy=getattr(summary, "policy", ""),
-            quality=columns[0].measure, surrogate=columns[0].surrogate, answers=answers,
-            rated=rated, k=k, n_samples=n_samples,
-        )  # fmt: skip
+            benchmark=benchmark or summary.benchmark,
+            policy=getattr(summary, "policy", ""),
+            quality=columns[0].measure,
+            surrogate=columns[0].surrogate,
+            answers=answers,
+            rated=rated,
+            k=k,
+            n_samples=n_samples,
+        )
         return Downstream(
-            kind=self.kind, of=of, samples=samples, values=values,
+            kind=self.kind,
+            of=of,
+            samples=samples,
+            values=values,
             rows={row.id: row.content_hash for row in self.rows},
-            figures=self.figures, mirrors=self.mirrors if columns[0].couples else None,
+            figures=self.figures,
+            mirrors=self.mirrors if columns[0].couples else None,
             origins={
                 (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, self.where)
                 for cell, _ in listed
             },
             complete=complete,
-        )  # fmt: skip
+        )

@@ -33,10 +33,14 @@ class BenchAnswers:
         self._words = " ".join(dict.fromkeys(texts))
         self._stream = rng("bench answers", seed)
         self.rows: list[dict[str, Any]] = [
-            {"id": f"row-{k}", "user_id": f"user-{k}", "question": self._run(f"{k}:", QUESTION),
-             "responses": ["Yes.", "No."]}
+            {
+                "id": f"row-{k}",
+                "user_id": f"user-{k}",
+                "question": self._run(f"{k}:", QUESTION),
+                "responses": ["Yes.", "No."],
+            }
             for k in range(ROWS)
-        ]  # fmt: skip
+        ]
         self._responses: list[str] = []
         self._slates: ContextRows = make_rows(
             Dataset.from_rows("rows", self.rows), context, seed=seed

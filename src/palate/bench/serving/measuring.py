@@ -94,17 +94,24 @@ def summarise(case: ServeCase, dtype: str | None, turns: Sequence[Turn]) -> Serv
     batches = sum(it.batches for it in counted)
     p50, p95, p99 = np.quantile([it.seconds for it in replies], (0.5, 0.95, 0.99))
     return ServeBench(
-        case=case.name, clients=case.clients, dtype=dtype, answers=len(replies),
-        seconds=server_s, rate=float(rate),
+        case=case.name,
+        clients=case.clients,
+        dtype=dtype,
+        answers=len(replies),
+        seconds=server_s,
+        rate=float(rate),
         in_process_rate=in_process if case.model else None,
         ratio=float(rate / in_process) if case.model else None,
         batch=sum(it.answers for it in counted) / max(batches, 1),
         busy=sum(it.seconds for it in counted) / server_s,
-        p50_s=float(p50), p95_s=float(p95), p99_s=float(p99),
-        errors=failures.count("error"), lost=failures.count("lost"),
+        p50_s=float(p50),
+        p95_s=float(p95),
+        p99_s=float(p99),
+        errors=failures.count("error"),
+        lost=failures.count("lost"),
         foreign=int((np.abs(values - scores) > limits).sum()),
         told_apart=float(np.mean(np.abs(scores - np.roll(scores, 1)) > 2 * limits)),
-    )  # fmt: skip
+    )
 
 
 def bench_serving(

@@ -74,11 +74,23 @@ class ServedScorer:
         file = folder / "rows.jsonl"
         write_whole(file, "\n".join(map(json.dumps, self._answers.rows)))
         self.command = [
-            "palate", "serve", "-s", spec, "-c", "none", "-b", str(file), "--port", "0",
-            "--seed", str(settings.seed), "--batch-tokens", str(settings.batch_tokens),
+            "palate",
+            "serve",
+            "-s",
+            spec,
+            "-c",
+            "none",
+            "-b",
+            str(file),
+            "--port",
+            "0",
+            "--seed",
+            str(settings.seed),
+            "--batch-tokens",
+            str(settings.batch_tokens),
             *(() if settings.dtype is None else ("--dtype", settings.dtype)),
             *(() if settings.device is None else ("--device", settings.device)),
-        ]  # fmt: skip
+        ]
 
     def begin(self, server: ServerProcess, clients: int) -> None:
         """Wait until the server is ready; what is made once is made now, there and here."""
@@ -102,9 +114,12 @@ class ServedScorer:
         values = [scores[k].values[0] for k in range(len(slates))]
         assert None not in values, "every answer is short and not blank"
         return Turn(
-            replies.replies, [float(value or 0.0) for value in values],
-            replies.seconds, in_process_s, counted,
-        )  # fmt: skip
+            replies.replies,
+            [float(value or 0.0) for value in values],
+            replies.seconds,
+            in_process_s,
+            counted,
+        )
 
 
 def _counts(server: ServerProcess) -> BatchCounts:

@@ -102,13 +102,15 @@ def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
     counts = sorted({point.shots for point in everybody if isinstance(point.shots, int)})
     every = [names.table(table) for table in tables(result)]
     metrics = {
-        "accuracy": "Accuracy", MIRRORED: "Accuracy on mirrored couples",
+        "accuracy": "Accuracy",
+        MIRRORED: "Accuracy on mirrored couples",
         RESIDUAL: "Residual accuracy on mirrored couples",
-    }  # fmt: skip
+    }
     baselines = {
-        names.public(point.model): point.accuracy.value for point in everybody
+        names.public(point.model): point.accuracy.value
+        for point in everybody
         if point.shots is None
-    }  # fmt: skip
+    }
     for metric, title in metrics.items():
         lines: dict[str, list[tuple[int, Estimate]]] = {}
         for point in everybody:
@@ -119,10 +121,14 @@ def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
             continue
         table = next((each for each in every[1:] if each.title.startswith(title.lower())), every[0])
         yield picture(
-            f"choices-{number}-{metric}", f"{title} against choices per user",
-            "A line is a model; short vertical lines are 95 % intervals.", table,
+            f"choices-{number}-{metric}",
+            f"{title} against choices per user",
+            "A line is a model; short vertical lines are 95 % intervals.",
+            table,
             partial(
-                learning_lines, lines=dict(list(lines.items())[:MOST_LINES]), counts=counts,
+                learning_lines,
+                lines=dict(list(lines.items())[:MOST_LINES]),
+                counts=counts,
                 levels=baselines if metric == "accuracy" else {"ignores the user": 0.5},
             ),
-        )  # fmt: skip
+        )

@@ -61,9 +61,9 @@ def _gains(result: PolicyTrainingResult) -> Table:
     missing = [(first.unscored, last.unscored)]
     if gain.stranger_reward is not None and result.stranger_rewards is not None:
         pairs.append(_paired(result, result.stranger_rewards))
-        rows.append([
-            "reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)
-        ])  # fmt: skip
+        rows.append(
+            ["reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)]
+        )
         missing.append((first.stranger_unscored, last.stranger_unscored))
     if gain.identity is not None:
         rows.append(["reward over stranger", NONE, NONE, *_moved(gain.identity)])
@@ -95,8 +95,14 @@ def _gains(result: PolicyTrainingResult) -> Table:
             scored = [f"{total - sum(by.values()):,}" for by in reasons]
             row.insert(3, NONE if row[1] is NONE else f"{scored[0]} → {scored[1]}")
         survivors = [SURVIVORS.format(total=total, rows=min(each.n for each in pairs))]
-    notes = [_scale(result), GAINS, *survivors, *without_interval(figures), *_reserve(result),
-             *reward.notes]  # fmt: skip
+    notes = [
+        _scale(result),
+        GAINS,
+        *survivors,
+        *without_interval(figures),
+        *_reserve(result),
+        *reward.notes,
+    ]
     return Table(title, columns, rows, [*notes, *legend({**names, **measures})], width=WIDTH)
 
 
@@ -105,8 +111,19 @@ def _evaluations(result: PolicyTrainingResult) -> Table:
     stranger = summary.evaluations[0].stranger_reward is not None
     qualities = list(_measures(summary.evaluations[0]).values())
     missing = any(each.unscored for each in summary.evaluations)
-    columns = ["updates", "KL", *["scored"] * missing, "reward", *["stranger"] * stranger,
-               *qualities, "tokens", "ended", "entropy", "distinct", "copied"]  # fmt: skip
+    columns = [
+        "updates",
+        "KL",
+        *["scored"] * missing,
+        "reward",
+        *["stranger"] * stranger,
+        *qualities,
+        "tokens",
+        "ended",
+        "entropy",
+        "distinct",
+        "copied",
+    ]
     rows = [_row(each) for each in summary.evaluations]
     if missing:
         total = summary.n * len(result.rows)
@@ -133,11 +150,17 @@ def _measures(evaluation: PolicyEvaluation) -> dict[str, str]:
 def _row(each: PolicyEvaluation) -> list[str]:
     stranger = [] if each.stranger_reward is None else [plain(each.stranger_reward.value)]
     return [
-        count(each.update), Number(f"{each.kl:.2f}", each.kl), plain(each.reward.value), *stranger,
-        *(plain(of.mean.value) for of in each.qualities), Number(f"{each.tokens:.1f}", each.tokens),
-        _percent(each.ended), Number(f"{each.entropy:.2f}", each.entropy), _percent(each.distinct),
+        count(each.update),
+        Number(f"{each.kl:.2f}", each.kl),
+        plain(each.reward.value),
+        *stranger,
+        *(plain(of.mean.value) for of in each.qualities),
+        Number(f"{each.tokens:.1f}", each.tokens),
+        _percent(each.ended),
+        Number(f"{each.entropy:.2f}", each.entropy),
+        _percent(each.distinct),
         NONE if each.copied is None else _percent(each.copied),
-    ]  # fmt: skip
+    ]
 
 
 def _percent(share: float) -> Number:
@@ -222,19 +245,24 @@ def parts(result: PolicyTrainingResult, names: Names, number: int) -> Iterator[o
         drawn.append((of.quality, names.public(measures[of.quality]), {"held-out users": means}))
     for k, (of_what, title, lines) in enumerate(drawn):
         yield picture(
-            f"ppo-{number}-{k}", f"{title[:1].upper()}{title[1:]} against the distance from the "
-            "untrained policy",
+            f"ppo-{number}-{k}",
+            f"{title[:1].upper()}{title[1:]} against the distance from the untrained policy",
             "A dot is an evaluation with its 95 % interval; the dashed line is the fit of "
-            "over-optimisation.", levels,
+            "over-optimisation.",
+            levels,
             partial(
-                kl_lines, of=title, fitted=_fitted(result.summary, of_what),
+                kl_lines,
+                of=title,
+                fitted=_fitted(result.summary, of_what),
                 lines={
-                    name: [(each.kl, mean) for each, mean in
-                           zip(result.summary.evaluations, means, strict=True)]
+                    name: [
+                        (each.kl, mean)
+                        for each, mean in zip(result.summary.evaluations, means, strict=True)
+                    ]
                     for name, means in lines.items()
                 },
             ),
-        )  # fmt: skip
+        )
 
 
 def _fitted(summary: PolicyTrainingSummary, of: str) -> list[tuple[float, float]]:

@@ -46,8 +46,16 @@ def tables(found: Validity) -> list[Table]:
             *_left_out(summary),
             *_noisy(summary),
         ]
-        columns = ["benchmark", "metric", "n", "τ [95 %]", "p / Holm", "reliability",
-                   f"of {rated}", "noise ceiling"]  # fmt: skip
+        columns = [
+            "benchmark",
+            "metric",
+            "n",
+            "τ [95 %]",
+            "p / Holm",
+            "reliability",
+            f"of {rated}",
+            "noise ceiling",
+        ]
         tables.append(Table(f"predicting {what}", columns, [_row(one) for one in some], notes, 2))
         of = some[0].downstream
         differences = [one for one in summary.differences if one.downstream == of]
@@ -125,12 +133,15 @@ def _what(one: Coefficients) -> str:
 def _row(row: Coefficients) -> list[str]:
     tau = row.agreements[0]
     return [
-        row.benchmark, row.metric, str(tau.n),
+        row.benchmark,
+        row.metric,
+        str(tau.n),
         with_interval(tau.value, tau.interval.low, tau.interval.high),
         f"{p_value(tau.chance.p)} / {p_value(row.p_holm[0])}",
-        _reliability(row.reliability), _reliability(row.downstream_reliability),
+        _reliability(row.reliability),
+        _reliability(row.downstream_reliability),
         plain(row.noise_ceiling),
-    ]  # fmt: skip
+    ]
 
 
 def _reliability(of: Reliability | None) -> str:
@@ -158,11 +169,17 @@ def difference_table(what: str, differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
         tau = one.tau
-        rows.append([
-            _named(one.first), _named(one.second), str(one.n), plain(tau.first),
-            plain(tau.second), plain(tau.value, signed=True),
-            f"{p_value(tau.p)} / {p_value(one.p_holm)}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                _named(one.first),
+                _named(one.second),
+                str(one.n),
+                plain(tau.first),
+                plain(tau.second),
+                plain(tau.value, signed=True),
+                f"{p_value(tau.p)} / {p_value(one.p_holm)}",
+            ]
+        )
     columns = ["first", "second", "n", "τ of the first", "of the second", "difference", "p / Holm"]
     title = f"which metric predicts {what} better (Kendall τ-b)"
     return Table(title, columns, rows, [COMPARED_NOTE], 2)
@@ -195,5 +212,5 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
             shown[0],
             partial(validity_dots, names=labels, coefficients=coefficient, quality=quality),
-        )  # fmt: skip
+        )
     yield from shown

@@ -92,10 +92,15 @@ def own_law(
 ) -> LawCheck:
     """Check a law of all responses."""
     return LawCheck(
-        kind="own law", what=what, responses=len(made), value=total_variation(made, expected),
-        low=0, high=CLOSE, moved=total_variation(expected, base),
+        kind="own law",
+        what=what,
+        responses=len(made),
+        value=total_variation(made, expected),
+        low=0,
+        high=CLOSE,
+        moved=total_variation(expected, base),
         from_tilt=None if tilt is None else total_variation(expected, tilt),
-    )  # fmt: skip
+    )
 
 
 def samples(
@@ -103,6 +108,11 @@ def samples(
 ) -> LawCheck:
     """Check a sample."""
     return LawCheck(
-        kind="samples", what=what, responses=len(drawn), value=chi_square(tree, law, drawn),
-        low=LEAST_P, high=1, moved=total_variation(law, base),
-    )  # fmt: skip
+        kind="samples",
+        what=what,
+        responses=len(drawn),
+        value=chi_square(tree, law, drawn),
+        low=LEAST_P,
+        high=1,
+        moved=total_variation(law, base),
+    )

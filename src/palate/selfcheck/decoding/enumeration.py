@@ -33,8 +33,9 @@ class Tree:
         self.longest: list[Ids] = list(product(inner, repeat=length))
         self.place: Mapping[Ids, int] = {ids: k for k, ids in enumerate(self.prefixes)}
         self.responses: list[Response] = [
-            *((ids, False) for ids in self.prefixes), *((ids, True) for ids in self.longest),
-        ]  # fmt: skip
+            *((ids, False) for ids in self.prefixes),
+            *((ids, True) for ids in self.longest),
+        ]
 
     @cached_property
     def _cells(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -78,9 +78,7 @@ class PresetLaw(NamedTuple):
 TOP_10 = ("top-k", 10, "policy")
 PRESET_LAWS: Mapping[str, PresetLaw] = {
     "genarm": PresetLaw(lambda p, g, w: p + w * g, 1, lambda p, g, k: everything(p)),
-    "pad": PresetLaw(
-        lambda p, g, w: (1 - w) * p + w * g, 1, lambda p, g, k: top_k(p, k), TOP_10
-    ),
+    "pad": PresetLaw(lambda p, g, w: (1 - w) * p + w * g, 1, lambda p, g, k: top_k(p, k), TOP_10),
     "pad-reference": PresetLaw(
         lambda p, g, w: p + w * g, 1, lambda p, g, k: top_k(p, k), TOP_10, "q − reference"
     ),
@@ -88,21 +86,21 @@ PRESET_LAWS: Mapping[str, PresetLaw] = {
         lambda p, g, w: p + w * g, 1, lambda p, g, k: everything(p), guide="q − reference"
     ),
     "linear-alignment": PresetLaw(
-        lambda p, g, w: (1 + w) * g - w * p, 2, lambda p, g, k: top_p(g, 0.8),
+        lambda p, g, w: (1 + w) * g - w * p,
+        2,
+        lambda p, g, k: top_p(g, 0.8),
         ("top-p", 0.8, "guide"),
     ),
     "amulet": PresetLaw(lambda p, g, w: amulet(p, g), 4.649, lambda p, g, k: everything(p)),
     "cope": PresetLaw(
         lambda p, g, w: g - w * p, 0.1, lambda p, g, k: share(g, 0.1), ("share", 0.1, "guide")
     ),
-    "mod": PresetLaw(
-        lambda p, g, w: (1 - w) * p + w * g, 0.5, lambda p, g, k: everything(p)
-    ),
+    "mod": PresetLaw(lambda p, g, w: (1 - w) * p + w * g, 0.5, lambda p, g, k: everything(p)),
     "drift": PresetLaw(
         lambda p, g, w: p + w * g, 1, lambda p, g, k: everything(p), guide="attributes"
     ),
     "farma": PresetLaw(lambda p, g, w: p + w * g, 1, lambda p, g, k: top_k(p, k), TOP_10),
-}  # fmt: skip
+}
 
 
 def best_of(law: Floats, rewards: Floats, k: int) -> Floats:

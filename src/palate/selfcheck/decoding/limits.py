@@ -96,9 +96,13 @@ def tilt_checks(world: WordWorld) -> Iterator[LawCheck]:
     expected_sign = np.where(differs, reward[a] - reward[b], log_p[a] - log_p[b])
     agree = np.sign(at_large[a] - at_large[b]) == np.sign(expected_sign)
     yield LawCheck(
-        kind="w → ∞", what="tilt: order of R, ties of the base", responses=len(a),
-        value=float(agree.mean()), low=AGREE, high=1,
-    )  # fmt: skip
+        kind="w → ∞",
+        what="tilt: order of R, ties of the base",
+        responses=len(a),
+        value=float(agree.mean()),
+        low=AGREE,
+        high=1,
+    )
 
 
 def _decoder(
@@ -120,14 +124,19 @@ def _decoder(
     a, b = _pairs(world)
     total = world.tree.sums(guide)
     for name, of_limit, low, high in (
-        ("regret", regret, AGREE, 1.0), ("R: not quite", total, 0.5, DISAGREE),
-    ):  # fmt: skip
+        ("regret", regret, AGREE, 1.0),
+        ("R: not quite", total, 0.5, DISAGREE),
+    ):
         clear = np.abs(of_limit[a] - of_limit[b]) > CLOSE
         agree = np.sign(ratio[a] - ratio[b]) == np.sign(of_limit[a] - of_limit[b])
         yield LawCheck(
-            kind="w → ∞", what=f"{what}: order of {name}", responses=int(clear.sum()),
-            value=float(agree[clear].mean()), low=low, high=high,
-        )  # fmt: skip
+            kind="w → ∞",
+            what=f"{what}: order of {name}",
+            responses=int(clear.sum()),
+            value=float(agree[clear].mean()),
+            low=low,
+            high=high,
+        )
 
 
 def _nothing(what: str, world: WordWorld, score: Score, k: int | None) -> LawCheck:

@@ -19,9 +19,11 @@ def check_decoding(
     """Check the laws of guided writing on models of eight words; deterministic for a seed."""
     world, two_ends = WordWorld(seed), WordWorld(seed, WORDS[-2:])
     parts: list[Iterable[LawCheck]] = [
-        fusion_checks(world, two_ends), candidate_checks(world),
-        segment_checks(world, two_ends), limit_checks(world),
-    ]  # fmt: skip
+        fusion_checks(world, two_ends),
+        candidate_checks(world),
+        segment_checks(world, two_ends),
+        limit_checks(world),
+    ]
     checks: list[LawCheck] = []
     for k, part in enumerate(parts, 1):
         checks += part

@@ -65,14 +65,20 @@ def segment_checks(world: WordWorld, two_ends: WordWorld) -> list[LawCheck]:
         ("best of 3 blocks of 2, two end tokens", two_ends, Blocks(3, 2), best_of(3), 1.0),
         ("rejection, accepted", world, rejection(*accepted), rejected(*accepted), 1.0),
         (
-            "rejection, exhausted, T = 0.8", world, rejection(*impatient), rejected(*impatient),
+            "rejection, exhausted, T = 0.8",
+            world,
+            rejection(*impatient),
+            rejected(*impatient),
             0.8,
         ),
         (
-            "rejection of responses, τ = max r: the tilt", world,
-            rejection(best, 1.0, TO_THE_END, LENGTH), laws.tilted, 1.0,
+            "rejection of responses, τ = max r: the tilt",
+            world,
+            rejection(best, 1.0, TO_THE_END, LENGTH),
+            laws.tilted,
+            1.0,
         ),
-    ]  # fmt: skip
+    ]
     return [drawn_segments(*case, rewards=rewards) for case in cases]
 
 

@@ -34,11 +34,13 @@ HALF = 0.5
 def fusion_checks(world: WordWorld, two_ends: WordWorld) -> Iterator[LawCheck]:
     """Check every preset, step by step and drawn."""
     yield LawCheck(
-        kind="logits", what="standard deviation, least of the models",
+        kind="logits",
+        what="standard deviation, least of the models",
         responses=len(world.tree.responses),
         value=min(spread(world.table(name)) for name in ("policy", "guide", "reference")),
-        low=LEAST_SPREAD, high=math.inf,
-    )  # fmt: skip
+        low=LEAST_SPREAD,
+        high=math.inf,
+    )
     for name in laws.PRESET_LAWS:
         yield preset(world, name)
     yield preset(world, "genarm", temperature=0.7)
@@ -105,9 +107,13 @@ def divergence(
     exact = float(sum(world.tree.reach(logp) * terms.sum(axis=1)))
     error = float(divergences.std(ddof=1)) / math.sqrt(len(divergences))
     return LawCheck(
-        kind="divergence", what=what, responses=len(divergences),
-        value=(float(divergences.mean()) - exact) / error, low=-ERRORS, high=ERRORS,
-    )  # fmt: skip
+        kind="divergence",
+        what=what,
+        responses=len(divergences),
+        value=(float(divergences.mean()) - exact) / error,
+        low=-ERRORS,
+        high=ERRORS,
+    )
 
 
 def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
@@ -128,9 +134,13 @@ def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
     made = law_of(Candidates(1, every), mean)
     yield own_law("mean value", made, tree.law(log_softmax(world.p + mean)), world.base, tilt)
     yield LawCheck(
-        kind="not the tilt", what="mean value", responses=len(made),
-        value=total_variation(made, tilt), low=APART, high=1,
-    )  # fmt: skip
+        kind="not the tilt",
+        what="mean value",
+        responses=len(made),
+        value=total_variation(made, tilt),
+        low=APART,
+        high=1,
+    )
     guide, q = world.guide("q")
 
     def fused(keep: Keep) -> Floats:
@@ -160,7 +170,7 @@ def args_checks(world: WordWorld) -> Iterator[LawCheck]:
     yield own_law(what, tree.law(made), law, base)
     drawn, divergences = world.write(
         world.candidates(Candidates(weight, FEW), guide, DRAWS), temperature
-    )  # fmt: skip
+    )
     yield samples(what, tree, law, base, drawn)
     yield divergence(what, world, logp, log_softmax(world.p / temperature), np.array(divergences))
 

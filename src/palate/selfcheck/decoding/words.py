@@ -45,10 +45,17 @@ class WordModel(LocalModel):
         self.budget, self.layers = self.settings.batch_tokens, 1
         self.turns, self.users, self._counting = Turns(), 0, threading.Lock()
         config = transformers.LlamaConfig(
-            vocab_size=WIDTH, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
-            num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=64,
-            initializer_range=SPREAD, tie_word_embeddings=False, eos_token_id=list(ends),
-        )  # fmt: skip
+            vocab_size=WIDTH,
+            hidden_size=16,
+            intermediate_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            max_position_embeddings=64,
+            initializer_range=SPREAD,
+            tie_word_embeddings=False,
+            eos_token_id=list(ends),
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             made = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)

@@ -45,9 +45,14 @@ LIKELIEST = 0.2
 """Most that a policy may give to its likeliest response."""
 NAMES = "policy", "guide", "reference", "rater"
 PROMPTS: dict[str, Ids] = {
-    "policy": (1, 2, 5), "guide": (4, 4, 1, 2), "reference": (2,), "rater": (6, 1, 0),
-    "attribute 1": (4, 1), "attribute 2": (7, 7, 2), "no attribute": (5,),
-}  # fmt: skip
+    "policy": (1, 2, 5),
+    "guide": (4, 4, 1, 2),
+    "reference": (2,),
+    "rater": (6, 1, 0),
+    "attribute 1": (4, 1),
+    "attribute 2": (7, 7, 2),
+    "no attribute": (5,),
+}
 CLOSING = (END, 1)
 """A closed conversation holds a word more than the policy's end."""
 SLATE = Slate(question=(), candidates=("", " "))
@@ -167,11 +172,12 @@ class WordWorld:
             "q": [(1.0, "guide", "guide")],
             "q − reference": [(1.0, "guide", "guide"), (-1.0, "reference", "reference")],
             "attributes": [
-                (0.9, "guide", "attribute 1"), (0.6, "guide", "attribute 2"),
+                (0.9, "guide", "attribute 1"),
+                (0.6, "guide", "attribute 2"),
                 (-1.5, "guide", "no attribute"),
             ],
             "q − policy": [(1.0, "guide", "guide"), (-1.0, "policy", "policy")],
-        }[name]  # fmt: skip
+        }[name]
         reward = sum(
             (c * self.table(model, prompt) for c, model, prompt in terms), np.zeros(self.p.shape)
         )

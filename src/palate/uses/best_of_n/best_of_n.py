@@ -139,24 +139,35 @@ def _result(
     questions = question_hashes(pairs)
     common = [_common(scored, rated, samples) for rated in gold]
     ks = tuple(wanted) or _sizes(samples.n, common)
-    picks = _corrected([
-        _picked(scores, rated, shared, users, questions, ks, seed)
-        for scores in scored
-        for rated, shared in zip(gold, common, strict=True)
-    ])  # fmt: skip
+    picks = _corrected(
+        [
+            _picked(scores, rated, shared, users, questions, ks, seed)
+            for scores in scored
+            for rated, shared in zip(gold, common, strict=True)
+        ]
+    )
     table = ValueTable(pairs)
     for number, (cell, expected) in enumerate(picks):
         for k, values in zip(ks, expected.T, strict=True):
             table.add(
-                ValueColumn(cell=number, measure=cell.quality, setting=f"best of {k}",
-                       surrogate=cell.surrogate, couples=cell.contrast), values,
-            )  # fmt: skip
+                ValueColumn(
+                    cell=number,
+                    measure=cell.quality,
+                    setting=f"best of {k}",
+                    surrogate=cell.surrogate,
+                    couples=cell.contrast,
+                ),
+                values,
+            )
     summary = BestOfSummary(
-        benchmark=pairs.name, policy=samples.policy, ks=ks,
+        benchmark=pairs.name,
+        policy=samples.policy,
+        ks=ks,
         samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
         unrated={rated.quality: rated.reasons for rated in gold},
-        cells=tuple(cell for cell, _ in picks), columns=tuple(table.columns),
-    )  # fmt: skip
+        cells=tuple(cell for cell, _ in picks),
+        columns=tuple(table.columns),
+    )
     return BestOfResult(summary, table.rows())
 
 
@@ -174,22 +185,30 @@ def _manifest(
     return Manifest.of(
         BestOfResult.kind,
         {
-            "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
-            "samples": samples.content, "ks": list(ks),
+            "benchmark": pairs.name,
+            "name": samples.policy,
+            "rows": pairs.content_hash,
+            "samples": samples.content,
+            "ks": list(ks),
             "scores": [
-                {"scorer": scores.summary.scorer, "context": scores.summary.context,
-                 "fingerprints": list(scores.summary.fingerprints), "folder": name}
+                {
+                    "scorer": scores.summary.scorer,
+                    "context": scores.summary.context,
+                    "fingerprints": list(scores.summary.fingerprints),
+                    "folder": name,
+                }
                 for name, scores in folders.items()
             ],
             "qualities": {quality.spec: quality.fingerprint for quality in qualities},
-            "contrast": contrast, "seed": seed,
+            "contrast": contrast,
+            "seed": seed,
         },
         inputs={
             "samples": samples.content,
             **{name: scores.content_hash for name, scores in folders.items()},
         },
         details=tuple(quality.details for quality in qualities),
-    )  # fmt: skip
+    )
 
 
 def _common(
@@ -251,10 +270,14 @@ def _picked(
     expected = np.full((len(values), len(ks)), np.nan)
     expected[counted] = best_of(values[counted], gold[counted], ks)
     return Selection.of(
-        scored.summary, quality=rated.quality, surrogate=rated.surrogate,
-        contrast=rated.mirrors is not None, curve=curve, over_optimisation=fitted,
+        scored.summary,
+        quality=rated.quality,
+        surrogate=rated.surrogate,
+        contrast=rated.mirrors is not None,
+        curve=curve,
+        over_optimisation=fitted,
         unscored_reasons=scored.summary.unscored_reasons,
-    ), expected  # fmt: skip
+    ), expected
 
 
 def _corrected(picks: Sequence[Picks]) -> list[Picks]:

@@ -96,13 +96,18 @@ class BestOfResult(CellResult[BestOfSummary]):
     def _picks(self, quality: str, k: int) -> Downstream:
         summary, at = self.summary, self.summary.ks.index(k)
         numbers = [
-            number for number, cell in enumerate(summary.cells)
+            number
+            for number, cell in enumerate(summary.cells)
             if cell.quality == quality and not cell.oracle
-        ]  # fmt: skip
+        ]
         unscored = any(summary.cells[number].unscored_reasons for number in numbers)
         return self.measured(
             [number * len(summary.ks) + at for number in numbers],
-            f"best of {k}", "the picks", k=k, n_samples=summary.samples.n,
-            samples=summary.samples.content_hash, shared=False,
+            f"best of {k}",
+            "the picks",
+            k=k,
+            n_samples=summary.samples.n,
+            samples=summary.samples.content_hash,
+            shared=False,
             complete=not (summary.unrated.get(quality) or unscored),
-        )  # fmt: skip
+        )

@@ -130,6 +130,10 @@ class DecodeResult(CellResult[DecodeSummary]):
             for number in cells
         )
         return self.measured(
-            [n + number * n + m for number in cells], f"guided by {method}", "guided answers",
-            samples=summary.samples, n_samples=summary.n, complete=not left_out,
-        )  # fmt: skip
+            [n + number * n + m for number in cells],
+            f"guided by {method}",
+            "guided answers",
+            samples=summary.samples,
+            n_samples=summary.n,
+            complete=not left_out,
+        )

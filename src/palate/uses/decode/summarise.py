@@ -63,33 +63,44 @@ def result_of(
     rows = RowFigures.of(pairs, seed)
     plain = [row_means(rated.values) for rated in base]
     values = [work.values for work in decoded]
-    cells = _corrected([
-        _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
-        for k, work in enumerate(decoded)
-    ])  # fmt: skip
+    cells = _corrected(
+        [
+            _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
+            for k, work in enumerate(decoded)
+        ]
+    )
     table = ValueTable(pairs)
     for number, cell in enumerate([None, *cells]):
         for rated, means in zip(base, values[number - 1] if cell else plain, strict=True):
             table.add(
                 ValueColumn(
-                    cell=number - 1 if cell else None, measure=rated.quality,
-                    setting=cell.method_name if cell else "no guide", surrogate=rated.surrogate,
+                    cell=number - 1 if cell else None,
+                    measure=rated.quality,
+                    setting=cell.method_name if cell else "no guide",
+                    surrogate=rated.surrogate,
                     couples=rated.mirrors is not None,
-                ), means,
-            )  # fmt: skip
+                ),
+                means,
+            )
     summary = DecodeSummary(
-        benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
+        benchmark=pairs.name,
+        policy=unguided.policy,
+        n=unguided.n,
+        samples=unguided.content,
         text=text_facts(unguided),
         qualities=tuple(
             UnguidedQuality(
-                quality=rated.quality, surrogate=rated.surrogate,
-                contrast=rated.mirrors is not None, mean=rows.mean(means, rated.mirrors),
+                quality=rated.quality,
+                surrogate=rated.surrogate,
+                contrast=rated.mirrors is not None,
+                mean=rows.mean(means, rated.mirrors),
                 unrated=rated.reasons,
             )
             for rated, means in zip(base, plain, strict=True)
         ),
-        cells=tuple(cells), columns=tuple(table.columns),
-    )  # fmt: skip
+        cells=tuple(cells),
+        columns=tuple(table.columns),
+    )
     return DecodeResult(summary, table.rows())
 
 
@@ -104,15 +115,22 @@ def _cell(
     divergence, bound, tokens = divergences(work.method, work.samples, there)
     reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
     return GuidedCell.of(
-        work.scores.summary, method=work.method.spec, weight=work.method.weight,
-        samples=work.samples.content, left_out=work.cell.left_out,
+        work.scores.summary,
+        method=work.method.spec,
+        weight=work.method.weight,
+        samples=work.samples.content,
+        left_out=work.cell.left_out,
         guiding=Guiding(
-            reward=reward, divergence=divergence, divergence_bound=bound,
-            text=text_facts(work.samples, there), tokens=tokens,
+            reward=reward,
+            divergence=divergence,
+            divergence_bound=bound,
+            text=text_facts(work.samples, there),
+            tokens=tokens,
         ),
         qualities=tuple(
             GuidedQuality(
-                quality=rated.quality, surrogate=rated.surrogate,
+                quality=rated.quality,
+                surrogate=rated.surrogate,
                 contrast=rated.mirrors is not None,
                 mean=rows.mean(means, rated.mirrors),
                 gain=rows.gain(means, plain[k], rated.mirrors),
@@ -123,16 +141,17 @@ def _cell(
             )
             for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
         ),
-    )  # fmt: skip
+    )
 
 
 def _stranger_values(
     work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
 ) -> Sequence[Doubles] | None:
     alike = [
-        k for k, guided in enumerate(decoded)
+        k
+        for k, guided in enumerate(decoded)
         if (guided.method.spec, guided.method.weight) == (work.method.spec, work.method.weight)
-    ]  # fmt: skip
+    ]
     strangers = work.cell.key.strangers(decoded[k].cell.key for k in alike)
     return next((values[k] for k in alike if decoded[k].cell.key in strangers[:1]), None)
 

@@ -126,16 +126,22 @@ class PolicyAccuracy(CellResult[PolicySummary]):
         del k
         summary, n = self.summary, len(self.summary.weights) + 1
         answers = digest(
-            summary.base, summary.policy_shown, summary.relative, summary.k,
-            list(summary.weights), summary.chosen_on,
+            summary.base,
+            summary.policy_shown,
+            summary.relative,
+            summary.k,
+            list(summary.weights),
+            summary.chosen_on,
             summary.reserved and summary.reserved.model_dump(),
             [row.content_hash for row in self.rows],
-        )  # fmt: skip
+        )
         return [
             self.measured(
                 [(cell * len(READINGS) + at) * n + n - 1 for cell in range(len(summary.cells))],
-                "", "policy accuracy", samples=answers,
+                "",
+                "policy accuracy",
+                samples=answers,
             )
             for at, reading in enumerate(READINGS)
             if reading != "ratio" or summary.score != "tilt"
-        ]  # fmt: skip
+        ]

@@ -160,15 +160,26 @@ class PolicyTrainingResult(CellResult[PolicyTrainingSummary]):
         del k
         summary, last = self.summary, self.summary.evaluations[-1]
         shared = digest(
-            summary.start, summary.recipe, summary.lora, summary.scaled, summary.no_end, summary.n,
-            summary.benchmark, summary.trained_rows,
-        )  # fmt: skip
+            summary.start,
+            summary.recipe,
+            summary.lora,
+            summary.scaled,
+            summary.no_end,
+            summary.n,
+            summary.benchmark,
+            summary.trained_rows,
+        )
         first = len(summary.columns) - len(last.qualities)
         return [
             self.measured(
-                [first + number], f"trained by {summary.algorithm}, {last.update} updates",
-                "trained answers", samples=shared, n_samples=summary.n, shared=False,
-                benchmark=summary.held_out, complete=not of.unrated,
+                [first + number],
+                f"trained by {summary.algorithm}, {last.update} updates",
+                "trained answers",
+                samples=shared,
+                n_samples=summary.n,
+                shared=False,
+                benchmark=summary.held_out,
+                complete=not of.unrated,
             )
             for number, of in enumerate(last.qualities)
-        ]  # fmt: skip
+        ]

@@ -75,9 +75,11 @@ def tabulate(pairs: Dataset, rated: Sequence[RatedAnswers], seed: int) -> Tabula
     figures = RowFigures.of(pairs, seed)
     evaluations = tuple(_evaluation(each, figures) for each in rated)
     return Tabulated(
-        evaluations, _gain(rated[0], rated[-1], figures), _fits(rated, evaluations),
+        evaluations,
+        _gain(rated[0], rated[-1], figures),
+        _fits(rated, evaluations),
         _table(pairs, rated),
-    )  # fmt: skip
+    )
 
 
 def _evaluation(rated: RatedAnswers, figures: RowFigures) -> PolicyEvaluation:
@@ -103,12 +105,15 @@ def _evaluation(rated: RatedAnswers, figures: RowFigures) -> PolicyEvaluation:
         ),
         qualities=tuple(
             QualityLevel(
-                quality=of.quality, surrogate=of.surrogate, contrast=of.mirrors is not None,
-                mean=figures.mean(means, of.mirrors), unrated=of.reasons,
+                quality=of.quality,
+                surrogate=of.surrogate,
+                contrast=of.mirrors is not None,
+                mean=figures.mean(means, of.mirrors),
+                unrated=of.reasons,
             )
             for of, means in zip(rated.qualities, rated.quality_means, strict=True)
         ),
-    )  # fmt: skip
+    )
 
 
 def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> TrainingGain:
@@ -126,10 +131,11 @@ def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> Tra
         )
     ]
     return TrainingGain(
-        reward=figures.reward_gain(rewards[1], rewards[0]), stranger_reward=stranger,
+        reward=figures.reward_gain(rewards[1], rewards[0]),
+        stranger_reward=stranger,
         identity=identity,
         qualities=tuple(with_holm(gains, [it.gain.p for it in gains])),
-    )  # fmt: skip
+    )
 
 
 def _fits(
@@ -157,10 +163,14 @@ def _table(pairs: Dataset, rated: Sequence[RatedAnswers]) -> ValueTable:
         for of, means in zip(each.qualities, each.quality_means, strict=True):
             table.add(
                 ValueColumn(
-                    cell=0, measure=of.quality, setting=_after(each), surrogate=of.surrogate,
+                    cell=0,
+                    measure=of.quality,
+                    setting=_after(each),
+                    surrogate=of.surrogate,
                     couples=of.mirrors is not None,
-                ), means,
-            )  # fmt: skip
+                ),
+                means,
+            )
     return table
 
 

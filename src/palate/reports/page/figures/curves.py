@@ -33,11 +33,24 @@ def best_of_lines(
         fit = selection.over_optimisation
         if fit is None or fit.peak != "within" or fit.peak_gain is None or level is None:
             continue
-        ax.plot(fit.peak_k, level + fit.peak_gain, color=line_style(k)["color"], marker="v", ms=8,
-                mfc="none")  # fmt: skip
+        ax.plot(
+            fit.peak_k,
+            level + fit.peak_gain,
+            color=line_style(k)["color"],
+            marker="v",
+            ms=8,
+            mfc="none",
+        )
     best = [p for p in selections[0].curve.points if p.oracle.value is not None]
-    ax.plot([p.k for p in best], [p.oracle.value for p in best], color=INK, lw=1.2, ls=":",
-            marker="_", label="the best possible")  # fmt: skip
+    ax.plot(
+        [p.k for p in best],
+        [p.oracle.value for p in best],
+        color=INK,
+        lw=1.2,
+        ls=":",
+        marker="_",
+        label="the best possible",
+    )
     if level is not None:
         ax.axhline(level, color=MUTED, lw=1, ls=DASHED, label="one sample")
     ax.set_xscale("log", base=2)
@@ -73,8 +86,9 @@ def weight_lines(
 ) -> None:
     """Draw policy accuracy against the weight of the reward, a line per scorer and context."""
     for k, (name, points) in enumerate(lines.items()):
-        _line(ax, k, name, [(at, point) for at, point in enumerate(points)
-                            if point.value is not None])  # fmt: skip
+        _line(
+            ax, k, name, [(at, point) for at, point in enumerate(points) if point.value is not None]
+        )
     if base.value is not None:
         ax.axhline(base.value, color=MUTED, lw=1, ls=DASHED, label="the policy alone")
     ax.set_xticks(range(len(weights)), weights)
@@ -95,8 +109,9 @@ def validity_dots(ax: Any, names: Sequence[str], coefficients: Coefficients, qua
         told = {} if beside else {"label": label(name, 26)}
         ax.plot(*place, **{**style, "color": BLUE if beside else style["color"], "ls": ""}, **told)
         if beside:
-            ax.annotate(label(name, 26), place, fontsize=6, xytext=(3, 3),
-                        textcoords="offset points")  # fmt: skip
+            ax.annotate(
+                label(name, 26), place, fontsize=6, xytext=(3, 3), textcoords="offset points"
+            )
     of, tau = coefficients.downstream, coefficients.agreements[0]
     interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
     measure = label(f"{coefficients.metric} on {coefficients.benchmark}", 60)
@@ -130,10 +145,21 @@ def _line(
     x, y = [at for at, _ in points], [estimate.value for _, estimate in points]
     ax.plot(x, y, label=label(name, 26), lw=1.4, ms=5, **style)
     unsure = [at for at, sure in enumerate(firm) if not sure]
-    ax.plot([x[at] for at in unsure], [y[at] for at in unsure], lw=0, ms=5, mfc="white",
-            color=style["color"], marker=style["marker"])  # fmt: skip
+    ax.plot(
+        [x[at] for at in unsure],
+        [y[at] for at in unsure],
+        lw=0,
+        ms=5,
+        mfc="white",
+        color=style["color"],
+        marker=style["marker"],
+    )
     ends = [
         (at, estimate.low, estimate.high) for at, estimate in points if estimate.low is not None
     ]
-    ax.vlines(*(zip(*ends, strict=True) if ends else ([], [], [])), color=style["color"], lw=0.8,
-              alpha=0.6)  # fmt: skip
+    ax.vlines(
+        *(zip(*ends, strict=True) if ends else ([], [], [])),
+        color=style["color"],
+        lw=0.8,
+        alpha=0.6,
+    )
