@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
             ("train", method, "--data", ARGUMENTS, "--embedder", MINILM, "--dtype", "float32",
              "-o", f"models/{method}"),
             ("evaluate", "-b", ARGUMENTS, "-s", f"personal:./models/{method}", "-c", "none"),
-            ("learning-curve", "-b", ARGUMENTS, "-m", f"models/{method}", "--shots", "0,5",
+            ("learning-curve", "-b", ARGUMENTS, "-m", f"models/{method}", "--shots", "5",
              "--repeats", "2", "--fixed", "10", "--format", "json"),
         )
     ),
@@ -81,8 +81,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "ppo": (
         ("ppo", "-b", "tasting", "-p", f"{SMOLLM}?max_tokens=8", "-s", "longest", "--held-out", "4",
-         "-n", "1", "--evaluations", "1", "-q", f"coverage:{MINILM}", "--updates", "2",
-         "--answers", "4", "--lora", "4", "--format", "json"),
+         "-n", "1", "--evaluations", "1", "-q", f"coverage:{MINILM}", "--iterations", "2",
+         "--rollout-batch", "4", "--lora", "4", "--format", "json"),
     ),
     "decode": (
         ("decode", "-b", "tasting", "--limit", "4", "-p", POLICY, "-n", "2",
@@ -91,6 +91,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }  # fmt: skip
 """By name, the commands whose results are compared."""
+OLD_OPTIONS = {"--iterations": "--updates", "--rollout-batch": "--answers"}
 
 Document = Any
 """What `json.loads` gives."""
@@ -209,11 +210,16 @@ class Tree(NamedTuple):
         }
         data = str(Path(os.environ.get("PALATE_DATA", "../data")).resolve())
         for number, command in enumerate(COMMANDS[name]):
-            words = [word.replace("{data}", data) for word in command]
+            words = [self._word(word.replace("{data}", data)) for word in command]
             if words[0] != "train":
                 words += ["-o", "runs", "--dtype", "float32"]
             self._palate(words, folder / f"{number}", environment)
         (folder / "ended").touch()
+
+    def _word(self, word: str) -> str:
+        # What the source of before options were renamed calls an option.
+        renamed = (self.folder / "source" / "src" / "palate" / "cli" / "renamed.py").exists()
+        return word if renamed else OLD_OPTIONS.get(word, word)
 
     def _palate(self, words: Sequence[str], output: Path, environment: dict[str, str]) -> None:
         # -c: the folder of this file is not looked in for modules.

@@ -82,7 +82,7 @@ class BestOfResult(CellResult[BestOfSummary]):
         if k == 1 or not above:
             raise UsageError(
                 f"{self.where}: the best of 1 is the same for every scorer; name the folders of "
-                "other results, or run best-of-n with a larger --ks"
+                "other results, or run best-of-n with a larger -k"
             )
         if k is not None and k not in ks:
             raise UsageError(

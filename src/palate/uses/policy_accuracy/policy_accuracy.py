@@ -58,10 +58,10 @@ def policy_accuracy(
     contexts: str | Sequence[str] | None = None,
     *,
     method: str | None = None,
-    k: int | None = None,
+    candidates: int | None = None,
     weights: Sequence[float] | None = None,
     relative: bool = False,
-    base: str | None = None,
+    compared_with: str | None = None,
     policy_shown: bool = False,
     root: Path | str | None = "runs",
     session: Session | None = None,
@@ -76,7 +76,7 @@ def policy_accuracy(
     `policy` under every context, beside the contexts `none` and a stranger's; without a scorer the
     policy itself is shown what the contexts choose, at weight 1 unless `weights` are given. With
     `relative`, a weight counts in units that make both margins equally large on 200 pairs which
-    are not evaluated. `base` is what a policy without a scorer is compared with. With a `root` the
+    are not evaluated. A policy without a scorer is compared with `compared_with`. With a `root` the
     result is kept at `root/<benchmark>/policy-accuracy/<policy>-<8 hex>`, with all passes, so that
     other weights of `tilt` cost no model call. `announce` is told what will be read, before it is.
 
@@ -93,7 +93,7 @@ def policy_accuracy(
     work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
     guides = [scorers] if isinstance(scorers, str) else list(scorers)
     named = [contexts] if isinstance(contexts, str) else contexts
-    steering = Steering(policy, method, k, base, policy_shown)
+    steering = Steering(policy, method, candidates, compared_with, policy_shown)
     steering.check(guided=bool(guides), relative=relative)
     if weights is None:
         weights = WEIGHTS if guides else (1.0,)
@@ -133,10 +133,10 @@ def policy_accuracy(
         summary = PolicySummary(
             benchmark=pairs.name,
             policy=policy,
-            base=base,
+            base=compared_with,
             score="tilt" if method is None else "decoder",
             method=method,
-            k=k,
+            k=candidates,
             guided=bool(guides),
             policy_shown=policy_shown,
             relative=relative,
