@@ -167,17 +167,17 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
 def difference_table(what: str, differences: Sequence[Difference]) -> Table:
     """Return the table of differences between benchmarks, or between metrics."""
     rows = []
-    for one in differences:
-        tau = one.tau
+    for difference in differences:
+        tau = difference.tau
         rows.append(
             [
-                _named(one.first),
-                _named(one.second),
-                str(one.n),
+                _named(difference.first),
+                _named(difference.second),
+                str(difference.n),
                 plain(tau.first),
                 plain(tau.second),
                 plain(tau.value, signed=True),
-                f"{p_value(tau.p)} / {p_value(one.p_holm)}",
+                f"{p_value(tau.p)} / {p_value(difference.p_holm)}",
             ]
         )
     columns = ["first", "second", "n", "τ of the first", "of the second", "difference", "p / Holm"]
