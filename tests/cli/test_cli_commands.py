@@ -1,8 +1,6 @@
-"""The command line as a person uses it: a real process, its output, its exit code."""
+"""The command line as a person uses it: its output, its exit code; some in a real process."""
 
 import json
-import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,15 +9,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from command_line import palate, palate_process
 from palate.cli import app, main
-
-
-def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "palate", *words],
-        cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **env},
-    )  # fmt: skip
 
 
 RUN = {
@@ -43,7 +34,7 @@ def rows(path: Path, n: int = 12) -> Path:
 
 
 def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
-    done = palate(
+    done = palate_process(
         "evaluate", "-b", "tasting", "-s", "longest",
         "-c", "none", "-c", "profile:5", "-c", "stranger:5", cwd=tmp_path,
     )  # fmt: skip
@@ -127,7 +118,7 @@ def test_bad_input_is_one_clear_line_and_exit_2(
 
 def test_an_unwritable_output_folder_is_exit_2(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = palate("evaluate", "-b", "tasting", "-s", "longest", "-o", "file", cwd=tmp_path)
+    done = palate_process("evaluate", "-b", "tasting", "-s", "longest", "-o", "file", cwd=tmp_path)
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
 
@@ -137,7 +128,7 @@ def test_an_endpoint_that_is_not_there_leaves_every_row_unscored_and_is_exit_3(
 ) -> None:
     judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
     words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "2", "-c", "none")
-    done = palate(*words, cwd=tmp_path)
+    done = palate_process(*words, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "none: 4 rows unscored (judge)" in done.stdout
     assert "nothing was scored" in done.stderr.strip().splitlines()[-1]
@@ -180,19 +171,8 @@ def test_mirrors_only_and_columns_by_other_names(tmp_path: Path) -> None:
     file = rows(tmp_path / "mine.jsonl")
     text = file.read_text().replace('"chosen"', '"better"')
     file.write_text(text)
-    done = palate(
-        "evaluate",
-        "-b",
-        str(file),
-        "-s",
-        "longest",
-        "--map",
-        "chosen=better",
-        "--mirrors",
-        "only",
-        "--details",
-        cwd=tmp_path,
-    )
+    words = ("-b", str(file), "-s", "longest", "--map", "chosen=better", "--mirrors", "only")
+    done = palate("evaluate", *words, "--details", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "6 mirrored couples of 4 users" in done.stdout
     assert "0.500 [0.500, 0.500]" in done.stdout
@@ -214,17 +194,8 @@ def test_version_and_help() -> None:
 
 def test_keys_never_reach_disk_or_output(tmp_path: Path) -> None:
     judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
-    done = palate(
-        "evaluate",
-        "-b",
-        "tasting",
-        "-s",
-        judge,
-        "--limit",
-        "1",
-        cwd=tmp_path,
-        PALATE_API_KEY="s3cr3t-key",
-    )
+    words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "1")
+    done = palate_process(*words, cwd=tmp_path, PALATE_API_KEY="s3cr3t-key")
     kept = "".join(p.read_text() for p in (tmp_path / "runs").rglob("*") if p.is_file())
     assert "s3cr3t" not in done.stdout + done.stderr + kept
 
