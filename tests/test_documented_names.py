@@ -19,7 +19,7 @@ PAGES = [
 ]
 NAME = re.compile(r'(?<![\w/."-])palate(?:\.[A-Za-z_]\w*)+')
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-NO_OBJECTS = {*PROJECT["entry-points"], "palate.json"}
+NO_OBJECTS = {*PROJECT["entry-points"], "palate.json", "palate.toml"}
 
 
 def is_there(name: str) -> bool:

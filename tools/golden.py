@@ -60,6 +60,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
             ("train", method, "--data", ARGUMENTS, "--embedder", MINILM, "--dtype", "float32",
              "-o", f"models/{method}"),
             ("evaluate", "-b", ARGUMENTS, "-s", f"personal:./models/{method}", "-c", "none"),
+            ("learning-curve", "-b", ARGUMENTS, "-m", f"models/{method}", "--shots", "5",
+             "--repeats", "2", "--fixed", "10", "--format", "json"),
         )
     ),
     "best-of-n": (
@@ -68,6 +70,20 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
          *JUDGE, "-c", "none", "-c", "profile:5",
          "-q", f"coverage:{MINILM}", "--contrast", "--format", "json"),
     ),
+    "policy-accuracy": (
+        ("policy-accuracy", "-b", "tasting", "--limit", "8", "-p", SMOLLM, "-s", "longest",
+         "-s", f"lift:{SMOLLM}", "-c", "profile:2", "--format", "json"),
+    ),
+    "decoder": (
+        ("policy-accuracy", "-b", "tasting", "--limit", "4", "-p", SMOLLM,
+         "-s", f"autoregressive:{SMOLLM}", "-c", "profile:1", "--score", "decoder",
+         "--format", "json"),
+    ),
+    "ppo": (
+        ("ppo", "-b", "tasting", "-p", f"{SMOLLM}?max_tokens=8", "-s", "longest", "--held-out", "4",
+         "-n", "1", "--evaluations", "1", "-q", f"coverage:{MINILM}", "--iterations", "2",
+         "--rollout-batch", "4", "--lora", "4", "--format", "json"),
+    ),
     "decode": (
         ("decode", "-b", "tasting", "--limit", "4", "-p", POLICY, "-n", "2",
          "-s", f"autoregressive:{SMOLLM}", "--method", "genarm", "-c", "profile:2",
@@ -75,6 +91,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }  # fmt: skip
 """By name, the commands whose results are compared."""
+OLD_OPTIONS = {"--iterations": "--updates", "--rollout-batch": "--answers"}
 
 Document = Any
 """What `json.loads` gives."""
@@ -93,6 +110,10 @@ class Renames(NamedTuple):
     """By kind, the paths that only the older commit writes; left out as well."""
     added: Mapping[str, Sequence[str]] = {}
     """By kind, fields that came within one format; left out where the older commit has none."""
+    flattened: Sequence[str] = ()
+    """Old fields of a row whose numbers, in this order, are the new field `values`."""
+    lifted: Mapping[str, Sequence[str]] = {}
+    """By new field, the old fields of a summary or output that its first element holds now."""
 
     @classmethod
     def read(cls, file: Path) -> Renames:
@@ -189,11 +210,16 @@ class Tree(NamedTuple):
         }
         data = str(Path(os.environ.get("PALATE_DATA", "../data")).resolve())
         for number, command in enumerate(COMMANDS[name]):
-            words = [word.replace("{data}", data) for word in command]
+            words = [self._word(word.replace("{data}", data)) for word in command]
             if words[0] != "train":
                 words += ["-o", "runs", "--dtype", "float32"]
             self._palate(words, folder / f"{number}", environment)
         (folder / "ended").touch()
+
+    def _word(self, word: str) -> str:
+        # What the source of before options were renamed calls an option.
+        renamed = (self.folder / "source" / "src" / "palate" / "cli" / "renamed.py").exists()
+        return word if renamed else OLD_OPTIONS.get(word, word)
 
     def _palate(self, words: Sequence[str], output: Path, environment: dict[str, str]) -> None:
         # -c: the folder of this file is not looked in for modules.
@@ -236,6 +262,7 @@ def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Diff
 
 def _of_run(old: Path, new: Path, renames: Renames) -> Iterator[Difference]:
     same = {path.name for path in old.iterdir()} <= {path.name for path in new.iterdir()}
+    same &= len({_lines(folder / "summary.json")[0].get("schema") for folder in (old, new)}) == 1
     renames = renames.within_one_format() if same else renames
     verdicts = "verdicts.jsonl" if (old / "verdicts.jsonl").exists() else "rows.jsonl"
     for kind, name in (("rows", verdicts), ("summary", "summary.json")):
@@ -259,6 +286,14 @@ def _lines(file: Path) -> list[Document]:
 def _document(
     old: Document, new: Document, kind: str, renames: Renames, where: str
 ) -> Difference | None:
+    if kind == "rows" and "values" in new:
+        listed = [old.pop(name) for name in renames.flattened if name in old]
+        old |= {"values": list(_numbers(listed))} if listed else {}
+    for name, fields in renames.lifted.items():
+        if kind != "rows" and name in new and name not in old:
+            held = [field for field in fields if field in old]
+            old[name] = [{field: old.pop(field) for field in held}] if held else []
+            new[name] = [{field: new[name][0][field] for field in held}] if held else []
     for document, paths in ((new, renames.new), (old, renames.gone)):
         for path in paths.get(kind, ()):
             _change(document, path.split("."), None)
@@ -270,6 +305,15 @@ def _document(
     for path in sorted(fields, key=lambda path: -path.count(".")):
         _change(old, path.split("."), fields[path])
     return first_difference(old, new, where)
+
+
+def _numbers(value: Document) -> Iterator[Document]:
+    # A null that stands for a list has no length: the golden commands leave no row out.
+    if isinstance(value, list):
+        for each in value:
+            yield from _numbers(each)
+    else:
+        yield value
 
 
 def _change(document: Document, path: Sequence[str], name: str | None) -> None:
@@ -321,7 +365,10 @@ def _results(folder: Path) -> Iterator[tuple[str, Path]]:
         manifest = json.loads((file.parent / "manifest.json").read_text(encoding="utf-8"))
         kind, identity = manifest.get("kind", "run"), manifest["identity"]
         named = ("benchmark", "scorer", "context", "name", "mirrors", "limit")
-        yield " ".join([kind, *(str(identity[k]) for k in named if identity.get(k))]), file.parent
+        label = [kind, *(str(identity[k]) for k in named if identity.get(k))]
+        if kind == "scores":  # of guided and of unguided answers
+            label.append(str(identity["rows"])[:8])
+        yield " ".join(label), file.parent
 
 
 def _describe(source: Path) -> None:

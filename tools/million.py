@@ -1,6 +1,6 @@
 """Evaluate a scripted scorer on a million rows and say what memory and time it takes.
 
-    python tools/million.py [--rows 1000000] [--context none] [--judge] [--sum]
+    python tools/million.py [--rows 1000000] [--context none] [--judge] [--slates-mib 128] [--sum]
 
 Peak memory is what the kernel counts (VmHWM), printed by phase; the pairs themselves, which are the
 user's data and are loaded once, are told apart. `--sum` prints one JSON line at the end only.
@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import palate.execution.plan
 from palate.benchmarks import Dataset
 from palate.evaluation import evaluate
 from palate.records import Judgement, Post, PreferencePair, ScorerInfo, Scores, Slate
@@ -138,8 +139,11 @@ def main() -> int:
     parser.add_argument("--context", default="none")
     parser.add_argument("--posts", type=int, default=0, help="posts of each user")
     parser.add_argument("--judge", action="store_true", help="an exact judge, not a scorer")
+    parser.add_argument("--slates-mib", type=int, help="of slates kept from planning, not 128 MiB")
     parser.add_argument("--sum", action="store_true", help="one JSON line only")
     args = parser.parse_args()
+    if args.slates_mib is not None:
+        palate.execution.plan.KEPT_BYTES = args.slates_mib * MIB
     evaluate("random", pairs(10, 1), "profile:1", root=None)  # load what a run needs
     pair_set = pairs(args.rows, args.posts)
     with tempfile.TemporaryDirectory() as root:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from palate import load_all
 from palate.metrics import Estimate, holm, minimum_detectable_effect
 from palate.runs import Run, load_runs
+from palate.uses import RowFigures
 from palate.uses.best_of_n import BestOfResult
 from palate.uses.ppo import PolicyEvaluation, PolicyTrainingResult, gain_at
-from palate.uses.row_figures import RowFigures
 from studies.ppo.study import BEST_OF, SEEDS, Study
 
 Figures = dict[str, Any]
@@ -56,7 +56,8 @@ def figures_of(root: Path) -> Figures:
     rows = RowFigures(of.users, of.questions)
     scorers, gains = [], {}
     for name, results in trained.items():
-        spec = results[0].summary.scorer, results[0].summary.context
+        trained_on = results[0].summary.trained_on
+        spec = trained_on.scorer, trained_on.context
         moved = [at_kl(result, BEST_OF_KL) for result in results]
         gains[name] = np.mean([each.quality for each in moved], axis=0)
         none = np.zeros_like(gains[name])
@@ -166,7 +167,7 @@ def _picked(folder: Path) -> dict[tuple[str, str], Doubles]:
     for result in results:
         assert isinstance(result, BestOfResult)
         ks = result.summary.ks
-        for k, selection in enumerate(result.summary.selections):
+        for k, selection in enumerate(result.summary.cells):
             of_row = result.expected[:, k]
             gain = of_row[:, ks.index(BEST_OF)] - of_row[:, ks.index(1)]
             picked[selection.scorer, selection.context] = gain

@@ -74,8 +74,8 @@ class Study:
         for name, (scorer, context) in self.scorers.items():
             self.palate.run(
                 "ppo", "-b", "rows/train.jsonl", "--evaluate-on", "rows/held-out.jsonl",
-                *self.writing, "-s", scorer, "-c", context, "--updates", str(self.updates),
-                "--evaluations", str(EVALUATIONS), "-n", str(N), "--answers", "16",
+                *self.writing, "-s", scorer, "-c", context, "--iterations", str(self.updates),
+                "--evaluations", str(EVALUATIONS), "-n", str(N), "--rollout-batch", "16",
                 "--learning-rate", "6e-5", "--kl", "0.02", "--save-every", "8",
                 "--max-unscored", "1",
                 "--seed", str(seed), "-o", f"runs/{name}-{seed}",

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from palate import load_all
 from palate.metrics import Estimate, minimum_detectable_effect
 from palate.metrics.ranks import RankAgreement, kendall_agreement
+from palate.uses import RowFigures
 from palate.uses.best_of_n import BestOfResult
 from palate.uses.decode import DecodeResult, GuidedCell
 from palate.uses.policy_accuracy import PolicyAccuracy
-from palate.uses.row_figures import RowFigures
 from studies.selection_crisis.study import IN_CONTEXT
 
 Figures = dict[str, Any]
@@ -124,7 +124,7 @@ def writing(root: Path) -> Iterator[Figures]:
         }  # fmt: skip
     at = plain.summary.ks.index(BEST_OF)
     alike: dict[str, NDArray[np.float64]] = {}
-    for k, selection in enumerate(plain.summary.selections):
+    for k, selection in enumerate(plain.summary.cells):
         picked = plain.expected[:, k, at]
         if selection.contrast or np.array_equal(
             picked, alike.get(selection.scorer), equal_nan=True
@@ -161,7 +161,7 @@ def _guided(cell: GuidedCell, result: DecodeResult) -> Figures:
 
 def _one_answer(result: BestOfResult) -> NDArray[np.float64]:
     """Return each row's mean quality of one answer, drawn blindly."""
-    first = next(k for k, each in enumerate(result.summary.selections) if not each.contrast)
+    first = next(k for k, each in enumerate(result.summary.cells) if not each.contrast)
     return result.expected[:, first, result.summary.ks.index(1)]
 
 

@@ -216,7 +216,8 @@ class Steering:
         self, name: str, scorers: Sequence[str], *arguments: str, relative: bool = True
     ) -> None:
         """Steer the policy by each scorer; without one, ask the policy alone."""
-        weights = ("--weights", WEIGHTS, *(("--relative",) if relative else ()))
+        weights = [word for weight in WEIGHTS.split(",") for word in ("--weight", weight)]
+        weights += ["--relative"] * relative
         self.palate.run("policy-accuracy", *arguments, "-p", self.guides.policy,
                         *each("-s", scorers), *(weights if scorers else ()), *BFLOAT16,
                         "-o", f"runs/{name}")  # fmt: skip

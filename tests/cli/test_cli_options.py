@@ -107,7 +107,7 @@ FLOATS = [
 def test_the_walk_finds_floats_of_every_kind():
     assert {
         ("ppo", "--gae-lambda", 1), ("ppo", "--kl-target", 1), ("decode", "--weight", 1),
-        ("export verl", "--scale", 2), ("evaluate", "--max-cost", 1),
+        ("export", "--scale", 2), ("evaluate", "--max-cost", 1),
     } <= set(FLOATS)  # fmt: skip
     assert len(FLOATS) > 40
 
@@ -118,7 +118,9 @@ def test_what_is_not_finite_is_one_line_and_exit_2(name, flag, words, value, mon
     given = [
         word
         for param in COMMANDS[name].params if param.required
-        for word in (param.opts[0], "x")[param.param_type_name == "argument" :]
+        for word in (param.opts[0], "trl" if param.name == "to" else "x")[
+            param.param_type_name == "argument" :
+        ]
     ]  # fmt: skip
     numbers = [*["1"] * (words - 1), value]
     monkeypatch.setattr(sys, "argv", ["palate", *name.split(), *given, flag, *numbers])
@@ -132,7 +134,9 @@ def test_what_is_not_finite_is_one_line_and_exit_2(name, flag, words, value, mon
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_name_of_an_option_is_cut_at_80_columns(name):
-    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*name.split(), "--help"]).output
+    every = any(option.name == "help_all" for option in COMMANDS[name].params)
+    asked = "--help-all" if every else "--help"
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*name.split(), asked]).output
     assert max(map(len, shown.splitlines())) <= 80
     words = {word for line in shown.splitlines() for word in re.split(r"[ ,│]+", line)}
     named = {

@@ -103,8 +103,8 @@ def test_states_are_adapted_once_and_used_elsewhere(votes, model, tmp_path):
 def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
     picture = tmp_path / "curve.png"
     said = json.loads(
-        run("learning-curve", "-b", votes, "-m", model, "--shots", "0,5,20", "--repeats", "2",
-            "--plot", picture, "--format", "json")
+        run("learning-curve", "-b", votes, "-m", model, "--shots", "0", "--shots", "5",
+            "--shots", "20", "--repeats", "2", "--plot", picture, "--format", "json")
     )  # fmt: skip
     points = [one for one in said["points"] if one["group"] == "all"]
     assert [one["shots"] for one in points] == [0, 5, 20, "all"]
@@ -112,7 +112,19 @@ def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
     assert values[0] < values[1] < values[-1] + 0.05
     assert {one["group"] for one in said["points"]} == {"all", "trained", "held_out"}
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    table = run("learning-curve", "-b", votes, "-m", model, "--shots", "0,5", "--mirrors", "only")
+    table = run(
+        "learning-curve",
+        "-b",
+        votes,
+        "-m",
+        model,
+        "--shots",
+        "0",
+        "--shots",
+        "5",
+        "--mirrors",
+        "only",
+    )
     assert "residual accuracy" in table
 
 
@@ -144,8 +156,8 @@ def test_files_that_are_none_are_one_line(votes, model, tmp_path):
         run("adapt", model, "--choices", votes, "-o", tmp_path / "users.bin")
     with pytest.raises(ModelError, match="no personal reward model"):
         run("adapt", tmp_path, "--choices", votes, "-o", tmp_path / "users.safetensors")
-    with pytest.raises(UsageError, match="whole numbers"):
-        run("learning-curve", "-b", votes, "-m", model, "--shots", "0,many")
+    with pytest.raises(UsageError, match="-1 choices; expected 0 or more"):
+        run("learning-curve", "-b", votes, "-m", model, "--shots", "-1")
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="cannot be read"):
@@ -213,8 +225,9 @@ def test_a_personal_policy_is_trained_adapted_and_evaluated(votes, tiny, tmp_pat
 
     monkeypatch.setattr(ReferencePolicy, "score_prepared", counted)
     curve = json.loads(
-        run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt", "--shots",
-            "0,2", "--repeats", "1", "--fixed", "2", "--device", "cpu", "--format", "json")
+        run("learning-curve", "-b", few, "-m", tmp_path / "p", "-m", tmp_path / "bt",
+            "--shots", "0", "--shots", "2", "--repeats", "1", "--fixed", "2", "--device", "cpu",
+            "--format", "json")
     )  # fmt: skip
     points = {(one["model"], one["shots"]): one for one in curve["points"] if one["group"] == "all"}
     assert set(points) == {(name, k) for name in ("p", "bt") for k in (0, 2, "all")}

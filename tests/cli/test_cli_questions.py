@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from command_line import palate
 
 QUESTIONS = [
     {"id": "1", "question": "Which tea?", "reference": "strong Assam"},
@@ -28,18 +28,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def palate(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "palate", *words], cwd=folder,
-                          capture_output=True, text=True, check=False)  # fmt: skip
-
-
 def test_best_of_n_takes_questions(folder: Path) -> None:
     done = palate(
-        folder, "best-of-n", "-b", "./questions.jsonl", "--samples", "samples.jsonl",
-        "-s", "longest", "-q", "overlap:chrf", "--format", "json",
+        "best-of-n", "-b", "./questions.jsonl", "--samples", "samples.jsonl",
+        "-s", "longest", "-q", "overlap:chrf", "--format", "json", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (longest,) = json.loads(done.stdout)["selections"]
+    (longest,) = json.loads(done.stdout)["cells"]
     assert longest["curve"]["points"][-1]["best"]["n"] == 2
 
 
@@ -52,15 +47,15 @@ def test_best_of_n_takes_questions(folder: Path) -> None:
     ],
 )
 def test_what_needs_a_choice_refuses_questions_in_one_line(folder: Path, words) -> None:  # type: ignore[no-untyped-def]
-    done = palate(folder, *words)
+    done = palate(*words, cwd=folder)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "row '1' has no `chosen` and `rejected`" in done.stderr
 
 
 def test_a_judge_with_one_answer_is_refused_in_one_line(folder: Path) -> None:
     done = palate(
-        folder, "best-of-n", "-b", "./questions.jsonl", "--samples", "samples.jsonl", "-n", "1",
-        "-s", "judge:api:m?base_url=http://127.0.0.1:9/v1", "-q", "overlap:chrf",
+        "best-of-n", "-b", "./questions.jsonl", "--samples", "samples.jsonl", "-n", "1",
+        "-s", "judge:api:m?base_url=http://127.0.0.1:9/v1", "-q", "overlap:chrf", cwd=folder,
     )  # fmt: skip
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "a judge compares two answers; draw more than one (-n)" in done.stderr

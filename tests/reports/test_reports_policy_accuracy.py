@@ -60,7 +60,7 @@ def result(rewards, policies, weights=(0.0, 1.0, "inf"), scorer="judge:m{}", **m
         "guided": True, "policy_shown": False, "relative": False, "weights": weights,
         "reserved": None, "chosen_on": "folds", "n_rows": 96, "n_common": 96,
     }  # fmt: skip
-    summary = PolicySummary(**{**fields, **more}, cells=cells, agreements=agreements)
+    summary = PolicySummary(**{**fields, **more}, cells=cells, columns=(), agreements=agreements)
     return PolicyAccuracy(summary, ())
 
 

@@ -42,7 +42,7 @@ def test_a_run_is_read_back_as_it_was(run: Run) -> None:
     assert there.summary == run.summary
     assert list(there.verdicts.rows) == list(run.verdicts.rows)
     assert there.document() == json.loads((run.folder / SUMMARY).read_text())
-    assert (there.document()["schema"], there.document()["kind"]) == (2, "run")
+    assert (there.document()["schema"], there.document()["kind"]) == (3, "run")
 
 
 def test_rows_hold_no_text(run: Run) -> None:
@@ -56,7 +56,7 @@ def test_all_kinds_under_a_root_or_one(run: Run, tmp_path: Path) -> None:
     Manifest(kind="scores", identity={"benchmark": "tasting", "name": "x"}).write(other)
     assert len(load_all(tmp_path / "runs")) == 1, "unfinished work is passed over"
     changed(other, MANIFEST, kind="unheard-of")
-    (other / SUMMARY).write_text('{"schema": 2, "kind": "unheard-of"}')
+    (other / SUMMARY).write_text('{"schema": 3, "kind": "unheard-of"}')
     assert [one.folder for one in load_all(tmp_path / "runs", kind="run")] == [run.folder]
     with pytest.raises(RunError, match=r"unknown result 'unheard-of'; known: .*run"):
         load_all([tmp_path / "runs"])
@@ -68,10 +68,10 @@ def test_all_kinds_under_a_root_or_one(run: Run, tmp_path: Path) -> None:
     ("fields", "message"),
     [
         (
-            {"schema": 1},
-            "an older version of palate (schema 1, this one reads 2); remove it and run",
+            {"schema": 2},
+            "an older version of palate (schema 2, this one reads 3); remove it and run",
         ),
-        ({"schema": 3}, "a newer version of palate (schema 3, this one reads 2); update palate"),
+        ({"schema": 4}, "a newer version of palate (schema 4, this one reads 3); update palate"),
         ({"kind": "scores"}, "holds 'scores'; expected 'run'"),
     ],
 )

@@ -100,7 +100,7 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
         for seed in study.SEEDS
     ]  # fmt: skip
     assert longest["last"]["value"] == pytest.approx(np.mean(ends))
-    picks = next(each for each in best.summary.selections if each.scorer == "longest")
+    picks = next(each for each in best.summary.cells if each.scorer == "longest")
     point = next(each for each in picks.curve.points if each.k == study.BEST_OF)
     assert longest["best_of"]["value"] == pytest.approx(point.gain.value)
     assert longest["over_best_of"]["value"] == pytest.approx(

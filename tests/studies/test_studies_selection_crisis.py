@@ -100,7 +100,7 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
     (tmp_path / "figures.json").write_text(capsys.readouterr().out)
     held = json.loads((tmp_path / "figures.json").read_text())
     (cell,), (longest,) = tokens.summary.cells, [
-        each for each in plain.summary.selections if each.scorer == "longest" and not each.contrast
+        each for each in plain.summary.cells if each.scorer == "longest" and not each.contrast
     ]  # fmt: skip
     by_way = {(way["way"], way.get("guide"), way.get("shown")): way for way in held["writing"]}
     assert by_way["genarm", f"likelihood:{model}", "none"]["gain"]["value"] == (

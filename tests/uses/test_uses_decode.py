@@ -89,7 +89,7 @@ def test_users_with_one_prompt_do_not_share_what_their_states_guide(tiny, person
     assert load(result.folder) == result
     rows = result.folder / "rows.jsonl"
     lines = [json.loads(line) for line in rows.read_text().splitlines()]
-    rows.write_text("".join(json.dumps({**line, "guided": []}) + "\n" for line in lines))
+    rows.write_text("".join(json.dumps({**line, "values": []}) + "\n" for line in lines))
     with pytest.raises(RunError, match="does not fit"):
         DecodeResult.read(result.folder)
 
@@ -144,7 +144,7 @@ def test_rows_without_a_stranger_are_left_out_and_counted(tiny, personal, tmp_pa
     result = run(tiny, spec, tmp_path, pairs, methods="proxy")
     (cell,) = result.summary.cells
     assert cell.left_out == {"no stranger": 1}
-    assert [row.guided[0][0] is None for row in result.rows] == [True, False, False]
+    assert [row.values[1] is None for row in result.rows] == [True, False, False]
     assert cell.qualities[0].gain.n == cell.guiding.reward.n == 2
     (file,) = (tmp_path / "runs" / "three-samples").glob("guided-*")
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == ["bob", "cid"]

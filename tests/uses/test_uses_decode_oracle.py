@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from palate.benchmarks import load_benchmark
@@ -65,10 +64,7 @@ def test_it_raises_what_it_reads_and_is_marked(tiny, tmp_path):
     assert cell.context == "none"
     (quality,) = cell.qualities
     assert quality.gain.value > 0.02
-    plain, guided = (
-        np.array([row.unguided[0] for row in result.rows]),
-        np.array([row.guided[0][0] for row in result.rows]),
-    )
+    plain, guided = result.values.T
     assert (guided > plain).mean() > 0.5
     assert "oracle" in str(result)
     texts = list((tmp_path / "runs").glob("*samples/*guided*"))

@@ -37,10 +37,11 @@ def test_each_users_share_of_liked_words_is_what_the_law_predicts(
     # Words of one answer depend on each other, so an answer counts as one draw.
     error = 4 * np.sqrt(0.25 / N)
     for user, row in zip(LIKES, result.rows, strict=True):
-        assert row.unguided[0] == pytest.approx(world.share(user, 0.0, LENGTH), abs=error)
-        for weight, (share,) in zip(weights, row.guided, strict=True):
+        unguided, *guided = row.values
+        assert unguided == pytest.approx(world.share(user, 0.0, LENGTH), abs=error)
+        for weight, share in zip(weights, guided, strict=True):
             assert share == pytest.approx(world.share(user, weight, LENGTH), abs=error)
-            assert (share > row.unguided[0]) == (weight > 0)
+            assert (share > unguided) == (weight > 0)
     # All answers are those of users, unguided ones of the prompt that both share.
     assert len(documents(tmp_path)) == N * (1 + 2 * len(weights))
 
@@ -48,7 +49,7 @@ def test_each_users_share_of_liked_words_is_what_the_law_predicts(
 def test_a_weight_of_0_writes_what_the_policy_writes(world, monkeypatch, tmp_path):
     result = run(world, monkeypatch, tmp_path, methods="genarm", weights=[0.0], n=20)
     (cell,) = result.summary.cells
-    assert [row.guided for row in result.rows] == [(row.unguided,) for row in result.rows]
+    assert all(guided == unguided for unguided, guided in result.values)
     assert cell.guiding.divergence == pytest.approx(0.0, abs=1e-9)
     assert cell.guiding.reward.value == pytest.approx(0.0)
     assert cell.guiding.tokens == {"policy": LENGTH, "guide": LENGTH}
@@ -62,4 +63,4 @@ def test_blocks_as_long_as_the_answer_are_best_of_k(world, monkeypatch, tmp_path
     assert cell.guiding.divergence is None
     assert cell.guiding.divergence_bound == pytest.approx(np.log(4) - 3 / 4)
     for row in result.rows:
-        assert row.guided[0][0] > row.unguided[0] + 0.1
+        assert row.values[1] > row.values[0] + 0.1

@@ -234,12 +234,17 @@ def test_a_row_has_a_credit_for_every_column(pairs, trained, points):
     curve = in_memory(
         {"heads": trained}, pairs, shots=(0, 2, 16), repeats=3, fixed=16, baselines=["longest"]
     )
-    columns = [(column.model, column.shots) for column in curve.summary.columns]
-    assert columns == [("longest", None), *(("heads", k) for k in (0, 2, 16, "all"))]
-    credits = np.array([row.credits for row in curve.rows], float)
+    cells = [cell.scorer for cell in curve.summary.cells]
+    named = [(cells[column.cell], column.setting) for column in curve.summary.columns]
+    counts = (0, 2, 16, "all")
+    assert named == [
+        ("longest", "nothing of the user"),
+        *(("heads", f"{k} choices") for k in counts),
+    ]
+    columns = [("longest", None), *(("heads", k) for k in counts)]
     by = {(one.model, one.shots): one for one in curve.points if one.group == "all"}
     for k, column in enumerate(columns):
-        assert by[column].accuracy.value == pytest.approx(float(credits[:, k].mean()))
+        assert by[column].accuracy.value == pytest.approx(float(curve.values[:, k].mean()))
     assert [row.id for row in curve.rows] == [pair.id for pair in pairs.pairs]
 
 

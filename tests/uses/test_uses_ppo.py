@@ -31,9 +31,9 @@ from palate.errors import (
 from palate.learning.personal import fit
 from palate.learning.recipes import Lora, saving
 from palate.records import Choice, Message, Settings
-from palate.reports.kinds.ppo import plot as plot_ppo
 from palate.reports.kinds.ppo import tables as ppo_tables
 from palate.reports.kinds.validity import tables as validity_tables
+from palate.reports.plot import plot
 from palate.rewards import reward
 from palate.runs import MANIFEST, load
 from palate.session import default_session
@@ -127,7 +127,7 @@ def test_a_result_prints_and_draws_itself(result: PolicyTrainingResult, tmp_path
     gains, levels = ppo_tables(result)
     assert "4 held-out users" in gains.title and gains.rows[0][0] == "reward"
     assert [row[0] for row in levels.rows] == ["0", "2", "4"]
-    plot_ppo(result, tmp_path / "ppo.png")
+    plot(result, tmp_path / "ppo.png")
     assert (tmp_path / "ppo.png").stat().st_size > 1000
 
 
@@ -210,7 +210,7 @@ def test_missing_rewards_of_a_stranger_are_counted_at_each_evaluation() -> None:
     assert (first.stranger_unscored, middle.stranger_unscored) == (
         {}, {"no stranger": len(pairs.rows)}
     )  # fmt: skip
-    assert {row.stranger_rewards for row in made.rows} == {(1.0, None, 2.0)}
+    assert {row.values[3:] for row in made.table.rows()} == {(1.0, None, 2.0)}
     assert made.gain.stranger_reward is not None and made.gain.stranger_reward.value == 1
 
 

@@ -9,7 +9,7 @@ from palate.benchmarks import Dataset
 from palate.quality import QualityScore
 from palate.records import PreferencePair, ScorerInfo, Scores
 from palate.seeding import rng
-from palate.uses import Downstream, DownstreamQuality
+from palate.uses import Downstream, DownstreamQuality, RowFigures
 
 QUALITIES = {f"answer {k}": k / 40 for k in range(41)}
 
@@ -56,10 +56,25 @@ def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:
     return pairs, Samples("p", tuple(p.id for p in rows), tuple(own))
 
 
-def quality_of(values, benchmark="b", quality="q", **more) -> Downstream:
+def quality_of(values, benchmark="b", quality="q", users=(), questions=(), **more) -> Downstream:
     of = DownstreamQuality(
-        benchmark=benchmark, policy="p", quality=quality, surrogate=False, k=4, n_samples=8
+        benchmark=benchmark,
+        policy="p",
+        quality=quality,
+        surrogate=False,
+        answers="best of 4",
+        rated="the picks",
+        k=4,
+        n_samples=8,
     )
     return Downstream(
-        **{"kind": "best-of-n", "of": of, "samples": "s", "values": values, "rows": {}, **more}
+        **{
+            "kind": "best-of-n",
+            "of": of,
+            "samples": "s",
+            "values": values,
+            "rows": {},
+            "figures": RowFigures(users, questions),
+            **more,
+        }
     )

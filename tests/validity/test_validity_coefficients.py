@@ -14,8 +14,8 @@ from palate.errors import ComparisonError, UsageError
 from palate.evaluation import evaluate
 from palate.metrics.ranks import reliability
 from palate.records import ScorerInfo, Scores
-from palate.reports.kinds.validity import plot as plot_validity
 from palate.reports.kinds.validity import tables as validity_tables
+from palate.reports.plot import plot
 from palate.runs import Run
 from palate.validity import METRICS, Statistics, Validity, validity
 from palate.validity.coefficients import compare_coefficients
@@ -177,14 +177,14 @@ def compare(runs, below, metrics=METRICS):
 
 def test_the_picture_is_drawn(planted, tmp_path):
     runs, best = planted(4, n_rows=40)
-    plot_validity(validity([*runs, best]), tmp_path / "v.png")
+    plot(validity([*runs, best]), tmp_path / "v.png")
     assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_picture_tells_two_policies_apart(planted, tmp_path):
     runs, best = planted(4, n_rows=40)
     other = replace(best, summary=best.summary.model_copy(update={"policy": "another"}))
-    plot_validity(validity([*runs, best, other], metrics=["accuracy"]), tmp_path / "v.svg")
+    plot(validity([*runs, best, other], metrics=["accuracy"]), tmp_path / "v.svg")
     drawn = (tmp_path / "v.svg").read_text()
     assert "by another on planted" in drawn
     assert "by p on planted" in drawn

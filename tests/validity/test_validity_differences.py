@@ -102,10 +102,9 @@ def test_the_first_measure_of_quality_alone(planted):
     ]
     found = validity([*runs, *other, best], metrics=["accuracy"])
     assert found.summary.differences == ()
-    selections = tuple(
-        one.model_copy(update={"quality": "another"}) for one in best.summary.selections
-    )
-    update = {"selections": selections, "unrated": {"another": {}}}
+    selections = tuple(one.model_copy(update={"quality": "another"}) for one in best.summary.cells)
+    columns = tuple(it.model_copy(update={"measure": "another"}) for it in best.summary.columns)
+    update = {"cells": selections, "columns": columns, "unrated": {"another": {}}}
     second = replace(best, summary=best.summary.model_copy(update=update))
     told: list[tuple[int, int]] = []
     found = validity([*runs, *other, best, second], metrics=["accuracy"],

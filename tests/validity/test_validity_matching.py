@@ -15,6 +15,7 @@ from palate.metrics import Clusters
 from palate.records import Scores
 from palate.reports.kinds.validity import tables as validity_tables
 from palate.runs import Run
+from palate.uses import RowFigures
 from palate.validity import validity
 from palate.validity.matching import MetricColumn, match
 from palate.validity.metric_values import UnitValues
@@ -58,9 +59,9 @@ def test_a_model_that_changed_between_the_commands_is_refused(planted):
 
     selections = tuple(
         one.model_copy(update={"models": ("first",)} if one.scorer == "hazy1" else {})
-        for one in best.summary.selections
+        for one in best.summary.cells
     )
-    known = replace(best, summary=best.summary.model_copy(update={"selections": selections}))
+    known = replace(best, summary=best.summary.model_copy(update={"cells": selections}))
     again = [runs[0], with_model(runs[1], "first"), *runs[2:]]
     assert validity([*again, known]).summary.coefficients
     assert validity([*runs, known]).summary.coefficients, "a run may not say what it was"
@@ -157,7 +158,7 @@ def test_who_is_blind_in_both_figures_is_no_evidence():
     assert len(found.table.clusters) == 20
     # Whose users cancel is no blind scorer: couples differ, though no user moves the mean.
     ring = replace(
-        below, users=np.array(list("abbccdda")), questions=np.repeat(list("wxyz"), 2),
+        below, figures=RowFigures(list("abbccdda"), np.repeat(list("wxyz"), 2)),
         mirrors=np.arange(8) ^ 1,
         values={("ring", "none"): np.repeat([0.9, 0.1, 0.9, 0.1], 2),
                 ("blind", "none"): np.full(8, 0.5)},

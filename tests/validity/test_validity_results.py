@@ -82,9 +82,7 @@ def test_results_on_the_same_answers_are_joined(planted, tmp_path):
     whole = validity([*runs, best]).summary.coefficients
     assert validity([*runs, *parts]).summary.coefficients == whole
     rows = tuple(
-        row.model_copy(update={"expected_quality": tuple(
-            tuple(value / 2 for value in own) for own in row.expected_quality
-        )})
+        row.model_copy(update={"values": tuple(value / 2 for value in row.values)})
         for row in parts[1].rows
     )  # fmt: skip
     one_line(validity, [*runs, parts[0], replace(parts[1], rows=rows)], error=ComparisonError,

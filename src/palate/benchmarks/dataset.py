@@ -173,6 +173,14 @@ class Dataset:
         return tuple(found)
 
     @cached_property
+    def mirror_rows(self) -> tuple[int, ...]:
+        """Of each pair, the position of the other of its couple; else -1."""
+        rows = [-1] * len(self.rows)
+        for a, b in self.couples:
+            rows[a], rows[b] = b, a
+        return tuple(rows)
+
+    @cached_property
     def undecided_to_rate(self) -> tuple[PreferencePair, ...]:
         """Rated undecided rows, without those whose vote is a past choice of their user too."""
         learnt = {vote_of(past) for past in self.history}

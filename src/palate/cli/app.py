@@ -44,7 +44,7 @@ COMMANDS = {
     ),
     "selfcheck": (
         "selfcheck:check_self",
-        "Check figures and intervals against planted truth, or guided writing by enumeration.",
+        "Check figures and intervals against planted truth.",
     ),
     "bench": (
         "bench:bench",
@@ -64,7 +64,7 @@ COMMANDS = {
     ),
     "ppo": (
         "ppo:ppo",
-        "Train a policy on a scorer's reward by PPO, RLOO or GRPO, and evaluate it on other users.",
+        "Train a policy on a scorer's reward, and evaluate it on held-out users.",
     ),
     "validity": (
         "validity:validity",
@@ -75,7 +75,7 @@ COMMANDS = {
         "Serve a scorer as a reward to trainers, over HTTP.",
     ),
     "export": (
-        "export_group:export",
+        "export:export_folder",
         "Write a folder from which another trainer trains a policy on a scorer's rewards.",
     ),
     "report": (

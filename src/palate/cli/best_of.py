@@ -15,9 +15,9 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form
-from palate.reports.kinds.best_of_n import plot as plot_best_of
 from palate.reports.kinds.best_of_n import tables as best_of_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.uses.best_of_n import best_of_n
 
 
@@ -29,17 +29,14 @@ class QualityOptions:
         list[str],
         typer.Option("-q", "--quality", help="Measure of quality; may be repeated."),
     ]
-    ks: Annotated[
-        str | None, typer.Option(help="Sizes, comma-separated; default 1, 2, 4, … n.")
+    k: Annotated[
+        list[int] | None,
+        typer.Option("-k", help="Best of how many; may be repeated; default 1, 2, 4, … n."),
     ] = None
     contrast: Annotated[
         bool,
-        typer.Option(help="Also report quality for the user minus quality for the mirrored user."),
+        typer.Option("--contrast", help="Also quality less the mirrored user's."),
     ] = False
-
-    def sizes(self) -> list[int] | None:
-        """Return the numbers of `--ks`; raises `UsageError` for what is none."""
-        return None if self.ks is None else flags.whole_numbers("--ks", self.ks, "1,2,8")
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ def best_of(
 
     Samples are drawn once and read by all scorers; what is finished is not computed again.
     """
-    source, ks = answers.source(), measured.sizes()
+    source = answers.source()
     if picture is not None:
         check_picture(picture)
     settings = computing.settings()
@@ -104,7 +101,7 @@ def best_of(
             context,
             measured.quality,
             n=answers.n,
-            ks=ks,
+            ks=measured.k,
             policy_context=answers.policy_context,
             contrast=measured.contrast,
             root=output,
@@ -117,4 +114,4 @@ def best_of(
         err.print(f"endpoints: {spent}", highlight=False)
     show(best_of_tables(result), form, result.document())
     if picture is not None:
-        plot_best_of(result, picture)
+        plot(result, picture)

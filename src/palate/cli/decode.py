@@ -44,7 +44,7 @@ class GuidingOptions:
     )
     contrast: Annotated[
         bool,
-        typer.Option(help="Also report quality for the user minus quality for the mirrored user."),
+        typer.Option("--contrast", help="Also quality less the mirrored user's."),
     ] = False
 
 

@@ -16,8 +16,8 @@ from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
 from palate.cli.show import first_prompt
 from palate.comparison import (
-    Cell,
     Grid,
+    PlannedCell,
     check_by,
     check_ratings,
     groups_of,
@@ -142,7 +142,7 @@ def _show(grid: Grid, reported: Reported, root: Path) -> None:
         show(rest, reported.form, grid.document())
 
 
-def _size(cells: Sequence[Cell]) -> str:
+def _size(cells: Sequence[PlannedCell]) -> str:
     runs = [cell for cell in cells if not cell.meaningless]
     scorers = len({cell.scorer for cell in runs})
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in runs))
@@ -178,7 +178,9 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
         err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)
 
 
-def _print_plan(cells: Sequence[Cell], output: Path, session: Session, settings: Settings) -> None:
+def _print_plan(
+    cells: Sequence[PlannedCell], output: Path, session: Session, settings: Settings
+) -> None:
     for cell in cells:
         rows = len(cell.benchmark.pairs)
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""

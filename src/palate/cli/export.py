@@ -1,12 +1,12 @@
-"""palate export TRAINER: a folder from which another trainer trains a policy."""
+"""palate export --to TRAINER: a folder from which another trainer trains a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -49,67 +49,64 @@ class ExportOptions:
     ] = 0.05
 
 
-def exporter(trainer: str) -> Callable[..., None]:
-    """Return the command that writes the folder of a trainer."""
-    title = TARGETS[trainer].title
+@flatten_options
+def export_folder(
+    to: Annotated[
+        Literal["trl", "verl", "openrlhf"], typer.Option(help="Who trains: trl, verl or openrlhf.")
+    ],
+    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
+    scorer: Annotated[
+        str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
+    ],
+    *,
+    context: Annotated[
+        str,
+        named(CONTEXTS)(rich_help_panel="What is run", help="What the scorer is shown."),
+    ] = "none",
+    told: ExportOptions,
+    loading: LoadingWithChoices,
+    devices: Devices,
+    cache: flags.Cache = None,
+    max_cost: flags.MaxCost = None,
+) -> None:
+    """Write a folder from which another trainer trains a policy on a scorer's rewards.
 
-    @flatten_options
-    def run(
-        benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
-        scorer: Annotated[
-            str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
-        ],
-        *,
-        context: Annotated[
-            str,
-            named(CONTEXTS)(rich_help_panel="What is run", help="What the scorer is shown."),
-        ] = "none",
-        told: ExportOptions,
-        loading: LoadingWithChoices,
-        devices: Devices,
-        cache: flags.Cache = None,
-        max_cost: flags.MaxCost = None,
-    ) -> None:
-        settings = devices.settings()
-        (pairs,) = loading.load_all([benchmark], devices.seed)
-        with (
-            Session(cache=cache, max_cost=max_cost) as session,
-            bars(session.ledger.progress) as shown,
-        ):
-            shown.start(f"prompts for {title}")
-            made = export(
-                trainer,
-                pairs,
-                told.policy,
-                scorer,
-                told.output,
-                context,
-                policy_context=told.policy_context,
-                held_out=told.held_out,
-                url=told.url,
-                key_env=told.key_env,
-                scale=told.scale,
-                kl_coefficient=told.kl_coefficient,
-                data_words=list(_words(benchmark, loading, devices)),
-                session=session,
-                settings=settings,
-            )
-            spent = session.ledger.line()
-        if spent:
-            err.print(f"endpoints: {spent}", highlight=False)
-        show_text(
-            f"{made.folder}: {made.train_rows:,} prompts of {made.train_users:,} users to train "
-            f"on, {made.held_out_rows:,} of {made.held_out_users:,} others held out\n"
-            f"serve:  {made.serve}\n"
-            f"train:  cd {quote(str(made.folder))} && {made.start}"
-            + (f"\nmakes:  {made.updates}" if made.updates else "")
+    trl: its RLOO and GRPO; verl and openrlhf: their PPO. It prints the two commands to run then.
+    """
+    settings = devices.settings()
+    (pairs,) = loading.load_all([benchmark], devices.seed)
+    with (
+        Session(cache=cache, max_cost=max_cost) as session,
+        bars(session.ledger.progress) as shown,
+    ):
+        shown.start(f"prompts for {TARGETS[to].title}")
+        made = export(
+            to,
+            pairs,
+            told.policy,
+            scorer,
+            told.output,
+            context,
+            policy_context=told.policy_context,
+            held_out=told.held_out,
+            url=told.url,
+            key_env=told.key_env,
+            scale=told.scale,
+            kl_coefficient=told.kl_coefficient,
+            data_words=list(_words(benchmark, loading, devices)),
+            session=session,
+            settings=settings,
         )
-
-    run.__doc__ = (
-        f"Write a folder from which {title} trains a policy on a scorer's rewards.\n\n"
-        "It prints the two commands to run then."
+        spent = session.ledger.line()
+    if spent:
+        err.print(f"endpoints: {spent}", highlight=False)
+    show_text(
+        f"{made.folder}: {made.train_rows:,} prompts of {made.train_users:,} users to train "
+        f"on, {made.held_out_rows:,} of {made.held_out_users:,} others held out\n"
+        f"serve:  {made.serve}\n"
+        f"train:  cd {quote(str(made.folder))} && {made.start}"
+        + (f"\nmakes:  {made.updates}" if made.updates else "")
     )
-    return run
 
 
 def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Iterator[str]:

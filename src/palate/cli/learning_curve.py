@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +15,9 @@ from palate.cli.console import bars, show
 from palate.cli.data_options import RowReading
 from palate.cli.flatten import flatten_options
 from palate.reports import Form
-from palate.reports.kinds.learning_curve import plot as plot_curve
 from palate.reports.kinds.learning_curve import tables as curve_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.session import default_session
 from palate.uses.learning_curve import FIXED, REPEATS, SHOTS
 from palate.uses.learning_curve import learning_curve as measure
@@ -27,8 +27,8 @@ from palate.uses.learning_curve import learning_curve as measure
 class ShotOptions:
     """How many of a user's choices a model learns from, and whose."""
 
-    shots: Annotated[str, typer.Option(help="Choices per user, comma-separated.")] = ",".join(
-        map(str, SHOTS)
+    shots: Annotated[list[int], typer.Option(help="Choices per user; may be repeated.")] = field(
+        default_factory=lambda: list(SHOTS)
     )
     repeats: Annotated[int, typer.Option(help="Draws of each number of choices.", min=1)] = REPEATS
     fixed: Annotated[
@@ -73,7 +73,7 @@ def learning_curve(
         curve = measure(
             model,
             pairs,
-            shots=flags.whole_numbers("--shots", drawn.shots, "0,5,20"),
+            shots=drawn.shots,
             repeats=drawn.repeats,
             fixed=drawn.fixed,
             baselines=compared.baseline or (),
@@ -84,4 +84,4 @@ def learning_curve(
         )
     show(curve_tables(curve), form, curve.document())
     if picture is not None:
-        plot_curve(curve, picture)
+        plot(curve, picture)

@@ -159,14 +159,6 @@ Picture = Annotated[Path | None, _output("--plot", help="Also draw it, into a PN
 DryRun = Annotated[bool, _output("--dry-run", help="Print plan and first prompt, run nothing.")]
 
 
-def whole_numbers(flag: str, text: str, example: str) -> list[int]:
-    """Return comma-separated numbers; raises `UsageError` for what is none."""
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise UsageError(f"{flag} {text}: expected whole numbers such as {example}")
-    return [int(part) for part in parts]
-
-
 def make_settings(
     seed: int = 0,
     dtype: str | None = None,

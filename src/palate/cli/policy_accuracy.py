@@ -35,7 +35,7 @@ class PolicyOptions:
     show_policy: Annotated[
         bool, typer.Option("--show-policy", help="Show the policy what the guide is shown.")
     ] = False
-    base: Annotated[
+    compared_with: Annotated[
         str | None,
         typer.Option(help="What a policy without a guide (-s) is compared with; default itself."),
     ] = None
@@ -52,14 +52,14 @@ class SteeringOptions:
     method: Annotated[
         str | None, typer.Option(help="Of the decoder: genarm (the default), pad, …, or args.")
     ] = None
-    k: Annotated[
-        int | None, typer.Option("-k", help="Of --method args: candidates of a token; default 10.")
+    candidates: Annotated[
+        int | None, typer.Option(help="Of --method args: candidates of a token; default 10.")
     ] = None
-    weights: Annotated[
-        str | None,
+    weight: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Weights, comma-separated, inf the limit.",
-            show_default=f"{','.join(f'{w:g}' for w in WEIGHTS)}; without -s 1",
+            help="Weight of the guide, inf the limit; may be repeated.",
+            show_default=f"{', '.join(f'{w:g}' for w in WEIGHTS)}; without -s 1",
         ),
     ] = None
     relative: Annotated[
@@ -71,17 +71,17 @@ class SteeringOptions:
         """Return the decoder's method; None for tilt, which has none."""
         if self.score == "decoder":
             return self.method or "genarm"
-        if self.method is not None or self.k is not None:
-            flag = "--method" if self.method is not None else "-k"
+        if self.method is not None or self.candidates is not None:
+            flag = "--method" if self.method is not None else "--candidates"
             raise UsageError(f"{flag} goes with --score decoder")
         return None
 
     def numbers(self) -> list[float] | None:
         """Return the weights; raises `SpecError` for one that is none."""
-        if self.weights is None:
+        if self.weight is None:
             return None
         least = least_weight(self.law())
-        return [read_weight(text.strip(), "--weights", least) for text in self.weights.split(",")]
+        return [read_weight(text, "--weight", least) for text in self.weight]
 
 
 @flatten_options
@@ -114,10 +114,10 @@ def policy_accuracy(
             scorer or (),
             context,
             method=method,
-            k=steered.k,
+            candidates=steered.candidates,
             weights=weights,
             relative=steered.relative,
-            base=written_by.base,
+            compared_with=written_by.compared_with,
             policy_shown=written_by.show_policy,
             root=output,
             session=session,

@@ -17,9 +17,9 @@ from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
 from palate.reports import Form
-from palate.reports.kinds.ppo import plot as plot_ppo
 from palate.reports.kinds.ppo import tables as ppo_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.scorers import GROUP as SCORERS
 from palate.trainers.algorithms import PolicyTraining
 from palate.trainers.reward_function import read_no_end
@@ -45,8 +45,7 @@ class TrainedPolicyOptions:
             "-p",
             "--policy",
             rich_help_panel="What is run",
-            help="Model that is trained: hub, ./folder, pypi:PACKAGE, with ?max_tokens= "
-            f"({DEFAULT.max_new_tokens}).",
+            help=f"Model that is trained, with ?max_tokens= ({DEFAULT.max_new_tokens}).",
         ),
     ]
     scorer: Annotated[
@@ -64,7 +63,7 @@ class TrainedPolicyOptions:
 class HeldOutOptions:
     """Who is evaluated, and by what."""
 
-    held_out: Annotated[int, _held_out(help="Users who are not trained on.")] = EVALUATION.held_out
+    held_out: Annotated[int, _held_out(help="Users not trained on.")] = EVALUATION.held_out
     evaluate_on: Annotated[
         str | None, _held_out(help="Benchmark or file of other users, in place of --held-out.")
     ] = None
@@ -78,7 +77,7 @@ class HeldOutOptions:
     ] = None
     contrast: Annotated[
         bool,
-        _held_out(help="Also report quality for the user minus quality for the mirrored user."),
+        _held_out("--contrast", help="Also quality less the mirrored user's."),
     ] = False
 
     def options(self) -> EvaluationOptions:
@@ -93,26 +92,22 @@ class UpdateOptions:
     algorithm: Annotated[
         Literal["ppo", "rloo", "grpo"], _training(help="How rewards become gradients.")
     ] = DEFAULT.algorithm
-    updates: Annotated[int, _training(help="Rounds of answers.")] = DEFAULT.updates
-    answers: Annotated[int, _training(help="Answers of a round.")] = DEFAULT.answers
+    iterations: Annotated[int, _training(help="Rounds of answers.")] = DEFAULT.updates
+    rollout_batch: Annotated[int, _training(help="Answers of a round.")] = DEFAULT.answers
     answers_per_prompt: Annotated[
         int | None,
         _training(help="Answers to one prompt in a round.", show_default="1 with ppo, else 8"),
     ] = None
-    answers_at_once: Annotated[int, _training(help="Most answers of one pass.")] = (
+    micro_batch: Annotated[int, _training(help="Most answers of one pass.")] = (
         DEFAULT.answers_at_once
     )
     epochs: Annotated[int, _training(help="Times a round is learned from.")] = DEFAULT.epochs
     minibatches: Annotated[int, _training(help="Steps of an epoch.")] = DEFAULT.minibatches
-    learning_rate: Annotated[float, _training(help="Highest learning rate.")] = (
-        DEFAULT.learning_rate
-    )
+    learning_rate: Annotated[float, _training(help="Its peak.")] = DEFAULT.learning_rate
     warmup: Annotated[
         float, _training(help="Share of the steps in which the learning rate rises.")
     ] = DEFAULT.warmup
-    kl: Annotated[float, _training(help="What a nat of KL from the start costs.")] = (
-        DEFAULT.kl_coefficient
-    )
+    kl: Annotated[float, _training(help="Cost of a nat of KL.")] = DEFAULT.kl_coefficient
     kl_target: Annotated[
         float | None, _training(help="KL of an answer that --kl adapts to (ppo).")
     ] = None
@@ -125,9 +120,7 @@ class UpdateOptions:
     value_learning_rate: Annotated[float, _training(help="Learning rate of the critic (ppo).")] = (
         DEFAULT.value_learning_rate
     )
-    lora: Annotated[int | None, _training(help="Train adapters of this rank, not all weights.")] = (
-        None
-    )
+    lora: Annotated[int | None, _training(help="Rank of adapters.")] = None
     save_every: Annotated[int | None, _training(help="Updates between checkpoints.")] = (
         DEFAULT.save_every
     )
@@ -139,10 +132,10 @@ class UpdateOptions:
         """Return them checked; raises `UsageError`."""
         return PolicyTraining(
             algorithm=self.algorithm,
-            updates=self.updates,
-            answers=self.answers,
+            updates=self.iterations,
+            answers=self.rollout_batch,
             answers_per_prompt=self.answers_per_prompt,
-            answers_at_once=self.answers_at_once,
+            answers_at_once=self.micro_batch,
             epochs=self.epochs,
             minibatches=self.minibatches,
             learning_rate=self.learning_rate,
@@ -166,20 +159,24 @@ class UpdateOptions:
 class RewardFlags:
     """What becomes of the scorer's numbers."""
 
-    scale: Annotated[
-        Literal["base", "raw"],
-        _reward(help="Deviations of the untrained policy's rewards, or own numbers."),
-    ] = REWARD.scale
-    no_end: Annotated[str, _reward(help="What a cut-off answer gets: score, mask or a number.")] = (
-        "score"
-    )
+    raw: Annotated[
+        bool,
+        _reward(
+            "--raw", help="The scorer's own numbers, not deviations of the untrained policy's."
+        ),
+    ] = False
+    missing_eos: Annotated[
+        str, _reward(help="What a cut-off answer gets: score, mask or a number.")
+    ] = "score"
     max_unscored: Annotated[
         float, _reward(help="Share of a round without reward that ends the run.")
     ] = REWARD.max_unscored
 
     def options(self) -> RewardOptions:
         """Return them checked."""
-        return RewardOptions(self.scale, read_no_end(self.no_end), self.max_unscored)
+        return RewardOptions(
+            "raw" if self.raw else "base", read_no_end(self.missing_eos), self.max_unscored
+        )
 
 
 @flatten_options
@@ -198,10 +195,9 @@ def ppo(
     computing: Computing,
     form: flags.Format = Form.TABLE,
 ) -> None:
-    """Train a policy on a scorer's reward by PPO, RLOO or GRPO, and evaluate it on other users.
+    """Train a policy on a scorer's reward, and evaluate it on held-out users.
 
-    Held-out users' answers are rewarded and rated before, during and after. A run that was stopped
-    goes on from its last checkpoint.
+    Held-out users are evaluated before, during and after. A stopped run goes on.
     """
     if picture is not None:
         check_picture(picture)
@@ -232,4 +228,4 @@ def ppo(
         err.print(f"endpoints: {spent}", highlight=False)
     show(ppo_tables(result), form, result.document())
     if picture is not None:
-        plot_ppo(result, picture)
+        plot(result, picture)

@@ -10,9 +10,9 @@ import typer
 from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.reports import Form
-from palate.reports.kinds.validity import plot as plot_validity
 from palate.reports.kinds.validity import tables as validity_tables
 from palate.reports.pictures import check_picture
+from palate.reports.plot import plot
 from palate.validity import METRICS, Statistics
 from palate.validity import validity as measure
 
@@ -56,4 +56,4 @@ def validity(
         )
     show(validity_tables(result), form, result.document())
     if picture is not None:
-        plot_validity(result, picture)
+        plot(result, picture)

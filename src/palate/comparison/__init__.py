@@ -3,17 +3,17 @@
 from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gain, gains_of
-from palate.comparison.grid import Cell, Grid, evaluate_grid, plan_grid, run_grid
+from palate.comparison.grid import Grid, PlannedCell, evaluate_grid, plan_grid, run_grid
 from palate.comparison.groups import check_by, groups_of
 from palate.comparison.harmed import users_harmed
 from palate.comparison.ratings import check_ratings, ratings_of
 
 __all__ = [
-    "Cell",
     "Comparison",
     "ComparisonGroup",
     "Finding",
     "Grid",
+    "PlannedCell",
     "RankedRun",
     "check_by",
     "check_ratings",

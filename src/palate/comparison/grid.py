@@ -41,7 +41,7 @@ from palate.specs import Spec
 from palate.specs import load as load_registered
 
 
-class Cell(NamedTuple):
+class PlannedCell(NamedTuple):
     """One place in the grid: canonical specs, and whether it has a meaning."""
 
     benchmark: Dataset
@@ -158,7 +158,7 @@ def plan_grid(
     work: Work,
     *,
     rate_undecided: bool = False,
-) -> list[Cell]:
+) -> list[PlannedCell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
     Every spec is built, and so checked, before anything is computed. Raises `UsageError` for two
@@ -211,7 +211,7 @@ def _usual(
 
 def _cell(
     pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context, rate_undecided: bool
-) -> Cell:
+) -> PlannedCell:
     info = info_of(scorer, text)
     void = meaningless(info, context)
     if not void:
@@ -227,10 +227,10 @@ def _cell(
         rows += len(pairs.undecided_to_rate)
     calls = 0 if void else 2 * len(modelled) * draws * rows
     asks = any(info_of(part.scorer, text).details.get("base_url") for part in modelled)
-    return Cell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
+    return PlannedCell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
 
 
-def run_grid(cells: Sequence[Cell], work: Work, twice: Twice = USUAL) -> Grid:
+def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> Grid:
     """Run every cell that has a meaning.
 
     Raises `UsageError` for a share to ask again where no scorer asks an endpoint.

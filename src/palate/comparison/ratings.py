@@ -167,14 +167,14 @@ def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, floa
     # Verdicts too are told on float32.
     single = np.clip(scores[scored][first], -LARGEST, LARGEST).astype(np.float32)
     starts = np.flatnonzero(new)[chosen]
-    found = _Items(
+    items = _Items(
         single.astype(np.float64),
         means[chosen],
         users[starts],
         questions[starts],
         responses[starts],
     )
-    return found, len(means) - len(chosen), guessed
+    return items, len(means) - len(chosen), guessed
 
 
 def _means(item: NDArray[np.int64], ratings: Floats, scales: Floats) -> Floats:

@@ -9,9 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from palate.benchmarks import Dataset
 from palate.engines.local.memory import is_out_of_memory
 from palate.errors import ResourceError, RunError, UsageError
@@ -71,8 +68,6 @@ class FirstTime(NamedTuple):
     """What a run gave, and where it lies."""
 
     verdicts: Verdicts
-    mirror_rows: NDArray[np.int32]
-    """Of each pair, the other of its couple; else -1."""
     folder: Path | None
     progress: Progress
 
@@ -233,5 +228,5 @@ def _measured(
             if kind == "asking again" or not is_out_of_memory(error):
                 raise
             return Noise(kind=kind, dtype=dtype, note=NO_ROOM), None
-    again = Verdicts(verdict_rows(job, passes, run.mirror_rows, pairs))
+    again = Verdicts(verdict_rows(job, passes, pairs))
     return noise_of(run.verdicts, again, kind, dtype), again

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
@@ -104,13 +103,10 @@ def evaluated(
     order = {"order": "as in file"} if pairs.order_as_in_file else {}
     computed = job.computed(job.rows, Run.kind, progress, identity, **order)
     with computed as (computation, passes, folder):
-        mirror_rows = _mates(pairs)
-        verdicts = Verdicts(verdict_rows(job, passes, mirror_rows))
+        verdicts = Verdicts(verdict_rows(job, passes))
         steps = len(job.rows) * len(passes)
         more = partial(_moved, progress, steps)
-        noise, again = computed_twice(
-            job, computation, FirstTime(verdicts, mirror_rows, folder, more), twice
-        )
+        noise, again = computed_twice(job, computation, FirstTime(verdicts, folder, more), twice)
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
         summary = _summary(job, computation, verdicts, passes[0], noise)
         undecided = UndecidedRows(None, 0)
@@ -127,13 +123,6 @@ def evaluated(
         if folder is not None:
             run.save()
     return replace(run, seconds=time.monotonic() - started)
-
-
-def _mates(pairs: Dataset) -> NDArray[np.int32]:
-    mirror_rows = np.full(len(pairs.rows), -1, dtype=np.int32)
-    for a, b in pairs.couples:
-        mirror_rows[a], mirror_rows[b] = b, a
-    return mirror_rows
 
 
 def _moved(progress: Progress | None, before: int, done: int, total: int) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
-import numpy as np
-from numpy.typing import NDArray
-
 from palate.evaluation.planned_run import PlannedRun
 from palate.execution import Results
 from palate.records import (
@@ -29,18 +26,16 @@ Combine = Callable[[Sequence[Scores]], Scores]
 def verdict_rows(
     job: PlannedRun,
     passes: Sequence[Results],
-    mirror_rows: NDArray[np.int32],
     computed: Sequence[int] | None = None,
 ) -> Iterator[VerdictRow]:
     """Yield each pair's verdict, judged from what each of the scorer's computations gave.
 
-    `mirror_rows` holds the pair that each makes a couple with, under the mirror law; else -1. Where
-    several strangers were drawn for a pair, their verdicts are averaged; scores never are.
+    Where several strangers were drawn for a pair, their verdicts are averaged; scores never are.
     `computed` are the pairs that the passes hold, where these are not all.
     """
     pairs, rows = job.pairs.pairs, job.rows
     for number, at in enumerate(range(len(pairs)) if computed is None else computed):
-        mirror_row, first = int(mirror_rows[at]), at * rows.draws
+        mirror_row, first = job.pairs.mirror_rows[at], at * rows.draws
         places = range(number * rows.draws, (number + 1) * rows.draws)
         drawn = [_judged(job, first + k, passes, place) for k, place in enumerate(places)]
         verdict, scores = drawn[0]

@@ -133,7 +133,7 @@ class Result(Tabular):
 
     def to_arrow(self) -> Any:
         """Return the rows as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
-        return _pyarrow().Table.from_pylist([json.loads(line) for line in self.lines()])
+        return arrow_of([json.loads(line) for line in self.lines()])
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,11 @@ class RecordResult(Result, Generic[S, R]):
         """Read a finished result; raises `RunError` where there is none."""
         summary = read_content(folder, cls.kind, cls.content_type)
         return cls(summary, tuple(each_row(folder, cls.row_type)), folder)  # type: ignore[arg-type]
+
+
+def arrow_of(records: list[dict[str, Any]]) -> Any:
+    """Return records as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
+    return _pyarrow().Table.from_pylist(records)
 
 
 def _pyarrow() -> Any:

@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 from palate.errors import RunError, writing
 from palate.files import write_whole
 from palate.metrics.noise import NoisyVerdicts
+from palate.runs.manifest import read_manifest
 from palate.runs.noise import noisy_verdicts
 from palate.runs.result import Result, each_row, load_all, read_content
 from palate.runs.row import VerdictRow
@@ -45,6 +46,13 @@ class Run(Result):
     def cell(self) -> tuple[str, str, str]:
         """Benchmark, scorer and context."""
         return self.summary.benchmark, self.summary.scorer, self.summary.context
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Of each computation behind the scores, as its manifest says; none in memory alone."""
+        if self.folder is None:
+            return ()
+        return tuple(read_manifest(self.folder).identity.get("fingerprints", ()))
 
     @property
     def accuracy(self) -> float | None:

@@ -30,7 +30,7 @@ def read_no_end(text: str) -> NoEnd:
     except ValueError:
         value = float("nan")
     if not abs(value) < float("inf"):
-        raise UsageError(f"--no-end {text}: expected score, mask or a number")
+        raise UsageError(f"--missing-eos {text}: expected score, mask or a number")
     return value
 
 

@@ -69,11 +69,11 @@ class RewardOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be meant; raises `UsageError`."""
         if self.scale not in {"base", "raw"}:
-            raise UsageError(f"--scale {self.scale}: expected base or raw")
+            raise UsageError(f"scale {self.scale!r}: expected base or raw")
         if not 0 <= self.max_unscored <= 1:
             raise UsageError(f"--max-unscored {self.max_unscored}: expected a share, 0 to 1")
         if not isinstance(self.no_end, str) and not math.isfinite(self.no_end):
-            raise UsageError(f"--no-end {self.no_end}: expected score, mask or a number")
+            raise UsageError(f"--missing-eos {self.no_end}: expected score, mask or a number")
 
 
 def read_policy(

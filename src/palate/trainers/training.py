@@ -93,7 +93,7 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         head_reads_answers_alone(),
         saving(f"{folder}: a checkpoint"),
         within_memory(
-            f"out of memory at {plan.recipe.at_once} answers a pass; lower --answers-at-once"
+            f"out of memory at {plan.recipe.at_once} answers a pass; lower --micro-batch"
         ),
     ):
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))

@@ -15,8 +15,8 @@ from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.selection.units import Units
 from palate.records import Record
+from palate.uses.units import Doubles, RowFigures
 
-Doubles = NDArray[np.float64]
 CellKey = tuple[str, str]
 """Scorer and context, as canonical specs."""
 
@@ -29,28 +29,19 @@ class DownstreamQuality(Record):
     policy: str
     quality: str
     surrogate: bool
-    k: int | None
-    """The best of so many; 1 where answers are guided or trained; None of policy accuracy."""
-    n_samples: int | None
+    answers: str
+    """Which answers have it, such as `best of 4`; empty where the quality is not of answers."""
+    rated: str
+    """What has the quality, as a column names it, such as `the picks`."""
+    k: int | None = None
+    """The best of so many, where scorers pick."""
+    n_samples: int | None = None
     """Of each question."""
-    guided_by: str | None = None
-    """Method and weight by which scorers guide the policy; None where they pick."""
-    trained_by: str | None = None
-    """Algorithm and updates by which the policy is trained on scorers."""
-
-    @property
-    def answers(self) -> str:
-        """Which answers they are, in words."""
-        if self.k is None:
-            return "policy accuracy"
-        if self.trained_by is not None:
-            return f"trained by {self.trained_by}"
-        return f"best of {self.k}" if self.guided_by is None else f"guided by {self.guided_by}"
 
     @property
     def name(self) -> str:
         """What it is called in a line."""
-        return self.quality if self.k is None else f"{self.answers}, {self.quality}"
+        return f"{self.answers}, {self.quality}" if self.answers else self.quality
 
 
 class ScorerTable(NamedTuple):
@@ -90,11 +81,9 @@ class Downstream:
     """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
     rows: Mapping[str, str]
     """Id of each row, in order, and the hash of what it asks and between what."""
-    users: NDArray[np.str_]
-    """Whose row it is."""
-    questions: NDArray[np.str_]
-    """Hash of each row's question: rows of one question share answers."""
-    mirrors: NDArray[np.int64] | None = None
+    figures: RowFigures
+    """Whose the rows are, and what they ask: rows of one question share answers."""
+    mirrors: Sequence[int] | None = None
     """Of a contrast, the number of each row's mirrored row: its units are couples."""
     origins: Mapping[CellKey, Origin] = field(default_factory=dict)
     """What made each scorer's scores, where it is known."""
@@ -116,8 +105,7 @@ class Downstream:
         return ScorerTable(tuple(scorers), units.values(values), units.clusters)
 
     def _units(self) -> Units:
-        rated = ~np.isnan(next(iter(self.values.values())))
-        return Units.of(self.users, self.questions, rated, self.mirrors)
+        return self.figures.units(next(iter(self.values.values())), self.mirrors)
 
 
 def rows_of_all(values: Doubles, where: str) -> NDArray[np.bool_]:

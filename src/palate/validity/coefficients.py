@@ -12,7 +12,7 @@ from palate.records import Progress
 from palate.runs import Manifest, Result, Run, holm_within, load_all
 from palate.runs.result import KINDS
 from palate.specs import load, registered
-from palate.uses import CellKey, Downstream, UseResult
+from palate.uses import CellKey, CellResult, Downstream
 from palate.validity.differences import Statistics, compared, differences_of
 from palate.validity.downstream import joined
 from palate.validity.matching import (
@@ -61,7 +61,7 @@ def validity(
     given = [results] if isinstance(results, (str, Path, Result)) else list(results)
     both = _gathered(given)
     runs = [result for result in both if isinstance(result, Run)]
-    picked = [result for result in both if isinstance(result, UseResult)]
+    picked = [result for result in both if isinstance(result, CellResult) and result.predicted]
     *others, last = use_kinds()
     listed = f"{', '.join(others)} or {last}"
     for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, listed, others[0])):
@@ -97,7 +97,8 @@ def validity(
 
 def use_kinds() -> list[str]:
     """Return the kinds of results that a benchmark may predict: those of uses, by name."""
-    return [name for name in registered(KINDS) if issubclass(load(KINDS, name), UseResult)]
+    kinds = {name: load(KINDS, name) for name in registered(KINDS)}
+    return [name for name, kind in kinds.items() if issubclass(kind, CellResult) and kind.predicted]
 
 
 def _gathered(given: Iterable[Given]) -> list[Result]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from palate.errors import ComparisonError
 from palate.metrics.estimates import ROUNDING
-from palate.runs import SUMMARY, Run, read_manifest
+from palate.runs import SUMMARY, Run
 from palate.uses import CellKey, Downstream, Origin, ScorerTable
 from palate.validity.metric_values import (
     UnitValues,
@@ -128,14 +128,12 @@ def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
     On the answers' benchmark fingerprints tell, with all settings and users' states. Another
     benchmark has other users, and a run in memory no fingerprints: there the models tell.
     """
-    models, prints = set(run.summary.models), None
-    if run.folder is not None:
-        prints = tuple(read_manifest(run.folder).identity.get("fingerprints", ()))
+    models, prints = set(run.summary.models), run.fingerprints
     for quality in downstream:
         origin = quality.origins.get(run.cell[1:])
         if origin is None:
             continue
-        if prints is not None and run.summary.benchmark == quality.of.benchmark:
+        if prints and origin.fingerprints and run.summary.benchmark == quality.of.benchmark:
             differ = prints != origin.fingerprints
         else:
             differ = bool(models and origin.models) and models != set(origin.models)

@@ -20,9 +20,9 @@ def measured(megabytes: int) -> dict[str, int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts the memory")
-def test_sixty_megabytes_take_no_more_memory_than_fifteen() -> None:
-    small, large = measured(15), measured(60)
-    assert large["megabytes"] >= 60
+def test_twenty_megabytes_take_no_more_memory_than_five() -> None:
+    small, large = measured(5), measured(20)
+    assert large["megabytes"] >= 20
     assert large["test_rows"] > 3 * small["test_rows"] > 0
     assert large["peak_mib"] < small["peak_mib"] + 20
     assert large["peak_mib"] < 300

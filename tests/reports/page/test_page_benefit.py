@@ -89,7 +89,7 @@ def test_every_kind_of_result_has_a_part(tmp_path):
     save_uses(tmp_path / "runs")
     report(tmp_path / "runs", tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for name in ("policy-accuracy-2", "ppo-3"):
+    for name in ("policy-accuracy-2", "ppo-3-0", "ppo-3-1"):
         assert f'<figure id="{name}">' in html
     for words in (
         "Answers that a scorer guides",

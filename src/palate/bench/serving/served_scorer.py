@@ -16,6 +16,7 @@ from palate.bench.serving.answers import BenchAnswers
 from palate.bench.serving.clients import AnswerReply, ask, read_text
 from palate.contexts import build_context
 from palate.errors import EngineError
+from palate.files import write_whole
 from palate.records import Scorer, Settings
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -71,7 +72,7 @@ class ServedScorer:
         assert isinstance(scorer, Scorer)
         self._scorer = scorer
         file = folder / "rows.jsonl"
-        file.write_text("\n".join(map(json.dumps, self._answers.rows)), encoding="utf-8")
+        write_whole(file, "\n".join(map(json.dumps, self._answers.rows)))
         self.command = [
             "palate",
             "serve",

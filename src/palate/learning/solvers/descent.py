@@ -42,7 +42,7 @@ def minimise(
             (low, None) for low, array in zip(lowest, start, strict=True) for _ in range(array.size)
         ]
     first = np.concatenate([array.ravel() for array in start])
-    found = minimize(
+    optimum = minimize(
         flat,
         first,
         jac=True,
@@ -50,4 +50,4 @@ def minimise(
         bounds=bounds,
         options={"maxiter": STEPS, "ftol": SMALL, "maxcor": 20},
     )
-    return unpacked(np.asarray(found.x)), float(found.fun)
+    return unpacked(np.asarray(optimum.x)), float(optimum.fun)

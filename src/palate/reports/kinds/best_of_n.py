@@ -1,23 +1,20 @@
-"""Best of n as tables, as a picture, and on a page."""
+"""Best of n as tables, and as pictures and tables of a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
-import numpy as np
-
-from palate.contexts import NOTHING
 from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
 from palate.reports.kinds.scores import unscored_notes
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
 from palate.reports.page.figures.curves import best_of_lines
+from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
-from palate.reports.page.parts import MOST_LINES, Picture, Text
-from palate.reports.pictures import panels, save
+from palate.reports.page.parts import MOST_LINES, Text
 from palate.reports.table import Table
 from palate.uses.best_of_n import BestOfResult, Selection
 
@@ -34,10 +31,10 @@ BOUND = "KL bound: the most that picking the best of k moves the policy, in nats
 def tables(result: BestOfResult) -> list[Table]:
     """Return a table per measure of quality: a row per scorer and context, a column per k."""
     summary = result.summary
-    names = short_names([one.scorer for one in summary.selections])
+    names = short_names([one.scorer for one in summary.cells])
     tables = []
-    for quality in dict.fromkeys(one.quality for one in summary.selections):
-        picked = [one for one in summary.selections if one.quality == quality]
+    for quality in dict.fromkeys(one.quality for one in summary.cells):
+        picked = [one for one in summary.cells if one.quality == quality]
         named = f"{quality} (a surrogate)" if picked[0].surrogate else quality
         title = (
             f"{summary.benchmark}: best of {summary.samples.n} by {summary.policy}, {named}, "
@@ -83,58 +80,6 @@ def tables(result: BestOfResult) -> list[Table]:
     return tables
 
 
-def plot(result: BestOfResult, file: Path) -> None:
-    """Draw quality against k, a panel per measure; beyond half the samples dashed.
-
-    A triangle is where picking stops helping, as far as the fitted sizes show it.
-
-    Raises `UsageError` without matplotlib, or where the file cannot be written.
-    """
-    selections, ks = result.summary.selections, result.summary.ks
-    names = short_names([one.scorer for one in selections])
-    qualities = list(dict.fromkeys(one.quality for one in selections))
-    figure, (axes,) = panels(1, len(qualities), (5.4, 4.2))
-    for ax, quality in zip(axes, qualities, strict=True):
-        picked = [one for one in selections if one.quality == quality]
-        for k, one in enumerate(picked):
-            shown = "" if one.context == NOTHING else f" · {one.context}"
-            _line(ax, one, "best", f"C{k % 10}", f"{names[one.scorer]}{shown}")
-            _peak(ax, one, f"C{k % 10}")
-        _line(ax, picked[0], "oracle", "black", ORACLE)
-        level = picked[0].curve.random.value
-        if level is not None:
-            ax.axhline(level, color="grey", lw=0.9, ls=":", label="one sample")
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(ks, [str(k) for k in ks])
-        ax.set_xlabel("k samples")
-        ax.set_title(quality, fontsize=10, loc="left")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
-    save(figure, file)
-
-
-def _line(ax: Any, one: Selection, which: str, colour: str, label: str) -> None:
-    points = [(p.k, getattr(p, which), p.reliable) for p in one.curve.points]
-    known = [(k, e.value, firm) for k, e, firm in points if e.value is not None]
-    solid = [(k, value) for k, value, firm in known if firm]
-    dashed = solid[-1:] + [(k, value) for k, value, firm in known if not firm]
-    style: dict[str, Any] = {"color": colour, "lw": 1.4, "marker": "o", "ms": 3}
-    ax.plot(*np.array(solid).reshape(-1, 2).T, label=label, **style)
-    ax.plot(*np.array(dashed).reshape(-1, 2).T, ls="--", **style)
-    if which == "best":
-        ends = [(k, e.low, e.high) for k, e, _ in points if e.low is not None]
-        if ends:
-            k, low, high = np.array(ends).T
-            ax.fill_between(k, low, high, color=colour, alpha=0.07, lw=0)
-
-
-def _peak(ax: Any, one: Selection, colour: str) -> None:
-    fit, level = one.over_optimisation, one.curve.random.value
-    if fit is None or fit.peak != "within" or fit.peak_gain is None or level is None:
-        return
-    ax.plot(fit.peak_k, level + fit.peak_gain, color=colour, marker="v", ms=8, mfc="none")
-
-
 def _told(ks: tuple[int, ...], picked: list[Selection]) -> int:
     """Return which k's gain is told: the largest without reserve, else the smallest above 1.
 
@@ -163,7 +108,7 @@ def _clustering(result: BestOfResult, one: Selection) -> str:
 def _least_p(found: BestOfResult, picked: list[Selection], at: int) -> list[str]:
     """Say which p so few users can reach, where that is none below 0.05."""
     users = max(one.curve.points[at].gain.n_units for one in picked)
-    place = {id(one): k for k, one in enumerate(found.summary.selections)}
+    place = {id(one): k for k, one in enumerate(found.summary.cells)}
     tested = {
         (one.scorer, found.expected[:, place[id(one)]].tobytes())
         for one in picked
@@ -238,10 +183,10 @@ def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
     """Yield a drawing a measure, each with its table."""
     summary = result.summary
     yield Text("The best of n answers, chosen by a scorer", "h3")
-    qualities = dict.fromkeys(selection.quality for selection in summary.selections)
+    qualities = dict.fromkeys(selection.quality for selection in summary.cells)
     of_measures = [names.table(table) for table in tables(result)]
     for k, (quality, table) in enumerate(zip(qualities, of_measures, strict=True)):
-        picked = [each for each in summary.selections if each.quality == quality][:MOST_LINES]
+        picked = [each for each in summary.cells if each.quality == quality][:MOST_LINES]
         short = short_names([each.scorer for each in picked])
         several = len({each.context for each in picked}) > 1
         labels = [
@@ -249,11 +194,12 @@ def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
             + (f", {names.context(each.context)}" if several else "")
             for each in picked
         ]
-        yield Picture(
+        yield picture(
             f"best-of-{number}-{k}",
             f"Quality of the best of n, {names.public(quality)}",
-            "Quality of the answer that a scorer picks among so many. The dotted line is the best "
-            "possible pick, the dashed line one sample. Lines are 95 % intervals.",
+            "Quality of the answer that a scorer picks among so many; hollow where so many are "
+            "over half of the samples. The dotted line is the best possible pick, the dashed line "
+            "one sample. Short vertical lines are 95 % intervals.",
             table,
-            best_of_lines(labels, picked, summary.ks),
+            partial(best_of_lines, names=labels, selections=picked, ks=summary.ks),
         )

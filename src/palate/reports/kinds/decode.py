@@ -122,14 +122,14 @@ def _method(cell: GuidedCell) -> str:
     return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
 
 
-def _gains(own: GuidedQuality) -> list[str]:
-    identity = own.identity_gain
+def _gains(rated: GuidedQuality) -> list[str]:
+    identity = rated.identity_gain
     return [
-        plain(own.mean.value),
-        _figure(own.gain, signed=True),
-        p_value(own.p_holm),
+        plain(rated.mean.value),
+        _figure(rated.gain, signed=True),
+        p_value(rated.p_holm),
         NONE if identity is None else _figure(identity, signed=True),
-        p_value(own.identity_p_holm),
+        p_value(rated.identity_p_holm),
     ]
 
 

@@ -1,17 +1,16 @@
-"""Learning curves as tables, as a picture, and on a page."""
+"""Learning curves as tables, and as pictures and tables of a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from palate.metrics import Estimate
 from palate.reports.numbers import NONE, counted, p_value, with_interval, without_interval
 from palate.reports.page.figures.curves import learning_lines
+from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
-from palate.reports.page.parts import MOST_LINES, Picture, Text
-from palate.reports.pictures import panels, save
+from palate.reports.page.parts import MOST_LINES, Text
 from palate.reports.table import Table, breaks_between
 from palate.uses.learning_curve import LearningCurve, Point, Shots
 
@@ -52,64 +51,6 @@ def _reasons(curve: LearningCurve) -> Iterator[tuple[str, str | None]]:
             estimate = getattr(point, name)
             if estimate is not None:
                 yield f"{point.model}, {point.group}, {name}", estimate.note
-
-
-def plot(curve: LearningCurve, file: Path) -> None:
-    """Draw accuracy, and accuracy on mirrors where there are any, against choices per user.
-
-    Raises `UsageError` without matplotlib, or where the file cannot be written.
-    """
-    everybody = [one for one in curve.points if one.group == "all"]
-    shown = {"accuracy": "accuracy, every pair"}
-    if any(one.mirrored_accuracy for one in everybody):
-        shown |= {MIRRORED: "on mirrored couples", RESIDUAL: "residual accuracy"}
-    figure, (axes,) = panels(1, len(shown), (4.6, 4.2))
-    models = list(dict.fromkeys(one.model for one in everybody if one.shots is not None))
-    counts = [k for k in dict.fromkeys(one.shots for one in everybody) if isinstance(k, int)]
-    for ax, (name, title) in zip(axes, shown.items(), strict=True):
-        for k, model in enumerate(models):
-            line = [
-                (counts.index(one.shots), getattr(one, name))
-                for one in everybody
-                if one.model == model and isinstance(one.shots, int)
-            ]
-            line = [(x, y) for x, y in line if y is not None and y.value is not None]
-            style: dict[str, Any] = {"color": f"C{k % 10}", "ls": "-" if k < 10 else "--"}
-            ax.plot(
-                [x for x, _ in line],
-                [y.value for _, y in line],
-                marker="o",
-                ms=3,
-                lw=1.3,
-                label=model,
-                **style,
-            )
-            known = [(x, y) for x, y in line if y.low is not None]
-            ax.fill_between(
-                [x for x, _ in known],
-                [y.low for _, y in known],
-                [y.high for _, y in known],
-                color=style["color"],
-                alpha=0.06,
-                lw=0,
-            )
-        if name == "accuracy":
-            for k, one in enumerate(one for one in everybody if one.shots is None):
-                ax.axhline(
-                    one.accuracy.value,
-                    color="black",
-                    lw=0.9,
-                    ls=(0, (1 + 3 * k, 2)),
-                    label=one.model,
-                )
-        else:
-            ax.axhline(0.5, color="black", lw=0.8, ls=":")
-        ax.set_xticks(range(len(counts)), [str(count) for count in counts])
-        ax.set_xlabel("choices per user")
-        ax.set_title(title, fontsize=10, loc="left")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
-    save(figure, file)
 
 
 def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Table:
@@ -160,7 +101,16 @@ def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
     everybody = [point for point in result.points if point.group == "all"]
     counts = sorted({point.shots for point in everybody if isinstance(point.shots, int)})
     every = [names.table(table) for table in tables(result)]
-    metrics = {"accuracy": "Accuracy", "mirrored_accuracy": "Accuracy on mirrored couples"}
+    metrics = {
+        "accuracy": "Accuracy",
+        MIRRORED: "Accuracy on mirrored couples",
+        RESIDUAL: "Residual accuracy on mirrored couples",
+    }
+    baselines = {
+        names.public(point.model): point.accuracy.value
+        for point in everybody
+        if point.shots is None
+    }
     for metric, title in metrics.items():
         lines: dict[str, list[tuple[int, Estimate]]] = {}
         for point in everybody:
@@ -169,14 +119,16 @@ def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
                 lines.setdefault(names.public(point.model), []).append((point.shots, estimate))
         if not lines:
             continue
-        shown = [each for each in every if each.title.startswith("accuracy on")]
-        table = shown[0] if shown and metric != "accuracy" else every[0]
-        yield Picture(
+        table = next((each for each in every[1:] if each.title.startswith(title.lower())), every[0])
+        yield picture(
             f"choices-{number}-{metric}",
             f"{title} against choices per user",
             "A line is a model; short vertical lines are 95 % intervals.",
             table,
-            learning_lines(
-                dict(list(lines.items())[:MOST_LINES]), counts, half=metric != "accuracy"
+            partial(
+                learning_lines,
+                lines=dict(list(lines.items())[:MOST_LINES]),
+                counts=counts,
+                levels=baselines if metric == "accuracy" else {"ignores the user": 0.5},
             ),
         )

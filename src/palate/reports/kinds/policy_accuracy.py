@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from palate.metrics.policy import READINGS
 from palate.metrics.ranks import rank_power
@@ -20,8 +21,9 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.page.figures.curves import weight_lines
+from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
-from palate.reports.page.parts import MOST_LINES, Picture, Text
+from palate.reports.page.parts import MOST_LINES, Text
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table, breaks_between
 from palate.scorers import is_baseline
@@ -295,17 +297,18 @@ def parts(result: PolicyAccuracy, names: Names, number: int) -> Iterator[object]
             ]
             for cell in cells
         }
-        yield Picture(
+        yield picture(
             f"policy-accuracy-{number}",
             "Policy accuracy by weight",
             "A line is a scorer under a context, read as the sum; the dashed line is the policy "
             "without it. Short vertical lines are 95 % intervals.",
             curves,
-            weight_lines(
-                lines,
-                [_number(weight) for weight in summary.weights],
-                _unit(summary),
-                cells[0].readings[0].base,
+            partial(
+                weight_lines,
+                lines=lines,
+                weights=[_number(each) for each in summary.weights],
+                unit=_unit(summary),
+                base=cells[0].readings[0].base,
             ),
         )
     else:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.metrics import Estimate
-from palate.metrics.selection.units import Units
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
@@ -21,16 +21,15 @@ from palate.reports.numbers import (
     with_interval,
     without_interval,
 )
-from palate.reports.page.figures.drawing import look
-from palate.reports.page.figures.plots import WIDTH as WIDE
+from palate.reports.page.figures.curves import kl_lines
+from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
-from palate.reports.page.parts import Picture, Text
-from palate.reports.pictures import panels, save
+from palate.reports.page.parts import Text
 from palate.reports.screen import WIDTH
 from palate.reports.table import Table
 from palate.uses.ppo import PolicyTrainingResult
 from palate.uses.ppo.gain_fit import gain_at
-from palate.uses.ppo.result import GainFit, PolicyEvaluation
+from palate.uses.ppo.result import GainFit, PolicyEvaluation, PolicyTrainingSummary
 
 LEVELS = (
     "KL: of the policy from its start, nats an answer. ended: answers that end before the most "
@@ -38,7 +37,6 @@ LEVELS = (
     "answer's runs of four words that the policy was shown."
 )
 CONTRAST = "contrast of "
-KL = "KL from the untrained policy (nats)"
 GAINS = (
     "after less before, on the same draws, paired by user and question. over stranger: the "
     "reward's gain less its gain where the scorer reads a stranger."
@@ -58,11 +56,11 @@ def tables(result: PolicyTrainingResult) -> list[Table]:
 def _gains(result: PolicyTrainingResult) -> Table:
     summary, gain = result.summary, result.summary.gain
     first, last = summary.evaluations[0], summary.evaluations[-1]
-    pairs = [_paired(result, [row.rewards for row in result.rows])]
+    pairs = [_paired(result, result.rewards)]
     rows = [["reward", *pairs[0].levels, *_moved(gain.reward)]]
     missing = [(first.unscored, last.unscored)]
-    if gain.stranger_reward is not None:
-        pairs.append(_paired(result, [row.stranger_rewards for row in result.rows]))
+    if gain.stranger_reward is not None and result.stranger_rewards is not None:
+        pairs.append(_paired(result, result.stranger_rewards))
         rows.append(
             ["reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)]
         )
@@ -76,15 +74,15 @@ def _gains(result: PolicyTrainingResult) -> Table:
         name = measures[of.quality]
         name = f"{name} (a surrogate)" if before.surrogate else name
         interval, _ = _moved(of.gain)
-        values = [[each[k] for each in row.qualities] for row in result.rows]
-        pairs.append(_paired(result, values, contrast=before.contrast))
+        pairs.append(_paired(result, result.qualities[:, :, k], contrast=before.contrast))
         rows.append([name, *pairs[-1].levels, interval, p_value(of.p_holm)])
         missing.append((before.unrated, after.unrated))
-    names = short_names([summary.scorer])
-    shown = context_name(summary.context)
+    reward = summary.trained_on
+    names = short_names([reward.scorer])
+    shown = context_name(reward.context)
     title = (
         f"{summary.benchmark}: {summary.policy} after {last.update:,} updates of "
-        f"{summary.recipe['answers']} answers by {summary.algorithm} on {names[summary.scorer]} · "
+        f"{summary.recipe['answers']} answers by {summary.algorithm} on {names[reward.scorer]} · "
         f"{shown}, {summary.held_out_users:,} held-out users"
     )
     figures = [(row[0], each.note) for row, each in zip(rows, _estimates(result), strict=True)]
@@ -103,7 +101,7 @@ def _gains(result: PolicyTrainingResult) -> Table:
         *survivors,
         *without_interval(figures),
         *_reserve(result),
-        *summary.notes,
+        *reward.notes,
     ]
     return Table(title, columns, rows, [*notes, *legend({**names, **measures})], width=WIDTH)
 
@@ -177,14 +175,11 @@ class _Paired(NamedTuple):
 
 
 def _paired(
-    result: PolicyTrainingResult,
-    values: Sequence[Sequence[float | None]],
-    *,
-    contrast: bool = False,
+    result: PolicyTrainingResult, values: NDArray[np.float64], *, contrast: bool = False
 ) -> _Paired:
-    first, last = np.array([(of[0], of[-1]) for of in values], dtype=np.float64).T
+    first, last = values[:, 0], values[:, -1]
     mirrors = result.mirrors if contrast else None
-    units = Units.of(result.users, result.questions, ~np.isnan(last - first), mirrors)
+    units = result.figures.units(last - first, mirrors)
     known = [units.values(each) for each in (first, last)]
     before, after = (plain(float(each.mean()) if each.size else None) for each in known)
     return _Paired((before, after), known[0].size)
@@ -234,78 +229,49 @@ def _peaks(fits: Sequence[GainFit]) -> list[str]:
     return [f"over-optimisation, d (α − β log d) with d = √KL: highest {'; '.join(listed)}."]
 
 
-def plot(result: PolicyTrainingResult, file: Path) -> None:
-    """Draw reward and quality against KL, with the fitted curves; raises `UsageError`."""
-    summary = result.summary
-    qualities = [of.quality for of in summary.evaluations[0].qualities]
-    names = _measures(summary.evaluations[0])
-    figure, axes = panels(1, 1 + len(qualities), (3.6, 3.0))
-    kls = np.array([each.kl for each in summary.evaluations])
-    _rewards(axes[0, 0], result)
-    for k, quality in enumerate(qualities):
-        ax = axes[0, k + 1]
-        means = [each.qualities[k].mean for each in summary.evaluations]
-        _curve(ax, kls, means, "C2", quality)
-        _fit(ax, kls, means, summary.fits, quality)
-        ax.set_title(names[quality], fontsize=10, loc="left")
-    for ax in axes.flat:
-        ax.set_xlabel(KL)
-    save(figure, file)
-
-
-def _rewards(ax: Any, result: PolicyTrainingResult) -> None:
-    evaluations = result.summary.evaluations
-    kls = np.array([each.kl for each in evaluations])
-    rewards = [each.reward for each in evaluations]
-    strangers = [each.stranger_reward for each in evaluations]
-    _curve(ax, kls, rewards, "C0", "reads the user")
-    if all(each is not None for each in strangers):
-        _curve(ax, kls, [each for each in strangers if each], "C1", "reads a stranger")
-        ax.legend(frameon=False, fontsize=8)
-    _fit(ax, kls, rewards, result.summary.fits, "reward")
-    ax.set_title("reward", fontsize=10, loc="left")
-
-
-def _curve(ax: Any, kls: Any, means: Sequence[Estimate], colour: str, label: str) -> None:
-    values = np.array([each.value for each in means], dtype=np.float64)
-    ends = [
-        np.array([getattr(each, end) for each in means], dtype=np.float64)
-        for end in ("low", "high")
-    ]
-    bars = np.abs(np.array(ends) - values)
-    ax.errorbar(
-        kls, values, bars, color=colour, lw=0, elinewidth=0.8, marker="o", ms=3.5, label=label
-    )
-
-
-def _fit(ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[GainFit], of: str) -> None:
-    fit = next((each for each in fits if each.of == of), None)
-    if fit is None or means[0].value is None:
-        return
-    along = np.linspace(0, kls.max(), 200)
-    ax.plot(
-        along,
-        [means[0].value + gain_at(kl, fit.alpha, fit.beta) for kl in along],
-        color="grey",
-        lw=1,
-        ls="--",
-    )
-
-
 def parts(result: PolicyTrainingResult, names: Names, number: int) -> Iterator[object]:
-    """Yield a drawing of reward against KL, and the tables."""
+    """Yield the tables, and a drawing against KL of reward and of every measure of quality."""
     yield Text("What training on a scorer's reward gives held-out users", "h3")
     gains, levels = (names.table(table) for table in tables(result))
     yield gains
-    with look():
-        figure, axes = panels(1, 1, (WIDE, 3.6))
-        _rewards(axes[0, 0], result)
-        axes[0, 0].set_xlabel(KL)
-    yield Picture(
-        f"ppo-{number}",
-        "Reward against the distance from the untrained policy",
-        "A dot is an evaluation with its 95 % interval; the dashed line is the fit of "
-        "over-optimisation.",
-        levels,
-        figure,
-    )
+    first, measures = result.summary.evaluations[0], _measures(result.summary.evaluations[0])
+    reward = {"reads the user": [each.reward for each in result.summary.evaluations]}
+    strangers = [each.stranger_reward for each in result.summary.evaluations]
+    if first.stranger_reward is not None:
+        reward["reads a stranger"] = [each for each in strangers if each is not None]
+    drawn = [("reward", "reward", reward)]
+    for k, of in enumerate(first.qualities):
+        means = [each.qualities[k].mean for each in result.summary.evaluations]
+        drawn.append((of.quality, names.public(measures[of.quality]), {"held-out users": means}))
+    for k, (of_what, title, lines) in enumerate(drawn):
+        yield picture(
+            f"ppo-{number}-{k}",
+            f"{title[:1].upper()}{title[1:]} against the distance from the untrained policy",
+            "A dot is an evaluation with its 95 % interval; the dashed line is the fit of "
+            "over-optimisation.",
+            levels,
+            partial(
+                kl_lines,
+                of=title,
+                fitted=_fitted(result.summary, of_what),
+                lines={
+                    name: [
+                        (each.kl, mean)
+                        for each, mean in zip(result.summary.evaluations, means, strict=True)
+                    ]
+                    for name, means in lines.items()
+                },
+            ),
+        )
+
+
+def _fitted(summary: PolicyTrainingSummary, of: str) -> list[tuple[float, float]]:
+    """Return points of the curve that is fitted to the gains, above the first mean."""
+    fit = next((each for each in summary.fits if each.of == of), None)
+    first = summary.evaluations[0]
+    means = {"reward": first.reward} | {each.quality: each.mean for each in first.qualities}
+    start = means[of]
+    if fit is None or start.value is None:
+        return []
+    along = np.linspace(0, max(each.kl for each in summary.evaluations), 200).tolist()
+    return [(kl, start.value + gain_at(kl, fit.alpha, fit.beta)) for kl in along]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-import numpy as np
-
-from palate.metrics.ranks import Reliability, ranks_of
-from palate.reports.names import context_name, short_names
+from palate.metrics.ranks import Reliability
+from palate.reports.names import short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
 from palate.reports.page.figures.curves import validity_dots
+from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
-from palate.reports.page.parts import MOST_LINES, Picture, Text
-from palate.reports.pictures import panels, save
+from palate.reports.page.parts import MOST_LINES, Text
 from palate.reports.table import Table
 from palate.uses import CellKey
 from palate.validity import Coefficients, Difference, Validity, ValiditySummary
@@ -39,7 +36,7 @@ def tables(found: Validity) -> list[Table]:
     tables, summary = [], found.summary
     for what in dict.fromkeys(_what(one) for one in summary.coefficients):
         some = [one for one in summary.coefficients if _what(one) == what]
-        rated = _rated(some[0])
+        rated = some[0].downstream.rated
         notes = [
             NOTE.format(what=rated),
             *_warnings(some),
@@ -126,80 +123,11 @@ def _runs_with(n: int) -> str:
 def _what(one: Coefficients) -> str:
     of = one.downstream
     named = f"{of.quality} (a surrogate)" if of.surrogate else of.quality
-    if of.k is None:
-        return f"{named} of {of.policy} on {of.benchmark}"
-    how = f"{of.n_samples} by" if of.k != 1 else f"{of.n_samples} answers by"
-    between = "of" if of.k != 1 else "·"
-    return f"{of.answers} {between} {how} {of.policy} on {of.benchmark}, {named}"
-
-
-def _rated(one: Coefficients) -> str:
-    """Return what has the quality that is predicted, as a column names it."""
-    of = one.downstream
-    if of.k is None:
-        return "policy accuracy"
-    if of.trained_by is not None:
-        return "trained answers"
-    return "the picks" if of.guided_by is None else "guided answers"
-
-
-def plot(found: Validity, file: Path) -> None:
-    """Draw, per figure and quality, scatter (above) and rank slopes (below).
-
-    Raises `UsageError` without matplotlib, or where the file cannot be written.
-    """
-    some = found.summary.coefficients
-    several = len({(one.downstream.policy, one.downstream.benchmark) for one in some}) > 1
-    figure, axes = panels(2, len(some), (4.4, 4.2))
-    for at, one in enumerate(some):
-        _scatter(axes[0][at], one, several=several)
-        _slopes(axes[1][at], one)
-    save(figure, file)
-
-
-def _scatter(ax: Any, shown: Coefficients, *, several: bool) -> None:
-    tau, of = shown.agreements[0], shown.downstream
-    x, y = _values(shown)
-    ax.scatter(x, y, s=22, color="C0", zorder=3)
-    for name, *place in zip(_labels(shown), x, y, strict=True):
-        ax.annotate(name, place, fontsize=6, xytext=(3, 3), textcoords="offset points")
-    ax.set_xlabel(f"{shown.metric} on {shown.benchmark}", fontsize=8)
-    whose = f"\nby {of.policy} on {of.benchmark}" if several else ""
-    ax.set_ylabel(f"{of.name}{whose}", fontsize=8)
-    interval = with_interval(tau.value, tau.interval.low, tau.interval.high)
-    ax.set_title(f"τ = {interval}, n = {tau.n}", fontsize=9, loc="left")
-
-
-def _slopes(ax: Any, shown: Coefficients) -> None:
-    left, right = map(ranks_of, map(np.asarray, _values(shown)))
-    for name, a, b in zip(_labels(shown), left, right, strict=True):
-        ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
-        ax.annotate(
-            name,
-            (0, a),
-            fontsize=6,
-            ha="right",
-            va="center",
-            xytext=(-5, 0),
-            textcoords="offset points",
-        )
-    ax.set_xlim(-0.9, 1.15)
-    ax.set_xticks([0, 1], [shown.metric, shown.downstream.name.partition(",")[0]], fontsize=8)
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
-
-
-def _values(one: Coefficients) -> tuple[list[float], list[float]]:
-    return [s.metric_value for s in one.scorers], [s.downstream_value for s in one.scorers]
-
-
-def _labels(one: Coefficients) -> list[str]:
-    names = short_names([each.scorer for each in one.scorers])
-    several = len({each.context for each in one.scorers}) > 1
-    return [
-        f"{names[each.scorer]} · {context_name(each.context)}" if several else names[each.scorer]
-        for each in one.scorers
-    ]
+    by = f"{of.policy} on {of.benchmark}" if of.policy else of.benchmark
+    if of.n_samples is None:
+        return f"{named}{f' {of.answers}' if of.answers else ''} of {by}"
+    how = f"of {of.n_samples} by" if of.k else f"· {of.n_samples} answers by"
+    return f"{of.answers} {how} {by}, {named}"
 
 
 def _row(row: Coefficients) -> list[str]:
@@ -239,17 +167,17 @@ def _warnings(some: Sequence[Coefficients]) -> list[str]:
 def difference_table(what: str, differences: Sequence[Difference]) -> Table:
     """Return the table of differences between benchmarks, or between metrics."""
     rows = []
-    for one in differences:
-        tau = one.tau
+    for difference in differences:
+        tau = difference.tau
         rows.append(
             [
-                _named(one.first),
-                _named(one.second),
-                str(one.n),
+                _named(difference.first),
+                _named(difference.second),
+                str(difference.n),
                 plain(tau.first),
                 plain(tau.second),
                 plain(tau.value, signed=True),
-                f"{p_value(tau.p)} / {p_value(one.p_holm)}",
+                f"{p_value(tau.p)} / {p_value(difference.p_holm)}",
             ]
         )
     columns = ["first", "second", "n", "τ of the first", "of the second", "difference", "p / Holm"]
@@ -266,16 +194,23 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
     yield Text("Does the benchmark predict it?", "h3")
     shown = [names.table(table) for table in tables(result)]
     some = result.summary.coefficients[:MOST_LINES]
+    policies = {(each.downstream.policy, each.downstream.benchmark) for each in some}
     for k, coefficient in enumerate(some):
         short = short_names([each.scorer for each in coefficient.scorers])
-        labels = [names.public(short[each.scorer]) for each in coefficient.scorers]
-        quality = names.public(coefficient.downstream.quality).partition(":")[0]
-        yield Picture(
+        several = len({each.context for each in coefficient.scorers}) > 1
+        labels = [
+            names.public(short[each.scorer]) + f", {names.context(each.context)}" * several
+            for each in coefficient.scorers
+        ]
+        of = coefficient.downstream
+        quality = names.public(of.quality).partition(":")[0]
+        whose = f" by {of.policy} on {of.benchmark}" if len(policies) > 1 else ""
+        yield picture(
             f"validity-{number}-{k}",
             f"{coefficient.metric} on {coefficient.benchmark} and "
-            f"{names.public(coefficient.downstream.answers)}",
+            f"{names.public(f'{of.answers or of.rated}{whose}')}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
             shown[0],
-            validity_dots(labels, coefficient, quality),
+            partial(validity_dots, names=labels, coefficients=coefficient, quality=quality),
         )
     yield from shown

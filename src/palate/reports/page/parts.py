@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +33,8 @@ class Picture:
     table: Table
     drawing: Any
     """A figure of matplotlib's."""
+    draw: Callable[[Any], None] | None = None
+    """How it is drawn on axes, where `--plot` sets it beside others."""
 
 
 @dataclass(frozen=True)

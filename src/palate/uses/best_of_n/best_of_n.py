@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +24,9 @@ from palate.quality import (
 from palate.records import Settings
 from palate.runs import Manifest, holm_within
 from palate.session import Session
-from palate.uses.best_of_n.result import (
-    BestOfResult,
-    BestOfRow,
-    BestOfSummary,
-    SampleCounts,
-    Selection,
-)
-from palate.uses.result import question_hashes
+from palate.uses.best_of_n.result import BestOfResult, BestOfSummary, SampleCounts, Selection
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import question_hashes
 
 FIRST_FIT = 3
 """Sizes above 1 that a curve needs before it is fitted."""
@@ -127,13 +121,10 @@ def best_of_n(
         for scorer, context in cells
     ]
     result = _result(pairs, samples, scored, gold, wanted, seed)
-    if work.root is not None:
-        manifest = _manifest(
-            pairs, samples, scored, measures, result.summary.ks, seed, contrast=contrast
-        )
-        result = replace(result, folder=manifest.renew(work.root))
-        result.save()
-    return result
+    manifest = _manifest(
+        pairs, samples, scored, measures, result.summary.ks, seed, contrast=contrast
+    )
+    return result.saved(work.root, manifest)
 
 
 def _result(
@@ -155,25 +146,29 @@ def _result(
             for rated, shared in zip(gold, common, strict=True)
         ]
     )
+    table = ValueTable(pairs)
+    for number, (cell, expected) in enumerate(picks):
+        for k, values in zip(ks, expected.T, strict=True):
+            table.add(
+                ValueColumn(
+                    cell=number,
+                    measure=cell.quality,
+                    setting=f"best of {k}",
+                    surrogate=cell.surrogate,
+                    couples=cell.contrast,
+                ),
+                values,
+            )
     summary = BestOfSummary(
         benchmark=pairs.name,
         policy=samples.policy,
         ks=ks,
         samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
         unrated={rated.quality: rated.reasons for rated in gold},
-        selections=tuple(selection for selection, _ in picks),
+        cells=tuple(cell for cell, _ in picks),
+        columns=tuple(table.columns),
     )
-    rows = tuple(
-        BestOfRow.of(
-            row,
-            expected_quality=tuple(
-                None if np.isnan(values[k]).all() else tuple(values[k].tolist())
-                for _, values in picks
-            ),
-        )
-        for k, row in enumerate(pairs.rows)
-    )
-    return BestOfResult(summary, rows)
+    return BestOfResult(summary, table.rows())
 
 
 def _manifest(
@@ -274,20 +269,14 @@ def _picked(
         counted &= counted[list(rated.mirrors)]
     expected = np.full((len(values), len(ks)), np.nan)
     expected[counted] = best_of(values[counted], gold[counted], ks)
-    of = scored.summary
-    return Selection(
-        scorer=of.scorer,
-        context=of.context,
-        oracle=of.oracle,
-        models=of.models,
-        fingerprints=of.fingerprints,
+    return Selection.of(
+        scored.summary,
         quality=rated.quality,
         surrogate=rated.surrogate,
         contrast=rated.mirrors is not None,
         curve=curve,
         over_optimisation=fitted,
-        unscored_reasons=of.unscored_reasons,
-        notes=of.notes,
+        unscored_reasons=scored.summary.unscored_reasons,
     ), expected
 
 

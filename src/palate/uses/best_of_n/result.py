@@ -7,25 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import FiniteFloat
 
 from palate.errors import UsageError
 from palate.metrics.selection import BestOfCurve, OverOptimisation
 from palate.records import Record
-from palate.uses.downstream import Downstream, DownstreamQuality
-from palate.uses.result import QuestionRow, UseResult
+from palate.uses.downstream import Downstream
+from palate.uses.result import Cell, CellResult, CellSummary
 
 
-class Selection(Record):
+class Selection(Cell):
     """The picks of one scorer under one context against one measure of quality."""
 
-    scorer: str
-    context: str
-    oracle: bool
-    models: tuple[str, ...]
-    """What the scores come from: content hashes of model folders, names of served models."""
-    fingerprints: tuple[str, ...]
-    """Of each computation behind the scores."""
     quality: str
     surrogate: bool
     contrast: bool
@@ -36,7 +28,6 @@ class Selection(Record):
     p_holm: tuple[float | None, ...] = ()
     """Of no gain at each k, Holm-corrected over the scorers of one measure; oracles apart."""
     unscored_reasons: dict[str, int]
-    notes: tuple[str, ...]
 
 
 class SampleCounts(Record):
@@ -51,47 +42,32 @@ class SampleCounts(Record):
     repeated: int
 
 
-class BestOfSummary(Record):
-    """All selections on one set of samples."""
+class BestOfSummary(CellSummary[Selection]):
+    """All selections on one set of samples: a cell is one scorer, context and measure."""
 
-    benchmark: str
     policy: str
     samples: SampleCounts
     ks: tuple[int, ...]
     unrated: dict[str, dict[str, int]]
     """By measure, why samples have no quality."""
-    selections: tuple[Selection, ...]
 
 
-class BestOfRow(QuestionRow):
-    """One row and what every selection's pick is worth there."""
-
-    expected_quality: tuple[tuple[FiniteFloat, ...] | None, ...]
-    """By selection, of the pick at each k; null where the row is left out."""
-
-
-class BestOfResult(UseResult[BestOfSummary, BestOfRow]):
-    """Best of n of one policy."""
+class BestOfResult(CellResult[BestOfSummary]):
+    """Best of n of one policy: a column is the expected quality of a selection's picks at one k."""
 
     kind: ClassVar[str] = "best-of-n"
-    content_type, row_type = BestOfSummary, BestOfRow
+    content_type = BestOfSummary
 
     @cached_property
     def expected(self) -> NDArray[np.float64]:
         """Expected quality of the picks, rows × selections × ks; NaN where a row is left out."""
-        none = (np.nan,) * len(self.summary.ks)
-        return np.array([[picks or none for picks in row.expected_quality] for row in self.rows])
+        return self.values.reshape(len(self.rows), -1, len(self.summary.ks))
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row has a value of each selection and size."""
-        summary, rows = self.summary, self.rows
-        sizes = {len(picks) for row in rows for picks in row.expected_quality if picks is not None}
-        widths = {len(row.expected_quality) for row in rows}
-        curve = summary.selections[0].curve
-        whole = len(rows) == curve.n_questions + curve.n_left_out
-        whole &= widths == {len(summary.selections)} and sizes <= {len(summary.ks)}
-        return whole & (self.mirrors is not None or not any(s.contrast for s in summary.selections))
+        """Whether every row is there, with a value for each column."""
+        curve = self.summary.cells[0].curve
+        return super().is_whole and len(self.rows) == curve.n_questions + curve.n_left_out
 
     def downstream(self, k: int | None = None) -> list[Downstream]:
         """Return the measures of quality at k, by default the largest up to n / 2.
@@ -106,7 +82,7 @@ class BestOfResult(UseResult[BestOfSummary, BestOfRow]):
         if k == 1 or not above:
             raise UsageError(
                 f"{self.where}: the best of 1 is the same for every scorer; name the folders of "
-                "other results, or run best-of-n with a larger --ks"
+                "other results, or run best-of-n with a larger -k"
             )
         if k is not None and k not in ks:
             raise UsageError(
@@ -114,32 +90,24 @@ class BestOfResult(UseResult[BestOfSummary, BestOfRow]):
                 "name the folders that have it"
             )
         at = k or max((size for size in above if 2 * size <= n), default=min(above))
-        named = dict.fromkeys(s.quality for s in self.summary.selections if not s.oracle)
-        return [self._measure(quality, at) for quality in named]
+        named = dict.fromkeys(cell.quality for cell in self.summary.cells if not cell.oracle)
+        return [self._picks(quality, at) for quality in named]
 
-    def _measure(self, quality: str, k: int) -> Downstream:
+    def _picks(self, quality: str, k: int) -> Downstream:
         summary, at = self.summary, self.summary.ks.index(k)
-        listed = [
-            (selection, self.expected[:, number, at])
-            for number, selection in enumerate(summary.selections)
-            if selection.quality == quality and not selection.oracle
+        numbers = [
+            number
+            for number, cell in enumerate(summary.cells)
+            if cell.quality == quality and not cell.oracle
         ]
-        scored = {(s.scorer, s.context): (s, v) for s, v in listed if not np.isnan(v).all()}
-        first = listed[0][0]
-        of = DownstreamQuality(
-            benchmark=summary.benchmark,
-            policy=summary.policy,
-            quality=quality,
-            surrogate=first.surrogate,
+        unscored = any(summary.cells[number].unscored_reasons for number in numbers)
+        return self.measured(
+            [number * len(summary.ks) + at for number in numbers],
+            f"best of {k}",
+            "the picks",
             k=k,
             n_samples=summary.samples.n,
-        )
-        unscored = any(selection.unscored_reasons for selection, _ in listed)
-        return self.measured(
-            of,
-            {name: values for name, (_, values) in scored.items()},
-            {name: selection for name, (selection, _) in scored.items()},
             samples=summary.samples.content_hash,
-            mirrored=first.contrast,
+            shared=False,
             complete=not (summary.unrated.get(quality) or unscored),
         )

@@ -3,7 +3,6 @@
 from palate.uses.decode.decode import decode
 from palate.uses.decode.result import (
     DecodeResult,
-    DecodeRow,
     DecodeSummary,
     GuidedCell,
     GuidedQuality,
@@ -14,7 +13,6 @@ from palate.uses.decode.result import (
 
 __all__ = [
     "DecodeResult",
-    "DecodeRow",
     "DecodeSummary",
     "GuidedCell",
     "GuidedQuality",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ from palate.uses.decode.cells import GuideCell, guide_cells, rewards, thresholds
 from palate.uses.decode.guided_policy import GuidedPolicy
 from palate.uses.decode.result import DecodeResult
 from palate.uses.decode.summarise import Decoded, result_of
-from palate.uses.result import question_hashes
+from palate.uses.units import question_hashes
 
 ANSWERS = 4
 """To a question, where no number is given."""
@@ -102,13 +102,8 @@ def decode(
         written for cell in cells for written in guiding.by_all(plain, cell, built, unguided)
     ]
     result = result_of(pairs, unguided, base, decoded, work.settings.seed)
-    if work.root is not None:
-        manifest = _manifest(
-            pairs, unguided, decoded, measures, work.settings.seed, contrast=contrast
-        )
-        result = replace(result, folder=manifest.renew(work.root))
-        result.save()
-    return result
+    manifest = _manifest(pairs, unguided, decoded, measures, work.settings.seed, contrast=contrast)
+    return result.saved(work.root, manifest)
 
 
 def _guided(plain: LanguageModelPolicy, cell: GuideCell, method: Method) -> GuidedPolicy:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import FiniteFloat
 
 from palate.metrics import Estimate
 from palate.records import Record
-from palate.uses.downstream import Downstream, DownstreamQuality, rows_of_all
-from palate.uses.result import QuestionRow, UseResult
+from palate.uses.downstream import Downstream
+from palate.uses.result import Cell, CellResult, CellSummary
 
 
 class TextFacts(Record):
@@ -61,24 +56,17 @@ class GuidedQuality(Record):
     """Why answers have no quality."""
 
 
-class GuidedCell(Record):
+class GuidedCell(Cell):
     """One scorer under one context that guides by one method at one weight."""
 
-    scorer: str
-    context: str
-    oracle: bool
     method: str
     weight: float | None
-    models: tuple[str, ...]
-    """What the guide's rewards come from."""
-    fingerprints: tuple[str, ...]
     samples: str
     """Content hash of the guided answers."""
     left_out: dict[str, int]
     """Why rows are not guided."""
     guiding: Guiding
     qualities: tuple[GuidedQuality, ...]
-    notes: tuple[str, ...]
 
     @property
     def method_name(self) -> str:
@@ -96,10 +84,9 @@ class UnguidedQuality(Record):
     unrated: dict[str, int]
 
 
-class DecodeSummary(Record):
+class DecodeSummary(CellSummary[GuidedCell]):
     """All cells that guide one policy."""
 
-    benchmark: str
     policy: str
     n: int
     """Answers to a row."""
@@ -108,35 +95,17 @@ class DecodeSummary(Record):
     text: TextFacts
     """Of the unguided answers."""
     qualities: tuple[UnguidedQuality, ...]
-    cells: tuple[GuidedCell, ...]
 
 
-class DecodeRow(QuestionRow):
-    """One row and what its answers are worth."""
+class DecodeResult(CellResult[DecodeSummary]):
+    """Guided decoding of one policy.
 
-    unguided: tuple[FiniteFloat | None, ...]
-    """By measure, the mean quality of the policy's own answers."""
-    guided: tuple[tuple[FiniteFloat | None, ...], ...]
-    """By cell and measure; null where the row is left out, or nothing was rated."""
-
-
-class DecodeResult(UseResult[DecodeSummary, DecodeRow]):
-    """Guided decoding of one policy."""
+    A column is the mean quality of answers by one measure: first of the policy's own, then of what
+    each cell guides.
+    """
 
     kind: ClassVar[str] = "decode"
-    content_type, row_type = DecodeSummary, DecodeRow
-
-    @cached_property
-    def guided(self) -> NDArray[np.float64]:
-        """Mean quality, rows × cells × measures; NaN where there is none."""
-        return np.array([row.guided for row in self.rows], dtype=np.float64)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every row has a value of each cell and measure."""
-        shape = len(self.summary.cells), len(self.summary.qualities)
-        shapes = {(len(row.guided), *{len(of_cell) for of_cell in row.guided}) for row in self.rows}
-        return shapes == {shape}
+    content_type = DecodeSummary
 
     def downstream(self, k: int | None = None) -> list[Downstream]:
         """Return the quality of guided answers, a measure for each method and weight.
@@ -154,29 +123,17 @@ class DecodeResult(UseResult[DecodeSummary, DecodeRow]):
             for m in range(len(self.summary.qualities))
         ]
 
-    def _measure(self, method: str, numbers: list[int], m: int) -> Downstream:
-        summary, quality = self.summary, self.summary.qualities[m]
-        cells = {
-            (cell.scorer, cell.context): cell
-            for cell in (summary.cells[number] for number in numbers)
-        }
-        values = self.guided[:, numbers, m]
-        values = np.where(rows_of_all(values, self.where)[:, None], values, np.nan)
-        of = DownstreamQuality(
-            benchmark=summary.benchmark,
-            policy=summary.policy,
-            quality=quality.quality,
-            surrogate=quality.surrogate,
-            k=1,
-            n_samples=summary.n,
-            guided_by=method,
+    def _measure(self, method: str, cells: list[int], m: int) -> Downstream:
+        summary, n = self.summary, len(self.summary.qualities)
+        left_out = any(
+            summary.cells[number].left_out or summary.cells[number].qualities[m].unrated
+            for number in cells
         )
-        left_out = any(it.left_out or it.qualities[m].unrated for it in cells.values())
         return self.measured(
-            of,
-            dict(zip(cells, values.T, strict=True)),
-            cells,
+            [n + number * n + m for number in cells],
+            f"guided by {method}",
+            "guided answers",
             samples=summary.samples,
-            mirrored=quality.contrast,
+            n_samples=summary.n,
             complete=not left_out,
         )

@@ -20,15 +20,14 @@ from palate.uses.decode.cells import GuideCell
 from palate.uses.decode.describe import divergences, text_facts
 from palate.uses.decode.result import (
     DecodeResult,
-    DecodeRow,
     DecodeSummary,
     GuidedCell,
     GuidedQuality,
     Guiding,
     UnguidedQuality,
 )
-from palate.uses.result import question_hashes
-from palate.uses.row_figures import RowFigures
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import RowFigures
 
 Doubles = NDArray[np.float64]
 
@@ -61,8 +60,7 @@ def result_of(
     seed: int,
 ) -> DecodeResult:
     """Return all cells with their figures."""
-    users = [row.user_id for row in pairs.rows]
-    rows = RowFigures(users, question_hashes(pairs), seed)
+    rows = RowFigures.of(pairs, seed)
     plain = [row_means(rated.values) for rated in base]
     values = [work.values for work in decoded]
     cells = _corrected(
@@ -71,6 +69,19 @@ def result_of(
             for k, work in enumerate(decoded)
         ]
     )
+    table = ValueTable(pairs)
+    for number, cell in enumerate([None, *cells]):
+        for rated, means in zip(base, values[number - 1] if cell else plain, strict=True):
+            table.add(
+                ValueColumn(
+                    cell=number - 1 if cell else None,
+                    measure=rated.quality,
+                    setting=cell.method_name if cell else "no guide",
+                    surrogate=rated.surrogate,
+                    couples=rated.mirrors is not None,
+                ),
+                means,
+            )
     summary = DecodeSummary(
         benchmark=pairs.name,
         policy=unguided.policy,
@@ -88,16 +99,9 @@ def result_of(
             for rated, means in zip(base, plain, strict=True)
         ),
         cells=tuple(cells),
+        columns=tuple(table.columns),
     )
-    decode_rows = tuple(
-        DecodeRow.of(
-            row,
-            unguided=tuple(_number(quality[k]) for quality in plain),
-            guided=tuple(tuple(_number(quality[k]) for quality in of_cell) for of_cell in values),
-        )
-        for k, row in enumerate(pairs.rows)
-    )
-    return DecodeResult(summary, decode_rows)
+    return DecodeResult(summary, table.rows())
 
 
 def _cell(
@@ -107,17 +111,13 @@ def _cell(
     stranger: Sequence[Doubles] | None,
     rows: RowFigures,
 ) -> GuidedCell:
-    there, of = work.cell.there, work.scores.summary
+    there = work.cell.there
     divergence, bound, tokens = divergences(work.method, work.samples, there)
     reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
-    return GuidedCell(
-        scorer=of.scorer,
-        context=of.context,
-        oracle=of.oracle,
+    return GuidedCell.of(
+        work.scores.summary,
         method=work.method.spec,
         weight=work.method.weight,
-        models=of.models,
-        fingerprints=of.fingerprints,
         samples=work.samples.content,
         left_out=work.cell.left_out,
         guiding=Guiding(
@@ -141,7 +141,6 @@ def _cell(
             )
             for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
         ),
-        notes=of.notes,
     )
 
 
@@ -170,7 +169,3 @@ def _corrected(cells: Sequence[GuidedCell]) -> list[GuidedCell]:
         cell.model_copy(update={"qualities": tuple(islice(corrected, len(cell.qualities)))})
         for cell in cells
     ]
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 from palate import metrics
 from palate.benchmarks import Dataset, couple_votes
 from palate.metrics import Clusters, Estimate
-from palate.metrics.clusters import compact
 from palate.records import user_key
 from palate.uses.learning_curve.points import Point, Shots
 from palate.uses.learning_curve.scoring import Doubles, Scored, credit
+from palate.uses.units import PairUnits
 
 
 class Groups:
@@ -32,19 +31,14 @@ class Groups:
         seed: int,
     ) -> None:
         judged = [pairs.pairs[row] for row in kept]
-        users, user = np.unique([p.user_id for p in judged], return_inverse=True)
-        self.user = user
+        users, self.user = np.unique([p.user_id for p in judged], return_inverse=True)
         self.choices = np.array([choices[name] for name in users])
-        texts = [p.chosen for p in judged], [p.rejected for p in judged]
-        questions = [p.key for p in judged]
-        self.clusters = Clusters.of(self.user, questions=questions, texts=texts)
         place = {pair.id: k for k, pair in enumerate(judged)}
         mirror_row = couple_votes(pairs, seed)
         both = [(k, place[mirror_row[a]]) for a, k in place.items() if mirror_row.get(a) in place]
-        self.couples = np.array([(a, b) for a, b in both if a < b], np.int64).reshape(-1, 2)
-        first = self.clusters.take(self.couples[:, 0])
-        a, b = self.user[self.couples].T
-        self.couple_clusters = replace(first, users=compact(a, b))
+        units = PairUnits(judged, [(a, b) for a, b in both if a < b])
+        self.clusters = units.clusters.take(np.argsort(units.order))
+        self.couples, self.couple_clusters = units.order[units.couples], units.couple_clusters
         keys = [user_key(name) for name in users]
         self.trained = {
             name: np.array([key in known for key in keys]) for name, known in trained_on.items()

@@ -34,15 +34,9 @@ from palate.session import Session
 from palate.uses.learning_curve.consensus import majority_of_others
 from palate.uses.learning_curve.groups import Groups
 from palate.uses.learning_curve.models import Models, build_models, references_of
-from palate.uses.learning_curve.points import (
-    CreditColumn,
-    CurveRow,
-    CurveSummary,
-    LearningCurve,
-    Point,
-    Shots,
-)
+from palate.uses.learning_curve.points import CurveSummary, LearningCurve, Point, Shots
 from palate.uses.learning_curve.scoring import Doubles, Learner, Scored, Slates
+from palate.uses.result import Cell, ValueColumn, ValueTable
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)
 REPEATS = 5
@@ -150,10 +144,20 @@ def _measured(
         {name: getattr(scorer, "trained_on", frozenset()) for name, scorer in scorers.items()},
         seed,
     )
-    table: dict[tuple[str, Shots | None], Doubles] = {
-        (name, None): credit[judged[rows]] for name, credit in credits.items()
+    cells = {name: Cell(scorer=name, context=NOTHING) for name in credits}
+    cells |= {
+        name: Cell(scorer=name, context=NOTHING, fingerprints=(_fingerprint(scorer, name),))
+        for name, scorer in scorers.items()
     }
-    points = {name: list(groups.baseline(name, table[name, None])) for name in credits}
+    number = {name: k for k, name in enumerate(cells)}
+    table = ValueTable(replace(pairs, rows=tuple(pairs.pairs[k] for k in judged[rows])))
+    for name, credit in credits.items():
+        column = ValueColumn(cell=number[name], measure="accuracy", setting="nothing of the user")
+        table.add(column, credit[judged[rows]])
+    points = {
+        name: list(groups.baseline(name, values))
+        for name, values in zip(credits, table.values, strict=True)
+    }
     points |= {name: [] for name in scorers}
     references = references_of(scorers)
     measured: dict[tuple[str, Shots], Scored] = {}
@@ -162,7 +166,8 @@ def _measured(
         for k in drawn.shots:
             scored = base if k == 0 else learners[name].at(k, drawn.repeats, rows)
             measured[name, k] = scored._replace(margins=EMPTY, confidence=EMPTY)
-            table[name, k] = scored.values
+            column = ValueColumn(cell=number[name], measure="accuracy", setting=f"{k} choices")
+            table.add(column, scored.values)
             reference = measured.get((references.get(name, ""), k))
             points[name] += groups.points(name, k, scored, base, reference)
             if progress is not None:
@@ -174,20 +179,15 @@ def _measured(
             references=references,
             pairs_left_out=len(judged) - len(rows),
             choices_left_out=max(learner.choices_left_out for learner in learners.values()),
-            columns=tuple(CreditColumn(model=name, shots=k) for name, k in table),
+            cells=tuple(cells.values()),
+            columns=tuple(table.columns),
         ),
-        tuple(
-            CurveRow(
-                id=pair.id,
-                content_hash=pair.content,
-                user=pair.user_id,
-                credits=tuple(None if np.isnan(value) else float(value) for value in row),
-            )
-            for pair, row in zip(
-                (pairs.pairs[k] for k in judged[rows]), np.stack([*table.values()], 1), strict=True
-            )
-        ),
+        table.rows(),
     )
+
+
+def _fingerprint(scorer: HasStates, name: str) -> str:
+    return info_of(cast(Scorer, scorer), name).fingerprint
 
 
 def _manifest(
@@ -197,9 +197,7 @@ def _manifest(
     drawn: ShotDraws,
     settings: Settings,
 ) -> Manifest:
-    models = {
-        name: info_of(cast(Scorer, scorer), name).fingerprint for name, scorer in scorers.items()
-    }
+    models = {name: _fingerprint(scorer, name) for name, scorer in scorers.items()}
     told = {name: digest(credit.tobytes().hex()) for name, credit in credits.items()}
     return Manifest.of(
         LearningCurve.kind,

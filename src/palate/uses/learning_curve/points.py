@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from palate.metrics import Estimate
 from palate.records import Record
-from palate.runs import RecordResult
+from palate.uses.result import Cell, CellResult, CellSummary
 
 Shots = int | Literal["all"]
 """Choices per user; `all` where every choice a user has is used."""
@@ -42,27 +42,9 @@ class Point(Record):
     """Holm-corrected over the models of one group and number of choices."""
 
 
-class CreditColumn(Record):
-    """What a row's credits are of: a model at one number of choices, or a baseline."""
+class CurveSummary(CellSummary[Cell]):
+    """The points of every model, and what could not be used; a cell is a model or a baseline."""
 
-    model: str
-    shots: Shots | None
-
-
-class CurveRow(Record):
-    """One pair, and how often each model is right on it."""
-
-    id: str
-    content_hash: str
-    user: str
-    credits: tuple[float | None, ...]
-    """1 chosen, ½ tie, 0 rejected, mean over draws; one for each of the summary's columns."""
-
-
-class CurveSummary(Record):
-    """The points of every model, and what could not be used."""
-
-    benchmark: str
     points: tuple[Point, ...]
     references: Mapping[str, str]
     """By model, the one that its gain over a reference is taken over."""
@@ -70,14 +52,18 @@ class CurveSummary(Record):
     """Pairs with a response too long for a model; left out of every model's points."""
     choices_left_out: int
     """Earlier choices with such a response, of the model that has most of them."""
-    columns: tuple[CreditColumn, ...]
 
 
-class LearningCurve(RecordResult[CurveSummary, CurveRow]):
-    """The learning curves of one or several models on one benchmark."""
+class LearningCurve(CellResult[CurveSummary]):
+    """The learning curves of one or several models on one benchmark.
+
+    A column is a row's credit by one model at one number of choices: 1 chosen, ½ tie, 0 rejected,
+    mean over draws.
+    """
 
     kind: ClassVar[str] = "learning-curve"
-    content_type, row_type = CurveSummary, CurveRow
+    content_type = CurveSummary
+    predicted = False
 
     @property
     def points(self) -> tuple[Point, ...]:

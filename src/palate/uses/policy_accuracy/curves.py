@@ -10,57 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
-from palate.evaluation import evaluate
-from palate.metrics import Estimate, accuracy, clustered_mean, mirrored_values
 from palate.metrics.arrays import deal
-from palate.metrics.estimates import GAIN
 from palate.metrics.policy import INFINITE, READINGS, Reading, best_weight, cross_fitted
 from palate.runs import ReportedEstimate, with_holm
 from palate.scorers import is_baseline
 from palate.uses.policy_accuracy.name_codes import Columns, Doubles
 from palate.uses.policy_accuracy.result import CurvePoint, PolicyCell, ReadingCurve, Weight
+from palate.uses.units import PairUnits
 
 
-class PairUnits:
-    """The units of accuracy on a benchmark, rows or mirrored couples, as in every run."""
-
-    def __init__(self, pairs: Dataset) -> None:
-        # A run of a scorer that costs nothing says which rows depend on each other.
-        run = evaluate("random", pairs, "none", root=None)
-        self._order = run.verdicts.order_by_id()
-        self._rows = run.verdicts.take(self._order)
-        self.mirrored = self._rows.mirrored
-        names = [row.key for row in pairs.rows]
-        distinct = sorted(set(names))
-        self.folds = deal(distinct, 0)[np.searchsorted(distinct, names)]
-        """Of each row its fold; the rows of a question are in one."""
-
-    def complete(self, scored: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the scored rows, of mirrored couples those of which both are."""
-        if not self.mirrored:
-            return scored
-        both = np.zeros_like(scored)
-        couples = self._order[self._rows.couples]
-        both[couples] = np.all(scored[couples], axis=1, keepdims=True)
-        return both
-
-    def accuracy(self, values: Doubles) -> Estimate:
-        """Return the accuracy of rows' values, NaN where one does not count."""
-        ordered = values[self._order]
-        if not self.mirrored:
-            return accuracy(ordered, self._rows.clusters)
-        a, b = self._rows.couples.T
-        both = mirrored_values(ordered[a], ordered[b])
-        return clustered_mean(both, self._rows.couple_clusters)
-
-    def gain(self, values: Doubles, base: Doubles) -> Estimate:
-        """Return the paired difference of two columns of values."""
-        apart = (values - base)[self._order]
-        if not self.mirrored:
-            return clustered_mean(apart, self._rows.clusters, null=0.0, bounds=GAIN)
-        a, b = self._rows.couples.T
-        both = (apart[a] + apart[b]) / 2
-        return clustered_mean(both, self._rows.couple_clusters, null=0.0, bounds=GAIN)
+def folds_of(pairs: Dataset) -> NDArray[np.int64]:
+    """Return each row's fold; the rows of a question are in one."""
+    names = [row.key for row in pairs.rows]
+    distinct = sorted(set(names))
+    return deal(distinct, 0)[np.searchsorted(distinct, names)]
 
 
 class CellValues(NamedTuple):
@@ -78,6 +41,7 @@ class CellValues(NamedTuple):
 def cell_values(
     columns: Columns,
     units: PairUnits,
+    folds: NDArray[np.int64],
     weights: Sequence[float],
     unit: float,
     choosing: Columns | None,
@@ -93,7 +57,7 @@ def cell_values(
     for reading in READINGS:
         values = _at(columns, weights, unit, reading, counts)
         if choosing is None:
-            picked = cross_fitted(values, units.folds, weights)
+            picked = cross_fitted(values, folds, weights)
         else:
             means = np.nanmean(_at(choosing, weights, unit, reading), axis=0)
             picked = np.full(len(values), best_weight(means.tolist(), weights))

@@ -36,7 +36,8 @@ class Steering:
         if guided:
             if self.base is not None:
                 raise UsageError(
-                    f"--base {self.base}: a guided policy is compared with itself; leave it out"
+                    f"--compared-with {self.base}: a guided policy is compared with itself; "
+                    "leave it out"
                 )
         elif self.method is not None:
             raise UsageError("--score decoder: a decoder needs a guide; name a scorer by -s")
@@ -53,9 +54,9 @@ class Steering:
                 f"--method {self.method}: expected one of {', '.join(TOKEN_METHODS)}{hint}"
             )
         if self.k is not None and self.method != "args":
-            raise UsageError(f"-k {self.k}: it counts candidates; it goes with --method args")
+            raise UsageError(f"--candidates {self.k}: it goes with --method args")
         if self.k is not None and self.k < 1:
-            raise UsageError(f"-k {self.k}: expected 1 or more")
+            raise UsageError(f"--candidates {self.k}: expected 1 or more")
 
     @property
     def with_itself(self) -> bool:
@@ -132,7 +133,7 @@ def plan_cells(
     if not guides and steering.with_itself and {cell.context for cell in cells} == {NOTHING}:
         raise UsageError(
             f"{steering.policy}: shown nothing, it is compared with itself; add a scorer (-s), a "
-            "context (-c profile:5) or what it was tuned from (--base)"
+            "context (-c profile:5) or what it was tuned from (--compared-with)"
         )
     if not cells:
         raise UsageError("policy-accuracy: nothing has a meaning here; add -c profile:5")

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
 from palate.evaluation import PlannedRun, Start, Work
 from palate.execution import build_runner
-from palate.metrics.policy import relative_unit
+from palate.metrics.policy import READINGS, relative_unit
 from palate.records import Settings, components_of, info_of
 from palate.runs import JOURNAL, Journal, Manifest, ReportedEstimate
 from palate.scorers.endpoint_text import plain_reference
@@ -23,9 +24,9 @@ from palate.session import Session
 from palate.uses.policy_accuracy.agreement import agreements
 from palate.uses.policy_accuracy.curves import (
     CellValues,
-    PairUnits,
     cell_values,
     corrected,
+    folds_of,
     reading_curves,
     written,
 )
@@ -43,10 +44,11 @@ from palate.uses.policy_accuracy.result import (
     Misses,
     PolicyAccuracy,
     PolicyCell,
-    PolicyRow,
     PolicySummary,
     Reserved,
 )
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import PairUnits
 
 
 def policy_accuracy(
@@ -56,10 +58,10 @@ def policy_accuracy(
     contexts: str | Sequence[str] | None = None,
     *,
     method: str | None = None,
-    k: int | None = None,
+    candidates: int | None = None,
     weights: Sequence[float] | None = None,
     relative: bool = False,
-    base: str | None = None,
+    compared_with: str | None = None,
     policy_shown: bool = False,
     root: Path | str | None = "runs",
     session: Session | None = None,
@@ -74,7 +76,7 @@ def policy_accuracy(
     `policy` under every context, beside the contexts `none` and a stranger's; without a scorer the
     policy itself is shown what the contexts choose, at weight 1 unless `weights` are given. With
     `relative`, a weight counts in units that make both margins equally large on 200 pairs which
-    are not evaluated. `base` is what a policy without a scorer is compared with. With a `root` the
+    are not evaluated. A policy without a scorer is compared with `compared_with`. With a `root` the
     result is kept at `root/<benchmark>/policy-accuracy/<policy>-<8 hex>`, with all passes, so that
     other weights of `tilt` cost no model call. `announce` is told what will be read, before it is.
 
@@ -91,7 +93,7 @@ def policy_accuracy(
     work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
     guides = [scorers] if isinstance(scorers, str) else list(scorers)
     named = [contexts] if isinstance(contexts, str) else contexts
-    steering = Steering(policy, method, k, base, policy_shown)
+    steering = Steering(policy, method, candidates, compared_with, policy_shown)
     steering.check(guided=bool(guides), relative=relative)
     if weights is None:
         weights = WEIGHTS if guides else (1.0,)
@@ -114,7 +116,8 @@ def policy_accuracy(
     passes = _Passes(parts, work)
     cells: list[PolicyCell] = []
     values_of_cells: list[CellValues] = []
-    units = PairUnits(parts.evaluated)
+    units = PairUnits(parts.evaluated.pairs, parts.evaluated.couples)
+    folds = folds_of(parts.evaluated)
     with ExitStack() as stack:
         folder = None
         manifest = _manifest(pairs, parts, steering, planned, read_at, relative, work.settings)
@@ -122,17 +125,18 @@ def policy_accuracy(
             folder = manifest.folder(work.root)
             passes.journal = stack.enter_context(Journal(folder / JOURNAL))
         for steered in planned:
-            cell, values = _cell(steered, steering, read_at, relative, units, passes)
+            cell, values = _cell(steered, steering, read_at, relative, units, folds, passes)
             cells.append(cell)
             values_of_cells.append(values)
         n_common, over_scorers = agreements(cells, values_of_cells, units, read_at, seed)
+        table = _table(parts.evaluated, values_of_cells, read_at, method)
         summary = PolicySummary(
             benchmark=pairs.name,
             policy=policy,
-            base=base,
+            base=compared_with,
             score="tilt" if method is None else "decoder",
             method=method,
-            k=k,
+            k=candidates,
             guided=bool(guides),
             policy_shown=policy_shown,
             relative=relative,
@@ -142,9 +146,10 @@ def policy_accuracy(
             n_rows=len(parts.evaluated.rows),
             n_common=n_common,
             cells=tuple(corrected(cells)),
+            columns=tuple(table.columns),
             agreements=over_scorers,
         )
-        result = PolicyAccuracy(summary, _rows(parts.evaluated, values_of_cells), folder)
+        result = PolicyAccuracy(summary, table.rows(), folder)
         if folder is not None:
             finished = {
                 "passes": tuple(dict.fromkeys(passes.ids)),
@@ -185,6 +190,7 @@ def _cell(
     read_at: Sequence[float],
     relative: bool,
     units: PairUnits,
+    folds: NDArray[np.int64],
     passes: _Passes,
 ) -> tuple[PolicyCell, CellValues]:
     unit, choosing = 1.0, None
@@ -196,7 +202,7 @@ def _cell(
     if passes.chooses and passes.parts.reserved is not None:
         _, choosing = passes.columns(spec, context, passes.parts.reserved)
     job, scored = passes.columns(spec, context, passes.parts.evaluated)
-    values = cell_values(scored, units, read_at, unit, choosing)
+    values = cell_values(scored, units, folds, read_at, unit, choosing)
     if np.isnan(values.reward).all():
         reasons = "; ".join(f"{n:,} {reason}" for reason, n in scored.reasons.items())
         raise UsageError(f"{job.spec} under {context}: no pair is scored ({reasons})")
@@ -256,17 +262,26 @@ def _manifest(
     )
 
 
-def _rows(pairs: Dataset, values_of_cells: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
-    return tuple(
-        PolicyRow.of(
-            row,
-            values=tuple(
-                None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
-                for cell in values_of_cells
-            ),
-        )
-        for k, row in enumerate(pairs.rows)
-    )
+def _table(
+    pairs: Dataset,
+    values_of_cells: Sequence[CellValues],
+    read_at: Sequence[float],
+    method: str | None,
+) -> ValueTable:
+    ids = {row.id for row in pairs.rows}
+    couples = all(getattr(row, "mirror_of", None) in ids for row in pairs.rows)
+    score = "tilt" if method is None else f"decoder {method}"
+    settings = [*(f"weight {written(weight)}" for weight in read_at), "chosen weight"]
+    table = ValueTable(pairs)
+    for number, of_cell in enumerate(values_of_cells):
+        for reading, values in zip(READINGS, np.moveaxis(of_cell.values, 1, 0), strict=True):
+            measure = f"policy accuracy by {score}, {reading}"
+            for setting, column in zip(settings, values.T, strict=True):
+                table.add(
+                    ValueColumn(cell=number, measure=measure, setting=setting, couples=couples),
+                    column,
+                )
+    return table
 
 
 def _reserved(parts: Split) -> Reserved | None:

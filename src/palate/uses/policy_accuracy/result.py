@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from palate.metrics.policy import READINGS, Reading
@@ -14,8 +11,8 @@ from palate.metrics.ranks import RankAgreement
 from palate.records import Record
 from palate.runs import ReportedEstimate
 from palate.seeding import digest
-from palate.uses.downstream import Downstream, DownstreamQuality, rows_of_all
-from palate.uses.result import QuestionRow, UseResult
+from palate.uses.downstream import Downstream
+from palate.uses.result import Cell, CellResult, CellSummary
 
 Weight = FiniteFloat | Literal["inf"]
 
@@ -53,16 +50,12 @@ class Misses(Record):
     missed: int
 
 
-class PolicyCell(Record):
-    """One scorer under one context as the reward, or what the policy itself is shown."""
+class PolicyCell(Cell):
+    """One scorer under one context as the reward, or what the policy itself is shown.
 
-    scorer: str
-    """The guide; where there is none, the policy."""
-    context: str
-    oracle: bool
-    models: tuple[str, ...]
-    fingerprints: tuple[str, ...]
-    """Of each computation behind the reward."""
+    Without a guide the scorer is the policy.
+    """
+
     unit: FiniteFloat
     """The weight that stands for relative weight 1; 1 where weights are not relative."""
     reward: ReportedEstimate
@@ -70,7 +63,6 @@ class PolicyCell(Record):
     readings: tuple[ReadingCurve, ...]
     misses: Misses | None = None
     unscored_reasons: dict[str, int]
-    notes: tuple[str, ...]
 
 
 class PolicyAgreement(Record):
@@ -89,10 +81,9 @@ class Reserved(Record):
     n: int
 
 
-class PolicySummary(Record):
+class PolicySummary(CellSummary[PolicyCell]):
     """All curves of one policy on one benchmark."""
 
-    benchmark: str
     policy: str
     base: str | None
     """What a policy without a guide is compared with, where it is not the policy itself."""
@@ -113,29 +104,18 @@ class PolicySummary(Record):
     n_rows: int
     n_common: int
     """Rows that every cell without an oracle scored: what `agreements` rests on."""
-    cells: tuple[PolicyCell, ...]
     agreements: tuple[PolicyAgreement, ...]
     """Empty with fewer than three scorers."""
 
 
-class PolicyRow(QuestionRow):
-    """What every score says of one row: 1, ½ or 0."""
+class PolicyAccuracy(CellResult[PolicySummary]):
+    """Policy accuracy of one policy: a column is 1, ½ or 0 by cell, reading and weight.
 
-    values: tuple[tuple[tuple[FiniteFloat, ...], ...] | None, ...]
-    """By cell and reading, at each weight and then at the chosen one; null where unscored."""
-
-
-class PolicyAccuracy(UseResult[PolicySummary, PolicyRow]):
-    """Policy accuracy of one policy."""
+    The last weight of a reading is the chosen one.
+    """
 
     kind: ClassVar[str] = "policy-accuracy"
-    content_type, row_type = PolicySummary, PolicyRow
-
-    @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """Rows × cells × readings × (weights and the chosen one); NaN where unscored."""
-        nothing = ((np.nan,) * (len(self.summary.weights) + 1),) * len(READINGS)
-        return np.array([[cell or nothing for cell in row.values] for row in self.rows])
+    content_type = PolicySummary
 
     def downstream(self, k: int | None = None) -> list[Downstream]:
         """Return policy accuracy at the weight chosen on other rows, a measure for each reading.
@@ -144,14 +124,7 @@ class PolicyAccuracy(UseResult[PolicySummary, PolicyRow]):
         to the rows that all of them scored.
         """
         del k
-        summary = self.summary
-        counted = {
-            (cell.scorer, cell.context): (number, cell)
-            for number, cell in enumerate(summary.cells)
-            if not cell.oracle
-        }
-        chosen = self.values[..., -1]
-        shared = rows_of_all(chosen[:, [number for number, _ in counted.values()], 0], self.where)
+        summary, n = self.summary, len(self.summary.weights) + 1
         answers = digest(
             summary.base,
             summary.policy_shown,
@@ -162,25 +135,12 @@ class PolicyAccuracy(UseResult[PolicySummary, PolicyRow]):
             summary.reserved and summary.reserved.model_dump(),
             [row.content_hash for row in self.rows],
         )
-        score = summary.score if summary.method is None else f"{summary.score} {summary.method}"
         return [
             self.measured(
-                DownstreamQuality(
-                    benchmark=summary.benchmark,
-                    policy=summary.policy,
-                    quality=f"policy accuracy by {score}, {reading}",
-                    surrogate=False,
-                    k=None,
-                    n_samples=None,
-                ),
-                {
-                    key: np.where(shared, chosen[:, number, at], np.nan)
-                    for key, (number, _) in counted.items()
-                },
-                {key: cell for key, (_, cell) in counted.items()},
+                [(cell * len(READINGS) + at) * n + n - 1 for cell in range(len(summary.cells))],
+                "",
+                "policy accuracy",
                 samples=answers,
-                mirrored=self.mirrors is not None,
-                complete=bool(shared.all()),
             )
             for at, reading in enumerate(READINGS)
             if reading != "ratio" or summary.score != "tilt"

@@ -28,6 +28,7 @@ from palate.trainers.settings import EvaluationOptions, RewardOptions, read_poli
 from palate.trainers.split import UserSplit, hold_out, refuse_shared
 from palate.uses.ppo.result import PolicyTrainingResult, PolicyTrainingSummary
 from palate.uses.ppo.summarise import RatedAnswers, tabulate
+from palate.uses.result import Cell
 
 
 def ppo(
@@ -177,10 +178,6 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
         held_out=pairs.name,
         policy=plan.policy.spec,
         policy_context=plan.policy_context.spec,
-        scorer=plan.reward.spec,
-        context=plan.reward.context.spec,
-        models=plan.reward_models,
-        fingerprints=plan.fingerprints,
         recipe=plan.recipe_document,
         lora=None if plan.lora is None else asdict(plan.lora),
         scale=scale,
@@ -195,6 +192,15 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
         evaluations=made.evaluations,
         gain=made.gain,
         fits=made.fits,
-        notes=plan.notes,
+        cells=(
+            Cell(
+                scorer=plan.reward.spec,
+                context=plan.reward.context.spec,
+                models=plan.reward_models,
+                fingerprints=plan.fingerprints,
+                notes=plan.notes,
+            ),
+        ),
+        columns=tuple(made.table.columns),
     )
-    return PolicyTrainingResult(summary, made.rows, folder)
+    return PolicyTrainingResult(summary, made.table.rows(), folder)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import FiniteFloat
-
 from palate.metrics import Estimate
 from palate.records import Record
 from palate.rewards import Scale
 from palate.seeding import digest
-from palate.uses.downstream import Downstream, DownstreamQuality
-from palate.uses.result import QuestionRow, UseResult
+from palate.uses.downstream import Downstream
+from palate.uses.result import Cell, CellResult, CellSummary
+from palate.uses.units import Doubles
 
 
 class QualityLevel(Record):
@@ -87,22 +84,14 @@ class GainFit(Record):
     """Where R is highest, in nats; None where that is not within what was reached."""
 
 
-class PolicyTrainingSummary(Record):
-    """One policy, trained on one scorer under one context."""
+class PolicyTrainingSummary(CellSummary[Cell]):
+    """One policy, trained on one scorer under one context on the benchmark."""
 
-    benchmark: str
-    """That is trained on."""
     held_out: str
-    """That is evaluated: the same, or another."""
+    """The benchmark that is evaluated: the same, or another."""
     policy: str
     policy_context: str
     """What the policy is shown of the user."""
-    scorer: str
-    context: str
-    """What the scorer is shown."""
-    models: tuple[str, ...]
-    """What the rewards come from."""
-    fingerprints: tuple[str, ...]
     recipe: dict[str, Any]
     lora: dict[str, Any] | None
     scale: Scale
@@ -123,7 +112,11 @@ class PolicyTrainingSummary(Record):
     evaluations: tuple[PolicyEvaluation, ...]
     gain: TrainingGain
     fits: tuple[GainFit, ...]
-    notes: tuple[str, ...]
+
+    @property
+    def trained_on(self) -> Cell:
+        """The scorer that gives the rewards, and what it is shown."""
+        return self.cells[0]
 
     @property
     def algorithm(self) -> str:
@@ -131,34 +124,36 @@ class PolicyTrainingSummary(Record):
         return str(self.recipe["algorithm"])
 
 
-class PolicyTrainingRow(QuestionRow):
-    """One held-out row; means over its answers, by evaluation, null where nothing was scored."""
+class PolicyTrainingResult(CellResult[PolicyTrainingSummary]):
+    """A policy that was trained on a reward, and held-out users before, during and after.
 
-    rewards: tuple[FiniteFloat | None, ...]
-    stranger_rewards: tuple[FiniteFloat | None, ...]
-    """Empty where the scorer reads no user."""
-    qualities: tuple[tuple[FiniteFloat | None, ...], ...]
-    """By evaluation and measure."""
-
-
-class PolicyTrainingResult(UseResult[PolicyTrainingSummary, PolicyTrainingRow]):
-    """A policy that was trained on a reward, and held-out users before, during and after."""
+    A column is a mean over a row's answers after some updates: first of rewards, then of rewards
+    that read a stranger where there are any, then of every measure of quality by evaluation.
+    """
 
     kind: ClassVar[str] = "ppo"
-    content_type, row_type = PolicyTrainingSummary, PolicyTrainingRow
-
-    @cached_property
-    def qualities(self) -> NDArray[np.float64]:
-        """Mean quality, rows × evaluations × measures; NaN where there is none."""
-        return np.array([row.qualities for row in self.rows], dtype=np.float64)
+    content_type = PolicyTrainingSummary
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every row has a value of each evaluation and measure."""
-        evaluations = self.summary.evaluations
-        shape = len(evaluations), *{len(each.qualities) for each in evaluations}
-        shapes = {(len(row.qualities), *{len(each) for each in row.qualities}) for row in self.rows}
-        return shapes == {shape}
+    def _n(self) -> int:
+        return len(self.summary.evaluations)
+
+    @property
+    def rewards(self) -> Doubles:
+        """Mean reward, rows × evaluations; NaN where nothing was scored."""
+        return self.values[:, : self._n]
+
+    @property
+    def stranger_rewards(self) -> Doubles | None:
+        """The same where the scorer reads a stranger; None where it reads no user."""
+        reads = self.summary.evaluations[0].stranger_reward is not None
+        return self.values[:, self._n : 2 * self._n] if reads else None
+
+    @cached_property
+    def qualities(self) -> Doubles:
+        """Mean quality, rows × evaluations × measures; NaN where there is none."""
+        first = self._n * (1 if self.stranger_rewards is None else 2)
+        return self.values[:, first:].reshape(len(self.rows), self._n, -1)
 
     def downstream(self, k: int | None = None) -> list[Downstream]:
         """Return the quality of the trained policy's answers to held-out rows, by measure."""
@@ -174,24 +169,17 @@ class PolicyTrainingResult(UseResult[PolicyTrainingSummary, PolicyTrainingRow]):
             summary.benchmark,
             summary.trained_rows,
         )
-        name = (summary.scorer, summary.context)
+        first = len(summary.columns) - len(last.qualities)
         return [
             self.measured(
-                DownstreamQuality(
-                    benchmark=summary.held_out,
-                    policy=summary.policy,
-                    quality=of.quality,
-                    surrogate=of.surrogate,
-                    k=1,
-                    n_samples=summary.n,
-                    trained_by=f"{summary.algorithm}, {last.update} updates",
-                ),
-                {name: self.qualities[:, -1, number]},
-                {name: summary},
+                [first + number],
+                f"trained by {summary.algorithm}, {last.update} updates",
+                "trained answers",
                 samples=shared,
-                mirrored=of.contrast,
+                n_samples=summary.n,
+                shared=False,
+                benchmark=summary.held_out,
                 complete=not of.unrated,
             )
             for number, of in enumerate(last.qualities)
-            if not np.isnan(self.qualities[:, -1, number]).all()
         ]

@@ -19,13 +19,12 @@ from palate.uses.ppo.gain_fit import fit_gain
 from palate.uses.ppo.result import (
     GainFit,
     PolicyEvaluation,
-    PolicyTrainingRow,
     QualityGain,
     QualityLevel,
     TrainingGain,
 )
-from palate.uses.result import question_hashes
-from palate.uses.row_figures import RowFigures
+from palate.uses.result import ValueColumn, ValueTable
+from palate.uses.units import RowFigures
 
 Doubles = NDArray[np.float64]
 
@@ -68,18 +67,18 @@ class Tabulated:
     evaluations: tuple[PolicyEvaluation, ...]
     gain: TrainingGain
     fits: tuple[GainFit, ...]
-    rows: tuple[PolicyTrainingRow, ...]
+    table: ValueTable
 
 
 def tabulate(pairs: Dataset, rated: Sequence[RatedAnswers], seed: int) -> Tabulated:
     """Return the figures of all evaluations, the untrained policy's first."""
-    figures = RowFigures([row.user_id for row in pairs.rows], question_hashes(pairs), seed)
+    figures = RowFigures.of(pairs, seed)
     evaluations = tuple(_evaluation(each, figures) for each in rated)
     return Tabulated(
         evaluations,
         _gain(rated[0], rated[-1], figures),
         _fits(rated, evaluations),
-        _rows(pairs, rated),
+        _table(pairs, rated),
     )
 
 
@@ -152,24 +151,32 @@ def _fits(
     return tuple(fit for fit in fits if fit is not None)
 
 
-def _rows(pairs: Dataset, rated: Sequence[RatedAnswers]) -> tuple[PolicyTrainingRow, ...]:
-    rewards = [each.rewards() for each in rated]
-    strangers = [each.rewards(stranger=True) for each in rated]
-    qualities = [each.quality_means for each in rated]
-    return tuple(
-        PolicyTrainingRow.of(
-            row,
-            rewards=tuple(_number(of[k]) for of in rewards if of is not None),
-            stranger_rewards=tuple(_number(of[k]) for of in strangers if of is not None),
-            qualities=tuple(tuple(_number(of[k]) for of in measured) for measured in qualities),
-        )
-        for k, row in enumerate(pairs.rows)
-    )
+def _table(pairs: Dataset, rated: Sequence[RatedAnswers]) -> ValueTable:
+    table = ValueTable(pairs)
+    for measure, stranger in (("reward", False), ("reward, reading a stranger", True)):
+        for each in rated:
+            rewards = each.rewards(stranger=stranger)
+            if rewards is not None:
+                column = ValueColumn(cell=0, measure=measure, setting=_after(each))
+                table.add(column, rewards)
+    for each in rated:
+        for of, means in zip(each.qualities, each.quality_means, strict=True):
+            table.add(
+                ValueColumn(
+                    cell=0,
+                    measure=of.quality,
+                    setting=_after(each),
+                    surrogate=of.surrogate,
+                    couples=of.mirrors is not None,
+                ),
+                means,
+            )
+    return table
+
+
+def _after(rated: RatedAnswers) -> str:
+    return f"after {rated.answers.update} updates"
 
 
 def _mean(every: Sequence[HeldOutAnswer], of: Callable[[HeldOutAnswer], float]) -> float:
     return float(np.mean([of(answer) for answer in every]))
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

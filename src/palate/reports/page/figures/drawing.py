@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,15 @@ from markupsafe import Markup
 from palate.errors import UsageError, writing
 from palate.files import write_whole
 from palate.reports.page.parts import Picture
+from palate.reports.pictures import panels
 from palate.reports.printable import printable
+from palate.reports.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
+WIDTH = 7.6
+"""Of a drawing that fills the page, in inches."""
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 INK, MUTED, RULE, PAPER = "#1b1b1f", "#5c5f66", "#d6d7db", "#fefefe"
 BLUE, VERMILION, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
@@ -74,6 +78,29 @@ def look() -> Iterator[None]:
     with style.context("default"), mpl.rc_context(OWN_LOOK), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a font may lack a sign that the page's own has
         yield
+
+
+def picture(
+    name: str, title: str, description: str, table: Table, draw: Callable[[Any], None]
+) -> Picture:
+    """Return a picture of one panel, drawn on its axes."""
+    return Picture(name, title, description, table, figure_of([draw]), draw)
+
+
+@look()
+def figure_of(draws: Sequence[Callable[[Any], None]], titles: Sequence[str] = ()) -> Any:
+    """Return a figure with a panel for each drawing, side by side, and one legend."""
+    figure, (axes,) = panels(1, len(draws), (WIDTH if len(draws) == 1 else 5.2, 3.6))
+    named: dict[str, Any] = {}
+    for number, (ax, draw) in enumerate(zip(axes, draws, strict=True)):
+        draw(ax)
+        if titles:
+            ax.set_title(label(titles[number], 60))
+        handles, labels = ax.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    if named:
+        figure.legend(named.values(), named, loc="outside right upper", fontsize=8.5)
+    return figure
 
 
 def label(name: str, longest: int = 34) -> str:

@@ -20,13 +20,13 @@ from palate.reports.page.figures.drawing import (
     PAPER,
     RULE,
     VERMILION,
+    WIDTH,
     label,
     look,
 )
 from palate.reports.pictures import panels
 from palate.runs import ReportedEstimate
 
-WIDTH = 7.6
 SIZES = 5
 
 

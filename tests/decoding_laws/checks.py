@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import field_serializer
 from scipy.stats import chi2
 
+from decoding_laws.enumeration import Floats, Response, Tree
 from palate.records import Record
-from palate.selfcheck.decoding.enumeration import Floats, Response, Tree
 
 Kind = Literal[
     "logits", "own law", "tilt", "not the tilt", "samples", "divergence", "w = 0", "w → 0", "w → ∞"

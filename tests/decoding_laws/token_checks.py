@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import logsumexp
 
-from palate.guidance import PRESETS, Candidates, Fusion, Keep
-from palate.selfcheck.decoding import laws
-from palate.selfcheck.decoding.checks import LawCheck, own_law, samples, total_variation
-from palate.selfcheck.decoding.enumeration import Floats, log_softmax
-from palate.selfcheck.decoding.world import (
+from decoding_laws import laws
+from decoding_laws.checks import LawCheck, own_law, samples, total_variation
+from decoding_laws.enumeration import Floats, log_softmax
+from decoding_laws.world import (
     LEAST_SPREAD,
     PrefixTable,
     WordWorld,
@@ -20,6 +19,7 @@ from palate.selfcheck.decoding.world import (
     leaves_of,
     spread,
 )
+from palate.guidance import PRESETS, Candidates, Fusion, Keep
 
 DRAWS = 4000
 FEW = 3

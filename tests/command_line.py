@@ -1,0 +1,39 @@
+"""palate as typed, in this process: a new one would import everything again, a second or more."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+from palate.cli import main
+
+
+def palate(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Return what `main` printed and its exit code; what it does not catch is raised."""
+    out, err, code = StringIO(), StringIO(), 0
+    with (
+        redirect_stdout(out),
+        redirect_stderr(err),
+        chdir(cwd),
+        patch.dict(os.environ, {"COLUMNS": "200", "NO_COLOR": "1", **env}),
+        patch.object(sys, "argv", ["palate", *words]),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def palate_process(*words: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Return the same of a process of its own, as a person starts it."""
+    return subprocess.run(
+        [sys.executable, "-m", "palate", *words],
+        cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", **env},
+    )  # fmt: skip
