@@ -55,7 +55,7 @@ def spoilt(changes: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
 
 
 @given(SPOILT, st.integers(0, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_counts_by_stage_and_reason_add_up_to_what_was_read(
     changes: list[tuple[str, int, int]], adapt: int
 ) -> None:
